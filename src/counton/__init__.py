@@ -1,0 +1,1 @@
+"""counton: differential privacy under continual observation."""

@@ -1,0 +1,91 @@
+"""Noise laws as data: exact discrete distributions on the integers.
+
+A law says *which* distribution a node's noise has; `counton.noise` draws from it and
+`counton.privacy` chooses it. Neither needs to know the other, so laws stand below both.
+Parameters are exact rationals: a float is not the number you meant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from counton.errors import InvalidInput
+
+#: Scales and standard deviations beyond this would bring sums of noise near the end of int64.
+LARGEST_SPREAD = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Two-sided geometric law: P(x) proportional to exp(-|x| / scale) on the integers.
+
+    Shifting it by one unit changes log-probabilities by at most ``1 / scale``.
+
+    >>> DiscreteLaplace(Fraction(5)).variance
+    49.83339995630...
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale <= LARGEST_SPREAD:
+            raise InvalidInput(
+                f"scale of a discrete Laplace law is {self.scale}; it must be above 0 and at most "
+                f"2^40: raise epsilon or coarsen the resolution"
+            )
+
+    @property
+    def variance(self) -> float:
+        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); below 2 scale^2."""
+        half = 0.5 / float(self.scale)
+        return 0.5 / math.sinh(half) ** 2 if half < 350 else 0.0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one draw."""
+        return math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the integers.
+
+    ``sigma_squared`` is the law's parameter; the true variance is never above it (Canonne, Kamath
+    and Steinke 2020, Cor. 9).
+
+    >>> DiscreteGaussian(Fraction(9)).variance
+    9.0
+    """
+
+    sigma_squared: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
+            raise InvalidInput(
+                f"sigma_squared of a discrete Gaussian law is {self.sigma_squared}; it must be above "
+                f"0 and at most 2^80: raise rho or epsilon, or coarsen the resolution"
+            )
+
+    @property
+    def variance(self) -> float:
+        """Variance, by the series where it differs from ``sigma_squared`` in float64."""
+        sigma_squared = float(self.sigma_squared)
+        if sigma_squared > 9:  # the difference is below 1e-70
+            return sigma_squared
+        xs = range(1, int(40 * math.sqrt(sigma_squared)) + 3)
+        weights = [math.exp(-x * x / (2 * sigma_squared)) for x in xs]
+        return (
+            2
+            * math.fsum(x * x * w for x, w in zip(xs, weights, strict=True))
+            / (1 + 2 * math.fsum(weights))
+        )
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one draw."""
+        return math.sqrt(self.variance)
+
+
+Law = DiscreteLaplace | DiscreteGaussian
