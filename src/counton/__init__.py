@@ -1,1 +1,62 @@
-"""counton: differential privacy under continual observation."""
+"""counton: differential privacy under continual observation.
+
+Private running totals you can count on: counts, sums and histograms released again and again
+while data arrives, with noise that is exact, reproducible and as small as is known.
+
+>>> from counton import Counter, Key, PureDP
+>>> from counton.strategies import KAry
+>>> counter = Counter(KAry.best(8760), PureDP(epsilon=1.0), key=Key.generate(), stream="visits")
+>>> release = counter.release(3)
+>>> release.step
+1
+
+Names are loaded when they are first used, so that ``import counton`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from counton.analysis import plan as plan
+    from counton.errors import CountonError as CountonError
+    from counton.mechanisms import Counter as Counter
+    from counton.noise import Key as Key
+    from counton.privacy import ApproxDP as ApproxDP
+    from counton.privacy import Contribution as Contribution
+    from counton.privacy import PureDP as PureDP
+    from counton.privacy import ZCDP as ZCDP
+    from counton.store import Stream as Stream
+
+    __version__: str
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "ApproxDP": "counton.privacy",
+    "Contribution": "counton.privacy",
+    "Counter": "counton.mechanisms",
+    "CountonError": "counton.errors",
+    "Key": "counton.noise",
+    "PureDP": "counton.privacy",
+    "Stream": "counton.store",
+    "ZCDP": "counton.privacy",
+    "plan": "counton.analysis",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("counton")
+    if name not in _HOME:
+        raise AttributeError(f"module 'counton' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

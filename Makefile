@@ -1,0 +1,78 @@
+# Everything there is to run. `make` alone lists the targets.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+# The first interpreter that is new enough; override with `make PYTHON=...`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+BIN := .venv/bin
+READY := .venv/.ready
+# How many test processes.
+JOBS ?= 2
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+export MPLBACKEND := Agg
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(READY) ## make .venv with the locked versions (the other targets do it by themselves)
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making .venv with $(PYTHON)"; "$(PYTHON)" -m venv .venv; }
+	@echo "installing the locked versions (a minute or two, once)"
+	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## count a year of departures from New York privately: a table, a chart, a Parquet file
+	$(BIN)/counton demo
+
+.PHONY: test
+test: lint pytest docs ## every check: style, types, layers, tests, examples, documentation
+
+.PHONY: pytest
+pytest: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) -q
+
+.PHONY: lint
+lint: $(READY) ## style, types and layers only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(READY) ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+.PHONY: bench
+bench: $(READY) ## speed against numpy and others, as ratios within one run
+	$(BIN)/python -m benchmarks
+
+.PHONY: lock
+lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--upgrade: the newest)
+	@cp requirements.lock requirements.tmp
+	$(BIN)/pip-compile $(UPGRADE) --quiet --extra dev --strip-extras --unsafe-package pip \
+		--unsafe-package counton --no-header --no-annotate --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --no-emit-options \
+		--output-file requirements.tmp pyproject.toml
+	@{ echo '# The versions `make setup` installs. Written by `make lock` from pyproject.toml.'; \
+		sed -e '/^#/d' -e '/^$$/d' requirements.tmp; } > requirements.lock
+	@rm requirements.tmp
+
+.PHONY: clean
+clean: ## remove .venv and everything built or cached
+	rm -rf .venv site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache .hypothesis

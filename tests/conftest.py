@@ -1,0 +1,11 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: how long an example takes depends on the machine, and no test here is about time.
+settings.register_profile(
+    "counton", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("counton")
