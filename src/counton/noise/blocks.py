@@ -1,0 +1,128 @@
+"""Counter blocks under AES-256: every random bit has an address.
+
+A block is 128 bits, little-endian. The low 64 bits count along the contiguous axis (nodes of a scalar
+stream, coordinates of a vector); the high 64 bits hold, from the top, purpose (8), level (8),
+attempt (8), lane (8) and the row (32: the node of a vector stream). Lane 0 packs several short samples
+into one block; lanes 1 and up belong to a single sample each and refine it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from counton.errors import NoiseAddressError
+
+BLOCK_BYTES = 16
+LAST_LANE = 255
+LAST_ATTEMPT = 255
+ROWS_LIMIT = 2**32
+COLUMNS_LIMIT = 2**63
+
+
+class Address(NamedTuple):
+    """The part of an address that is the same for a whole run of samples."""
+
+    purpose: int
+    level: int
+    attempt: int = 0
+
+    def high(self, lane: int) -> int:
+        """The high 64 bits of the block, with the row left at zero."""
+        fields = (self.purpose, self.level, self.attempt, lane)
+        if not all(0 <= field <= 255 for field in fields):
+            raise NoiseAddressError(
+                f"noise address (purpose, level, attempt, lane) = {fields} is outside 0..255: "
+                f"use a strategy with fewer levels"
+            )
+        return (
+            self.purpose << 56 | self.level << 48 | self.attempt << 40 | lane << 32
+        )
+
+
+class Tile(NamedTuple):
+    """A rectangle of samples: consecutive rows times consecutive columns."""
+
+    first_row: int
+    rows: int
+    first_column: int
+    columns: int
+
+
+class _Buffers(threading.local):
+    """Scratch space and an AES context per thread: neither may be shared."""
+
+    def __init__(self, subkey: bytes) -> None:
+        self.encryptor: Any = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+        self.counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
+        self.cipher = bytearray(0)
+
+    def reserve(self, blocks: int) -> None:
+        if len(self.counters) < blocks:
+            self.counters = np.empty((blocks, 2), np.dtype("<u8"))
+            self.cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
+
+
+class BlockSource:
+    """AES-256 under one subkey as a function from addresses to uniform bits."""
+
+    def __init__(self, subkey: bytes) -> None:
+        self._buffers = _Buffers(subkey)
+
+    def _encrypt(self, blocks: int) -> memoryview:
+        buffers = self._buffers
+        size = blocks * BLOCK_BYTES
+        plain = memoryview(buffers.counters).cast("B")[:size]
+        buffers.encryptor.update_into(plain, buffers.cipher)
+        return memoryview(buffers.cipher)[:size]
+
+    def packed(self, address: Address, tile: Tile, dtype: str) -> NDArray[Any]:
+        """Uniform words of a tile, ``dtype`` "<u2" or "<u8", shape ``(rows, columns)``.
+
+        The result is scratch space: it is overwritten by the next call in this thread.
+        """
+        per_block = BLOCK_BYTES // np.dtype(dtype).itemsize
+        first = tile.first_column // per_block
+        last = (tile.first_column + tile.columns - 1) // per_block + 1
+        width = last - first
+        blocks = tile.rows * width
+        buffers = self._buffers
+        buffers.reserve(blocks)
+        counters = buffers.counters[:blocks].reshape(tile.rows, width, 2)
+        counters[:, :, 0] = np.arange(first, last, dtype=np.uint64)
+        rows = np.arange(tile.first_row, tile.first_row + tile.rows, dtype=np.uint64)
+        counters[:, :, 1] = (np.uint64(address.high(lane=0)) | rows)[:, None]
+        words = np.frombuffer(self._encrypt(blocks), dtype).reshape(tile.rows, width * per_block)
+        skip = tile.first_column - first * per_block
+        return words[:, skip : skip + tile.columns]
+
+    def packed_at(
+        self, address: Address, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
+        """The 16-bit words which :meth:`packed` gives at single places."""
+        words = self._single(address.high(lane=0), rows, columns >> np.uint64(3)).view("<u2")
+        return words[np.arange(len(rows)), columns & np.uint64(7)].astype(np.uint64)
+
+    def refine(
+        self,
+        address: Address,
+        rows: NDArray[np.uint64],
+        columns: NDArray[np.uint64],
+        lane: int,
+    ) -> NDArray[np.uint64]:
+        """128 fresh bits for single samples: uint64, shape ``(len(rows), 2)``."""
+        return self._single(address.high(lane), rows, columns).astype(np.uint64)
+
+    def _single(
+        self, high: int, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
+        blocks = len(rows)
+        buffers = self._buffers
+        buffers.reserve(blocks)
+        buffers.counters[:blocks, 0] = columns
+        buffers.counters[:blocks, 1] = np.uint64(high) | rows
+        return np.frombuffer(self._encrypt(blocks), "<u8").reshape(blocks, 2)

@@ -1,0 +1,288 @@
+"""Exact inverse transform: a uniform number is read only as far as the answer needs.
+
+X is the smallest integer j with U < F(j). Sixteen bits of U decide almost always, by one look into a
+table; otherwise sixty-four bits decide by a search among integer thresholds; otherwise, about once in
+2^50 draws, as many bits as it takes are compared with F in certified integer arithmetic.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import NoiseAddressError
+from counton.noise.blocks import LAST_LANE, Address, BlockSource, Tile
+from counton.noise.fixed_point import exp_bracket
+
+#: Marks table cells which sixteen bits do not decide; outside the range of every law.
+UNDECIDED = -(2**62)
+#: Samples per AES call: the working set stays in the first cache levels.
+CHUNK = 2**15
+
+
+class CumulativeLaw(ABC):
+    """A distribution on consecutive integers, known by brackets of its cumulative F."""
+
+    #: Smallest and largest value; None where the support has no end.
+    first: int | None
+    last: int | None
+
+    @abstractmethod
+    def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        """Integers with ``lo <= F(value) * 2**bits <= hi``, close together."""
+
+    def floor(self, value: int, bits: int) -> int:
+        """The integer part of ``F(value) * 2**bits``, certain."""
+        extra = 40
+        while True:
+            low, high = self.bracket(value, bits + extra)
+            if low >> extra == high >> extra:
+                return low >> extra
+            extra *= 2
+
+
+class SignedGeometric(CumulativeLaw):
+    """Blocks of 2**block_bits consecutive values of a discrete Laplace law.
+
+    P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where
+    q = exp(-1/scale) and r = q^(2^block_bits). With ``block_bits = 0`` this is the law itself.
+    """
+
+    first = None
+    last = None
+
+    def __init__(self, scale: Fraction, block_bits: int) -> None:
+        self._scale = scale
+        self._block = 1 << block_bits
+
+    def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        one = 1 << bits
+        q_low, q_high = exp_bracket(1 / self._scale, bits)
+        if value < 0:
+            exponent = ((-1 - value) * self._block + 1) / self._scale
+            low, high = exp_bracket(exponent, bits)
+            return (low << bits) // (one + q_high), -((-high << bits) // (one + q_low))
+        low, high = exp_bracket((value + 1) * self._block / self._scale, bits)
+        return (
+            one + ((-high << bits) // (one + q_low)),
+            one - (low << bits) // (one + q_high),
+        )
+
+
+class TruncatedGeometric(CumulativeLaw):
+    """One digit of a geometric law: P(value <= j) = (1 - p^(j+1)) / (1 - p^size) on 0..size-1.
+
+    ``p = exp(-rate)``. The digits of a geometric variable in any base are independent, which makes
+    large scales as cheap as small ones and needs no rejection.
+    """
+
+    first = 0
+
+    def __init__(self, rate: Fraction, size: int) -> None:
+        self.last = size - 1
+        self._rate = rate
+        self._size = size
+
+    def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        if value >= self._size - 1:
+            return 1 << bits, 1 << bits
+        # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
+        work = bits + 80
+        one = 1 << work
+        part_low, part_high = exp_bracket((value + 1) * self._rate, work)
+        whole_low, whole_high = exp_bracket(self._size * self._rate, work)
+        low = ((one - part_high) << bits) // (one - whole_low)
+        high = -((-(one - part_low) << bits) // (one - whole_high))
+        return low, high
+
+
+class GaussianBlocks(CumulativeLaw):
+    """Blocks of 2**block_bits values, weighed by the block's largest Gaussian weight.
+
+    Block s covers ``s << block_bits`` and the values after it; its largest weight is that of the
+    value nearest zero. With ``block_bits = 0`` this is the discrete Gaussian law itself.
+    """
+
+    first = None
+    last = None
+
+    def __init__(self, sigma_squared: Fraction, block_bits: int) -> None:
+        self._rate = 1 / (2 * sigma_squared)
+        self._block = 1 << block_bits
+        self._sums: dict[int, tuple[int, list[int], int]] = {}
+
+    def nearest(self, block: int) -> int:
+        """The value of a block with the largest weight: the one nearest zero."""
+        return block * self._block if block >= 0 else (block + 1) * self._block - 1
+
+    def _cumulative(self, bits: int) -> tuple[int, list[int], int]:
+        """First block, sums of weights up to each block (times 2**work), their error bound."""
+        if bits not in self._sums:
+            work = bits + 64
+            half = 0
+            while exp_bracket(self._rate * self.nearest(half) ** 2, work + 64)[1] > 4:
+                half = max(2 * half, 1)
+            lowest, highest = -half - 1, half
+            sums, total = [], 0
+            weights: dict[int, int] = {}
+            for block in range(lowest, highest + 1):
+                distance = abs(self.nearest(block))
+                if distance not in weights:
+                    weights[distance] = sum(exp_bracket(self._rate * distance**2, work)) // 2
+                total += weights[distance]
+                sums.append(total)
+            # each weight errs by at most 2; what lies beyond the ends is below 2**-60 of one unit
+            self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
+        return self._sums[bits]
+
+    def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        lowest, sums, error = self._cumulative(bits)
+        position = value - lowest
+        if position < 0:
+            return 0, 1
+        if position >= len(sums):
+            return (1 << bits) - 1, 1 << bits
+        part, whole = sums[position], sums[-1]
+        low = (max(part - error, 0) << bits) // (whole + error)
+        high = -((-(part + error) << bits) // (whole - error))
+        return low, min(high, 1 << bits)
+
+
+class InverseTable:
+    """Draws from a :class:`CumulativeLaw`: sixteen bits, then sixty-four, then as many as needed.
+
+    ``guard_bits`` widens the band in which the certified comparison decides. It changes the speed,
+    never a value; tests use it to take the exact path often.
+    """
+
+    def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
+        self._law = law
+        self._guard = np.uint64((1 << guard_bits) - 1)
+        self.lowest, floors = self._thresholds()
+        self._floors = np.array(floors, np.uint64)
+        edges = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
+        below = np.searchsorted(self._floors, edges, side="left")
+        above = np.append(below[1:], len(floors))
+        self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int64)
+
+    def _thresholds(self) -> tuple[int, list[int]]:
+        """The lowest value of note and floor(F * 2**64) from it upwards."""
+        law, top = self._law, 2**64 - 1
+        lowest = law.first if law.first is not None else 0
+        if law.first is None:
+            while law.floor(lowest, 64) >= 1:
+                lowest = 2 * lowest - 1
+            low, high = lowest, 0  # floor is 0 at low and above 0 at high, or both are 0
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if law.floor(middle, 64) == 0 else (low, middle)
+            lowest = low
+        floors: list[int] = []
+        value = lowest
+        while law.last is None or value < law.last:
+            floors.append(law.floor(value, 64))
+            if floors[-1] == top:
+                break
+            value += 1
+        return lowest, floors
+
+    def draw(self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]) -> None:
+        """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
+        rows_at_once = max(CHUNK // tile.columns, 1)
+        columns_at_once = min(tile.columns, CHUNK)
+        for row in range(0, tile.rows, rows_at_once):
+            rows = min(rows_at_once, tile.rows - row)
+            for column in range(0, tile.columns, columns_at_once):
+                columns = min(columns_at_once, tile.columns - column)
+                part = Tile(tile.first_row + row, rows, tile.first_column + column, columns)
+                sixteen = source.packed(address, part, "<u2")
+                window = out[row : row + rows, column : column + columns]
+                if window.flags.c_contiguous:
+                    np.take(self.cells, sixteen, out=window, mode="wrap")
+                else:
+                    window[...] = self.cells[sixteen]
+        flat = out.reshape(-1)
+        open_positions = np.flatnonzero(flat == UNDECIDED)
+        if len(open_positions):
+            rows_, columns_ = np.divmod(open_positions, tile.columns)
+            flat[open_positions] = self._settle(source, address, tile, rows_, columns_)
+
+    def _settle(
+        self,
+        source: BlockSource,
+        address: Address,
+        tile: Tile,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp],
+    ) -> NDArray[np.int64]:
+        """Draw the samples of a tile at (rows, columns), which sixteen bits left open."""
+        at_rows = rows.astype(np.uint64) + np.uint64(tile.first_row)
+        at_columns = columns.astype(np.uint64) + np.uint64(tile.first_column)
+        sixteen = source.packed_at(address, at_rows, at_columns)
+        return self.settle(source, address, at_rows, at_columns, sixteen)
+
+    def settle(
+        self,
+        source: BlockSource,
+        address: Address,
+        rows: NDArray[np.uint64],
+        columns: NDArray[np.uint64],
+        sixteen: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        """Draw single samples whose first sixteen bits are known."""
+        words = source.refine(address, rows, columns, lane=1)
+        leading = sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
+        ranks = np.searchsorted(self._floors, leading, side="left")
+        values = ranks.astype(np.int64) + self.lowest
+        # the real threshold lies within one unit above its floor: equality decides nothing
+        near = self._floors[np.minimum(ranks, len(self._floors) - 1)]
+        before = self._floors[np.maximum(ranks - 1, 0)]
+        open_above = (ranks < len(self._floors)) & (near - leading <= self._guard)
+        open_below = (ranks > 0) & (leading - before <= self._guard)
+        for i in np.flatnonzero(open_above | open_below):
+            bits = (int(sixteen[i]) << 64) | int(words[i, 0])
+            bits = (bits << 64) | int(words[i, 1])
+            place = (rows[i : i + 1], columns[i : i + 1])
+            values[i] = self._exact(source, address, place, bits, int(values[i]))
+        return values
+
+    def _exact(
+        self,
+        source: BlockSource,
+        address: Address,
+        place: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+        uniform: int,
+        start: int,
+    ) -> int:
+        """Smallest j with U < F(j), reading more of U for as long as the comparison is open."""
+        known = 16 + 128
+        lane = 1
+        value = start
+
+        def below(candidate: int) -> bool:
+            """Whether U < F(candidate), for certain."""
+            nonlocal known, lane, uniform
+            while True:
+                low, high = self._law.bracket(candidate, known)
+                if uniform + 1 <= low:
+                    return True
+                if uniform >= high:
+                    return False
+                lane += 1
+                if lane > LAST_LANE:
+                    raise NoiseAddressError(
+                        "a draw is still open after 32,000 bits, which happens once in 2^32000 "
+                        "draws: the key or the AES implementation is broken"
+                    )
+                high_word, low_word = (int(w) for w in source.refine(address, *place, lane)[0])
+                uniform = (uniform << 128) | (high_word << 64) | low_word
+                known += 128
+
+        while not below(value):
+            value += 1
+        while value != self._law.first and below(value - 1):
+            value -= 1
+        return value

@@ -1,0 +1,85 @@
+"""An endless table of independent noise: one exact draw per (level, node, coordinate)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import NoiseAddressError
+from counton.laws import Law
+from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
+from counton.noise.samplers import SPAN, sampler_for
+
+
+class NoiseField:
+    """Noise as a function of a subkey and an address; nothing is stored and nothing runs out.
+
+    Args:
+        subkey: 32 secret bytes from :meth:`counton.noise.Key.derive`.
+        law: the law of every node, or a function from a level to the law of its nodes.
+        shape: shape of one node's noise; ``()`` for scalars.
+
+    >>> from fractions import Fraction
+    >>> from counton.laws import DiscreteLaplace
+    >>> field = NoiseField(bytes(32), DiscreteLaplace(Fraction(3)))
+    >>> field.run(0, range(4)).shape
+    (4,)
+    >>> bool((field.run(0, range(2, 4)) == field.run(0, range(4))[2:]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        subkey: bytes,
+        law: Law | Callable[[int], Law],
+        shape: tuple[int, ...] = (),
+    ) -> None:
+        self._source = BlockSource(subkey)
+        self._law = law
+        self.shape = shape
+        self._size = math.prod(shape)
+
+    def law(self, level: int) -> Law:
+        """The law of the nodes of one level."""
+        return self._law(level) if callable(self._law) else self._law
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        """Noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``.
+
+        Raises:
+            NoiseAddressError: nodes outside ``0..2^63`` (scalars) or ``0..2^32`` (vectors).
+        """
+        limit = ROWS_LIMIT if self.shape else COLUMNS_LIMIT
+        if nodes.step != 1 or nodes.start < 0 or nodes.stop > limit:
+            raise NoiseAddressError(
+                f"nodes {nodes} of level {level} are not consecutive indices in 0..{limit}: "
+                f"use a strategy with a smaller horizon"
+            )
+        count = len(nodes)
+        out = np.empty((count, *self.shape), np.int64)
+        if out.size:
+            if self.shape:
+                self._fill(level, Tile(nodes.start, count, 0, self._size), out.reshape(count, -1))
+            else:
+                self._fill(level, Tile(0, 1, nodes.start, count), out.reshape(1, count))
+        return out
+
+    def _fill(self, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
+        sampler = sampler_for(self.law(level))
+        rows_at_once = max(SPAN // tile.columns, 1)
+        columns_at_once = min(tile.columns, SPAN)
+        for row in range(0, tile.rows, rows_at_once):
+            rows = min(rows_at_once, tile.rows - row)
+            for column in range(0, tile.columns, columns_at_once):
+                columns = min(columns_at_once, tile.columns - column)
+                window = out[row : row + rows, column : column + columns]
+                part = Tile(tile.first_row + row, rows, tile.first_column + column, columns)
+                if window.flags.c_contiguous:
+                    sampler.fill(self._source, level, part, window)
+                else:
+                    scratch = np.empty((rows, columns), np.int64)
+                    sampler.fill(self._source, level, part, scratch)
+                    window[...] = scratch

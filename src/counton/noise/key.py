@@ -1,0 +1,159 @@
+"""Keys: the one secret from which all noise is computed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import warnings
+from pathlib import Path
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from counton.errors import WrongKey
+
+_MAGIC = "counton-key-1:"
+_LABEL = b"counton/noise/1"
+
+
+class InsecureKeyWarning(UserWarning):
+    """Noise is being computed from a seed that somebody chose: there is no privacy."""
+
+
+def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
+    """Concatenate so that no two different sequences give the same bytes."""
+    return b"".join(len(part).to_bytes(8, "little") + part for part in (_LABEL, *parts))
+
+
+class Key:
+    """A 256-bit secret. Whoever holds it can subtract the noise from what was published.
+
+    Make one with :meth:`generate`, keep it with :meth:`save` apart from the published data, and use
+    it for one data set only: the same key on changed data reveals the difference exactly.
+
+    >>> key = Key.generate()
+    >>> key  # shows a fingerprint, never the secret
+    Key(fingerprint='...')
+    """
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, bytes) or len(secret) != 32:
+            raise WrongKey(
+                "a key is exactly 32 secret bytes: make one with Key.generate() or Key.load(path)"
+            )
+        self._secret = secret
+
+    @classmethod
+    def generate(cls) -> Key:
+        """A fresh key from the operating system's generator."""
+        return Key(secrets.token_bytes(32))
+
+    def derive(self, *context: bytes) -> bytes:
+        """A 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
+
+        >>> key = Key.generate()
+        >>> key.derive(b"a", b"bc") != key.derive(b"ab", b"c")
+        True
+        """
+        info = _length_prefixed(context)
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._secret)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits which tell keys apart and say nothing about the secret."""
+        return self.derive(b"fingerprint")[:8].hex()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the key to a new file which only its owner may read (mode 0600).
+
+        Raises:
+            WrongKey: the file exists; an overwritten key could never be recovered.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except FileExistsError:
+            raise WrongKey(
+                f"key file {os.fspath(path)} exists already and is never overwritten: "
+                f"load it, or choose another path"
+            ) from None
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(_MAGIC + self._secret.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Key:
+        """Read a key written by :meth:`save`.
+
+        Raises:
+            WrongKey: the file is missing, not a key, or readable by others than its owner.
+        """
+        file = Path(path)
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            text = file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise WrongKey(
+                f"key file {file} cannot be read ({type(error).__name__}): give the path of a file "
+                f"written by Key.save"
+            ) from None
+        if os.name == "posix" and mode & 0o077:
+            raise WrongKey(
+                f"key file {file} has mode {mode:04o}, which lets others read it: "
+                f"make it 0600 (chmod 600), or draw a new key if it may have been read"
+            )
+        body = text.removeprefix(_MAGIC)
+        try:
+            if body == text:
+                raise ValueError
+            return Key(bytes.fromhex(body))
+        except (ValueError, WrongKey):
+            raise WrongKey(
+                f"key file {file} does not hold a counton key (64 hexadecimal digits after "
+                f"'{_MAGIC}'): restore it from a copy"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(fingerprint={self.fingerprint!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return secrets.compare_digest(self._secret, other._secret)
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise WrongKey(
+            "keys are never pickled: save the key to a file of its own with Key.save(path)"
+        )
+
+
+class InsecureSeededKey(Key):
+    """FOR TESTS AND FIGURES ONLY: a key anyone can guess. Its noise protects nobody.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     key = InsecureSeededKey(7)
+    >>> print(caught[0].message)
+    noise from the chosen seed 7 protects nobody: use Key.generate() for real data
+    """
+
+    __slots__ = ()
+
+    def __init__(self, seed: int) -> None:
+        warnings.warn(
+            f"noise from the chosen seed {seed} protects nobody: use Key.generate() for real data",
+            InsecureKeyWarning,
+            stacklevel=2,
+        )
+        material = _length_prefixed((b"insecure seed", str(int(seed)).encode()))
+        super().__init__(
+            HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(b"insecure")
+        )
