@@ -8,15 +8,23 @@ privacy. Steps count from 1; A is lower triangular and all ones.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.errors import HorizonExceeded, InvalidInput
+
 Metric = Literal["mean", "max"]
+
+#: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
+LARGEST_HORIZON = 2**62
+#: Dense matrices beyond this many steps are refused by ``Strategy.matrices``.
+LARGEST_DENSE = 4096
 
 
 class Node(NamedTuple):
@@ -34,7 +42,9 @@ class NodeNoise(Protocol):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one node's noise: () for a scalar stream."""
+        ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Noise of consecutive nodes of one level: int64, shape ``(len(nodes), *self.shape)``."""
@@ -51,6 +61,7 @@ class Strategy(ABC):
         fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
             Where B is not integral, B z is rounded to that grid such that the rounded value is a
             function of the private measurements y = C x + z alone.
+        delay: the release at ``step`` counts items up to ``step - delay`` (0: prefix sums).
         local: noise on a window costs time in proportion to the window; otherwise in proportion to
             the window's end.
         unit_columns: all non-zero entries of C are +1 or -1.
@@ -59,8 +70,17 @@ class Strategy(ABC):
     horizon: int | None
     lattice_bits: int = 0
     fraction_bits: int = 0
+    delay: int = 0
     local: ClassVar[bool] = True
     unit_columns: ClassVar[bool] = True
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[Strategy]:
+        """Instances which serve ``horizon`` steps: what the laws of ``counton.testing`` run over.
+
+        Override it where the constructor needs more than a horizon.
+        """
+        return (cls(horizon),)  # type: ignore[call-arg]
 
     @property
     @abstractmethod
@@ -98,10 +118,131 @@ class Strategy(ABC):
         In units of ``2**-fraction_bits``. The same numbers however a window is cut.
         """
 
-    def sensitivity(self, p: Literal[1, 2]) -> float:
-        """Largest p-norm of a column of C (D_1 or D_2)."""
-        raise NotImplementedError
+    def node_law(self, base: Law, level: int) -> Law:
+        """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
 
-    def matrices(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Dense (B, C) for small horizons: int64 where integral, else objects (Fraction)."""
-        raise NotImplementedError
+        A strategy with other weights overrides it, rounding towards more noise.
+        """
+        return base
+
+    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
+        """Exact variance of the released noise at ``steps`` under a calibrated law."""
+        return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
+
+    def sensitivity(self, p: Literal[1, 2]) -> float:
+        """Largest p-norm of a column of C: D_1 or D_2, as a float (see the exact methods above).
+
+        Raises:
+            InvalidInput: ``p`` is neither 1 nor 2.
+        """
+        if p == 1:
+            return float(self.l1_sensitivity())
+        if p == 2:
+            return math.sqrt(self.squared_sensitivity())
+        raise InvalidInput(f"sensitivity norm is {p!r}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+
+    def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Dense (B, C) over the first ``steps`` steps (default: the horizon).
+
+        B has shape (steps, nodes), C has shape (nodes, steps); nodes in order of level, then
+        index. int64 where every weight is an integer, else objects (int and Fraction).
+
+        Raises:
+            InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
+        """
+        steps = self.horizon if steps is None else steps
+        if steps is None or not 1 <= steps <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"dense matrices over {steps} steps were asked for; between 1 and {LARGEST_DENSE} "
+                f"are possible: use row(step) and column(step) instead"
+            )
+        rows = [self.row(step) for step in range(1, steps + 1)]
+        columns = [self.column(step) for step in range(1, steps + 1)]
+        nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
+        place = {node: i for i, node in enumerate(nodes)}
+        integral = all(
+            isinstance(node.weight, int) for entries in (*rows, *columns) for node in entries
+        )
+        dtype = np.dtype(np.int64 if integral else object)
+        reads = np.zeros((steps, len(nodes)), dtype)
+        enters = np.zeros((len(nodes), steps), dtype)
+        for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            for node in row:
+                reads[i, place[node[:2]]] += node.weight
+            for node in column:
+                enters[place[node[:2]], i] += node.weight
+        return reads, enters
+
+    def check_step(self, step: int) -> int:
+        """``step`` itself, if it is one this strategy serves.
+
+        Raises:
+            InvalidInput: not an integer, or below 1.
+            HorizonExceeded: beyond the horizon.
+        """
+        step = check_integer("step", step, 1)
+        if self.horizon is not None and step > self.horizon:
+            raise HorizonExceeded(
+                f"step {step} lies beyond the horizon of {self.horizon} steps: plan a longer "
+                f"horizon, or start a new stream"
+            )
+        return step
+
+    def check_window(self, steps: range) -> range:
+        """``steps`` itself, if it is a window of consecutive steps this strategy serves.
+
+        Raises:
+            InvalidInput: not a range with step 1, or it starts below 1.
+            HorizonExceeded: it ends beyond the horizon.
+        """
+        if not isinstance(steps, range) or steps.step != 1:
+            raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
+        if len(steps) > 0:
+            self.check_step(steps.start)
+            self.check_step(steps.stop - 1)
+        return steps
+
+    def check_steps(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Any collection of steps as an int64 array, checked against the horizon.
+
+        Raises:
+            InvalidInput: not integers, or a step below 1.
+            HorizonExceeded: a step beyond the horizon.
+        """
+        if isinstance(steps, range):
+            if len(steps) > 0:
+                self.check_step(min(steps[0], steps[-1]))
+                self.check_step(max(steps[0], steps[-1]))
+            return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
+        array = steps if isinstance(steps, np.ndarray) else np.array(list(steps))
+        if array.size == 0:
+            return np.zeros(array.shape, np.int64)
+        if array.dtype.kind not in "iu":
+            raise InvalidInput(f"steps have type {array.dtype}; give integers from 1 on")
+        self.check_step(int(array.min()))
+        self.check_step(int(array.max()))
+        return array.astype(np.int64)
+
+
+def check_integer(name: str, value: object, low: int, high: int = LARGEST_HORIZON) -> int:
+    """``value`` as an int within [low, high]; booleans and floats are refused.
+
+    Raises:
+        InvalidInput: naming the argument, the value and the bounds.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InvalidInput(f"{name} is {value!r}; give an integer of at least {low}")
+    number = int(value)
+    if not low <= number <= high:
+        raise InvalidInput(f"{name} is {number}; it must be between {low} and {high}")
+    return number
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a metric that is neither "mean" nor "max".
+
+    Raises:
+        InvalidInput: naming the value and the choices.
+    """
+    if metric not in ("mean", "max"):
+        raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")

@@ -1,0 +1,56 @@
+"""Strategies by name: written into a state as data, and rebuilt from it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from counton.errors import InvalidInput
+from counton.strategies.base import Strategy
+
+
+def public_strategies() -> tuple[type[Strategy], ...]:
+    """Every strategy class that ``counton.strategies`` exports, in order of name.
+
+    >>> [cls.__name__ for cls in public_strategies()]
+    ['Binary', ...'KAry', ...]
+    """
+    import counton.strategies as package
+
+    members = (getattr(package, name) for name in sorted(package.__all__))
+    return tuple(
+        member
+        for member in members
+        if inspect.isclass(member) and issubclass(member, Strategy) and member is not Strategy
+    )
+
+
+def describe(strategy: Strategy) -> dict[str, Any]:
+    """Name and parameters of a strategy as JSON values; the inverse of ``from_parameters``.
+
+    >>> from counton.strategies import Binary
+    >>> describe(Binary(1000))
+    {'strategy': 'Binary', 'horizon': 1000}
+    """
+    return {"strategy": type(strategy).__name__, **strategy.parameters}
+
+
+def from_parameters(description: Mapping[str, Any]) -> Strategy:
+    """The strategy which ``describe`` described.
+
+    >>> from_parameters({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
+    KAry(horizon=1000, arity=13, subtraction=True)
+
+    Raises:
+        InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
+    """
+    parameters = dict(description)
+    name = parameters.pop("strategy", None)
+    known = {cls.__name__: cls for cls in public_strategies()}
+    if name not in known:
+        raise InvalidInput(f"strategy is {name!r}; known are {', '.join(known)}")
+    try:
+        return known[name](**parameters)
+    except TypeError as error:
+        raise InvalidInput(f"parameters of {name} are {parameters!r}: {error}") from error
