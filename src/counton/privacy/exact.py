@@ -1,0 +1,118 @@
+"""Numbers that mean what was written: decimal text in, exact fractions out.
+
+``0.1`` in a program is not a tenth. Budgets are added up and compared, so every parameter of a
+guarantee or of a law is the fraction its shortest decimal text says.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from numbers import Rational, Real
+
+from counton.errors import InvalidInput
+
+#: What a parameter may be given as. Floats stand for their shortest decimal text.
+Number = int | float | str | Decimal | Fraction
+
+_LARGEST_EXPONENT = 400  # "1e-999999999" would otherwise fill the memory with zeros
+_LONGEST_TEXT = 1000
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
+
+    Raises:
+        InvalidInput: not a finite number.
+
+    >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
+    """
+    wrong = InvalidInput(
+        f"{name} is {str(value)[:80]!r}; it must be a finite number: give an int, a float, a "
+        f"Fraction, a Decimal or decimal text"
+    )
+    if isinstance(value, bool):
+        raise wrong
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if not isinstance(value, (str, Decimal, Real)):
+        raise wrong
+    text = str(value).strip()
+    if len(text) > _LONGEST_TEXT:
+        raise wrong
+    try:
+        if "/" in text:
+            return Fraction(text)
+        decimal = Decimal(text)
+        if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
+            raise wrong
+        return Fraction(decimal)
+    except (ValueError, InvalidOperation, ZeroDivisionError) as error:
+        raise wrong from error
+
+
+def text(value: Fraction) -> str:
+    """Shortest exact text: a decimal where there is one, else ``p/q``; ``exact`` reads it back.
+
+    >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
+    ('0.1', '1/3', '1e-9')
+    """
+    if value.denominator == 1 and abs(value.numerator) < 10**15:
+        return str(value.numerator)
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    places = max(twos, fives)
+    if rest != 1 or places > 40:
+        return f"{value.numerator}/{value.denominator}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator)
+    sign = "-" if value < 0 else ""
+    if len(digits) + 4 <= places:  # 0.00001 and smaller
+        mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
+        return f"{sign}{mantissa}e-{places - len(digits) + 1}"
+    digits = digits.rjust(places + 1, "0")
+    whole, part = digits[: len(digits) - places], digits[len(digits) - places :]
+    return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
+
+
+def rounded_up(value: float, bits: int = 34) -> Fraction:
+    """A fraction with a short denominator, at least ``value`` and above it by under ``2**-bits``.
+
+    More noise, never less: this is how a computed scale or variance becomes a law's parameter.
+    """
+    exponent = bits - math.frexp(value)[1] + 1
+    scaled = Fraction(value) * (Fraction(2) ** exponent)
+    return Fraction(math.ceil(scaled)) / (Fraction(2) ** exponent)
+
+
+def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
+    """The square root of ``square``: exactly if rational, else rounded up to a short fraction.
+
+    >>> root_rounded_up(Fraction(9, 4))
+    Fraction(3, 2)
+    >>> 0 <= root_rounded_up(Fraction(2)) ** 2 - 2 < 1e-9
+    True
+    """
+    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    if Fraction(top, bottom) ** 2 == square:
+        return Fraction(top, bottom)
+    size = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    unit = Fraction(2) ** (size - bits)
+    cells = square / unit**2
+    return (math.isqrt(math.floor(cells)) + 1) * unit
+
+
+def float_below(value: Fraction) -> float:
+    """Largest float that is not above ``value``."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def float_above(value: Fraction) -> float:
+    """Smallest float that is not below ``value``."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

@@ -1,0 +1,176 @@
+"""Between data units and the integers in which sums are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.privacy.exact import text
+
+_TOLERANCE = 0.01  # of a grid cell
+_FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
+_MOST = 2**62
+
+
+def clip(
+    values: ArrayLike, lower: Fraction, upper: Fraction, resolution: Fraction
+) -> NDArray[np.int64]:
+    """Clip to [lower, upper] and round to the nearest multiple of ``resolution``; grid units."""
+    numbers = _numbers(values, "value")
+    if numbers.dtype == object:
+        numbers = _each(numbers, float, np.dtype(np.float64), "value")
+    numbers = numbers.astype(np.float64)
+    _refuse(~np.isfinite(numbers), numbers, "value", "it must be finite: drop or repair it first")
+    low, high = int(lower / resolution), int(upper / resolution)
+    bounded = np.clip(numbers, float(lower), float(upper))
+    cells = np.rint(bounded * resolution.denominator / resolution.numerator).astype(np.int64)
+    clipped: NDArray[np.int64] = np.clip(cells, low, high)
+    return clipped
+
+
+def counts(values: ArrayLike, per_cell: int) -> NDArray[np.int64]:
+    """Integer values of single units, of at most ``per_cell``."""
+    numbers = totals(values, None)
+    beyond = (numbers > per_cell) | (numbers < -per_cell)
+    _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
+    return numbers
+
+
+def totals(values: ArrayLike, resolution: Fraction | None) -> NDArray[np.int64]:
+    """Totals in data units as exact grid integers."""
+    step = Fraction(1) if resolution is None else resolution
+    numbers = _numbers(values, "total")
+    if numbers.dtype == object:
+        return _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
+    if numbers.dtype.kind == "f":
+        return _float_cells(numbers.astype(np.float64), resolution)
+    if step == 1:
+        _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
+        return numbers.astype(np.int64)
+    return _each(numbers, lambda x: _exact_cells(int(x), resolution), np.dtype(np.int64), "total")
+
+
+def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
+    """Grid integers in data units: int64 if the resolution is 1, else the nearest float64."""
+    if resolution == 1:
+        return cells
+    top, bottom = resolution.numerator, resolution.denominator
+    if top < 2**53 and bottom < 2**53 and np.abs(cells).max(initial=0) <= 2**53 // top:
+        return cells * float(top) / float(bottom)  # one rounding: both operands are exact
+    exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
+    return np.array(exact, dtype=np.float64).reshape(cells.shape)
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
+    if isinstance(values, np.ndarray):
+        numbers = values
+    else:
+        try:
+            numbers = np.asarray(values)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"{what}s of type {type(values).__name__} do not form an array: {error}"
+            ) from error
+    if numbers.dtype.kind not in "iufO":
+        raise InvalidInput(
+            f"{what}s have type {numbers.dtype}; they must be numbers: convert them first"
+        )
+    return numbers
+
+
+def _exact_cells(value: Any, resolution: Fraction | None) -> int:
+    if isinstance(value, (float, np.floating)):
+        return int(_float_cells(np.array([value], dtype=np.float64), resolution)[0])
+    if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)):
+        raise InvalidInput(f"it has type {type(value).__name__}, which is not an exact number")
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise InvalidInput(f"{value} is not finite: drop or repair it first")
+    number = (
+        Fraction(value)
+        if isinstance(value, Decimal)
+        else Fraction(int(value.numerator), int(value.denominator))
+    )
+    step = Fraction(1) if resolution is None else resolution
+    cells = number / step
+    if cells.denominator != 1:
+        raise InvalidInput(f"{text(number)} is not a multiple of the resolution {text(step)}")
+    if abs(cells) > _MOST:
+        raise SumOverflow(
+            f"{text(number)} is beyond 2^62 grid cells of {text(step)}: coarsen the resolution"
+        )
+    return int(cells)
+
+
+def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> NDArray[np.int64]:
+    _refuse(~np.isfinite(numbers), numbers, "total", "it must be finite: drop or repair it first")
+    if resolution is None:
+        _refuse(
+            np.ones(numbers.shape, dtype=bool),
+            numbers,
+            "total",
+            "a float, and counts are integers: pass integers, or state bounds and a resolution "
+            "with Contribution.clipped",
+        )
+        return numbers.astype(np.int64)  # only an empty array comes here
+    cells = numbers * resolution.denominator / resolution.numerator
+    _refuse(
+        ~(np.abs(cells) <= _FLOAT_CELLS),
+        numbers,
+        "total",
+        f"a float of more than 2^46 grid cells of {text(resolution)} is not exact enough: pass a "
+        f"Decimal or Fraction, or coarsen the resolution",
+    )
+    nearest = np.rint(cells)
+    _refuse(
+        np.abs(cells - nearest) > _TOLERANCE,
+        numbers,
+        "total",
+        f"it must lie within {_TOLERANCE} of a grid cell of a multiple of the resolution "
+        f"{text(resolution)}: put each unit's value on the grid with to_grid first",
+    )
+    return nearest.astype(np.int64)
+
+
+def _each(
+    numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
+) -> NDArray[Any]:
+    """Convert one by one; an error names the position."""
+    converted = np.empty(numbers.shape, dtype=dtype)
+    for position in np.ndindex(numbers.shape):
+        value = numbers[position]
+        try:
+            converted[position] = convert(value)
+        except (InvalidInput, TypeError, ValueError, OverflowError) as error:
+            kind = SumOverflow if isinstance(error, SumOverflow) else InvalidInput
+            raise kind(f"{what} {value!r}{_at(position)}: {error}") from error
+    return converted
+
+
+def _at(position: tuple[int, ...]) -> str:
+    if not position:
+        return ""
+    return f" at position {position[0] if len(position) == 1 else position}"
+
+
+def _refuse(wrong: NDArray[np.bool_], numbers: NDArray[Any], what: str, remedy: str) -> None:
+    if not wrong.any():
+        return
+    position = tuple(int(i) for i in np.argwhere(wrong)[0])
+    raise InvalidInput(f"{what} {numbers[position]}{_at(position)}: {remedy}")
+
+
+def _refuse_overflow(wrong: NDArray[np.bool_], numbers: NDArray[Any]) -> None:
+    if not wrong.any():
+        return
+    position = tuple(int(i) for i in np.argwhere(wrong)[0])
+    raise SumOverflow(
+        f"total {numbers[position]}{_at(position)}: sums are exact up to 2^62: coarsen the "
+        f"resolution or split the stream"
+    )

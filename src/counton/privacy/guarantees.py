@@ -1,0 +1,199 @@
+"""What is promised, as data: pure, approximate and zero-concentrated differential privacy.
+
+A guarantee says how much the law of everything ever released may change when one protected unit is
+added, removed or replaced (`Contribution` says which). Parameters are exact fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+from counton.errors import InvalidInput
+from counton.privacy.exact import Number, exact, text
+
+
+class Guarantee(ABC):
+    """Base of all guarantees. A subclass that sets ``kind`` can be saved and read back.
+
+    Subclasses are frozen dataclasses whose fields are the parameters of their constructor.
+    """
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            Guarantee._kinds[cls.kind] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
+        saved: dict[str, Any] = {"guarantee": self.kind}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            saved[field.name] = text(value) if isinstance(value, Fraction) else value
+        return saved
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Rebuild from the values of `to_dict`."""
+        return cls(**{name: value for name, value in saved.items() if name != "guarantee"})
+
+    @property
+    @abstractmethod
+    def meaning(self) -> str:
+        """One sentence for readers who do not know the field's terms."""
+
+
+@runtime_checkable
+class AgesWithData(Protocol):
+    """A guarantee whose loss grows with the age of a datum: comparable only at a stated age."""
+
+    def at_age(self, age: int) -> PureDP | ZCDP:
+        """What is promised to a datum that entered ``age`` steps ago."""
+        ...
+
+
+def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
+    """Inverse of ``to_dict`` for every kind of guarantee.
+
+    Raises:
+        InvalidInput: unknown kind, missing or invalid parameters.
+
+    >>> guarantee_from_dict(PureDP(0.1).to_dict())
+    PureDP(epsilon=0.1)
+    """
+    kind = saved.get("guarantee")
+    if kind not in Guarantee._kinds:
+        known = ", ".join(sorted(Guarantee._kinds))
+        raise InvalidInput(f"guarantee of kind {kind!r} is unknown; it must be one of {known}")
+    try:
+        return Guarantee._kinds[kind].from_dict(saved)
+    except TypeError as error:
+        raise InvalidInput(f"parameters of a {kind} guarantee do not fit: {error}") from error
+
+
+def _positive(value: Number, name: str) -> Fraction:
+    number = exact(value, name)
+    if number <= 0:
+        raise InvalidInput(f"{name} is {text(number)}; it must be above 0: try {name}=1")
+    return number
+
+
+def _short(value: Fraction) -> str:
+    return f"{float(value):.6g}"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PureDP(Guarantee):
+    """Pure epsilon-differential privacy.
+
+    Raises:
+        InvalidInput: epsilon is not a finite number above 0.
+
+    >>> print(PureDP(epsilon=1.0))
+    pure differential privacy with epsilon = 1
+    """
+
+    kind: ClassVar[str] = "pure"
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+
+    def __str__(self) -> str:
+        return f"pure differential privacy with epsilon = {text(self.epsilon)}"
+
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={text(self.epsilon)})"
+
+    @property
+    def meaning(self) -> str:
+        """What epsilon bounds, in words."""
+        return (
+            "one unit more or less changes the probability of any output by at most a factor of "
+            f"{_exp(self.epsilon)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ApproxDP(Guarantee):
+    """Approximate (epsilon, delta)-differential privacy.
+
+    Raises:
+        InvalidInput: epsilon is not a finite number above 0, or delta not within (0, 1).
+
+    >>> print(ApproxDP(epsilon=1, delta=1e-6))
+    approximate differential privacy with epsilon = 1 and delta = 1e-6
+    """
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+        number = exact(delta, "delta")
+        if not 0 < number < 1:
+            raise InvalidInput(
+                f"delta is {text(number)}; it must be above 0 and below 1: try 1e-9, or PureDP if "
+                f"you want none"
+            )
+        object.__setattr__(self, "delta", number)
+
+    def __str__(self) -> str:
+        return (
+            f"approximate differential privacy with epsilon = {text(self.epsilon)} and "
+            f"delta = {text(self.delta)}"
+        )
+
+    def __repr__(self) -> str:
+        return f"ApproxDP(epsilon={text(self.epsilon)}, delta={text(self.delta)})"
+
+    @property
+    def meaning(self) -> str:
+        """What epsilon and delta bound, in words."""
+        return (
+            "one unit more or less changes the probability of any output by at most a factor of "
+            f"{_exp(self.epsilon)}, plus {_short(self.delta)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ZCDP(Guarantee):
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016, Def. 1.1).
+
+    Raises:
+        InvalidInput: rho is not a finite number above 0.
+
+    >>> print(ZCDP(rho=0.5))
+    zero-concentrated differential privacy with rho = 0.5
+    """
+
+    kind: ClassVar[str] = "zero-concentrated"
+    rho: Fraction
+
+    def __init__(self, rho: Number) -> None:
+        object.__setattr__(self, "rho", _positive(rho, "rho"))
+
+    def __str__(self) -> str:
+        return f"zero-concentrated differential privacy with rho = {text(self.rho)}"
+
+    def __repr__(self) -> str:
+        return f"ZCDP(rho={text(self.rho)})"
+
+    @property
+    def meaning(self) -> str:
+        """What rho bounds, in words."""
+        return (
+            "telling whether one unit is there is at most as easy as telling two bell curves apart "
+            f"whose centres are {_short(Fraction(2 * self.rho))}**0.5 standard deviations apart"
+        )
+
+
+def _exp(epsilon: Fraction) -> str:
+    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{_short(epsilon)}"
