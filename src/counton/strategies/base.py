@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
+from counton.laws import Law
 
 Metric = Literal["mean", "max"]
 
