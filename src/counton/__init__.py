@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
+    from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
     from counton.privacy import PureDP as PureDP
-    from counton.privacy import ZCDP as ZCDP
     from counton.store import Stream as Stream
 
     __version__: str

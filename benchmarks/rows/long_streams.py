@@ -1,0 +1,41 @@
+"""A billion releases: cost of each against a stream of ten million, and peak memory."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from benchmarks.measure import Process, process
+from benchmarks.row import Row
+
+LONG, SHORT, WINDOW = 10**9, 10**7, 2**18
+
+PROGRAM = f"""
+import sys, time
+import numpy as np
+from counton import Counter, Key, PureDP
+from counton.strategies import KAry
+steps = int(sys.argv[1])
+ones = np.ones({WINDOW}, np.int64)
+counter = Counter(KAry.best(steps), PureDP(epsilon=1), key=Key.generate(), stream="bench")
+start = time.process_time()
+for first in range(0, steps, {WINDOW}):
+    counter.release_many(ones[: steps - first])
+print(time.process_time() - start)
+"""
+
+
+def run(steps: int) -> Process:
+    """A whole stream of ``steps`` releases in a process of its own."""
+    return process(["-c", PROGRAM, str(steps)])
+
+
+def measure() -> Iterator[Row]:
+    """Yield cost and memory."""
+    before = [run(SHORT) for _ in range(3)]
+    long = run(LONG)
+    after = [run(SHORT) for _ in range(3)]
+    short_seconds = statistics.median(float(each.output) for each in before + after)
+    ratio = (float(long.output) / LONG) / (short_seconds / SHORT)
+    yield Row("cost of one of 10^9 releases", ratio, 1.3, note="one of 10^7 releases")
+    yield Row("peak memory of 10^9 releases", long.peak_megabytes, 200, unit="MB")

@@ -1,0 +1,25 @@
+"""One release at a time: what a call costs on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.measure import interleaved
+from benchmarks.row import Row
+from counton import Counter, Key, PureDP
+from counton.strategies import KAry
+
+HORIZON, STEPS = 10**7, 10**5
+
+
+def measure() -> Iterator[Row]:
+    """Yield the row."""
+    strategy = KAry.best(HORIZON)
+
+    def releases() -> None:
+        counter = Counter(strategy, PureDP(epsilon=1), key=Key.generate(), stream="bench")
+        for _ in range(STEPS):
+            counter.release(1)
+
+    (seconds,) = interleaved(releases, repetitions=3)
+    yield Row(f"one release of {strategy}", seconds / STEPS * 1e6, 20, unit="us")

@@ -1,0 +1,39 @@
+"""A thousand releases of ten thousand coordinates, against numpy drawing two normals for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.measure import interleaved
+from benchmarks.row import Row
+from counton import ZCDP, Counter, Key
+from counton.strategies import SmoothBinary
+
+STEPS, COORDINATES, WINDOW = 1000, 10**4, 25
+
+
+def measure() -> Iterator[Row]:
+    """Yield the row."""
+    strategy = SmoothBinary.best(STEPS, norm=2)
+    generator = np.random.default_rng()
+    zeros = np.zeros((WINDOW, COORDINATES), np.int64)
+
+    def releases() -> None:
+        counter = Counter(
+            strategy, ZCDP(rho=0.5), key=Key.generate(), stream="bench", shape=(COORDINATES,)
+        )
+        for _ in range(STEPS // WINDOW):
+            counter.release_many(zeros)
+
+    def normals() -> None:
+        generator.standard_normal(2 * STEPS * COORDINATES)
+
+    ours, peer = interleaved(releases, normals, repetitions=3)
+    yield Row(
+        f"{STEPS:,} x {COORDINATES:,} releases of {strategy}",
+        ours / peer,
+        1.5,
+        note="numpy drawing 2 * 10^7 normals",
+    )
