@@ -1,0 +1,1 @@
+"""Where counton meets other libraries: event data through polars. Each needs its own extra."""

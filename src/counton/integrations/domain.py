@@ -1,0 +1,74 @@
+"""The declared groups of a histogram. Declared, because observed groups would leak.
+
+Whether a rare group appears in the output at all would tell whether its one event is in the data,
+whatever noise the counts have; so the list of groups must come from public knowledge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+
+from counton.errors import InvalidInput
+from counton.integrations.events import EventFile
+
+_TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
+
+
+def read_domain(source: str, column: str) -> tuple[str, ...]:
+    """Groups from a comma-separated list, a table's column or a text file with one group per line.
+
+    Args:
+        source: ``A,B,C``, or the path of a file.
+        column: column of the table to read; a table with one column needs no such name.
+
+    Returns:
+        The groups in the order stated.
+
+    Raises:
+        InvalidInput: no such file, no such column, no groups, or a group stated twice.
+
+    >>> read_domain("AA, UA,DL", "carrier")
+    ('AA', 'UA', 'DL')
+    """
+    path = Path(source)
+    if path.is_file():
+        groups = _from_table(source, column) if _is_table(path) else _from_lines(path)
+    elif _is_table(path) or path.suffix == ".txt" or os.sep in source:
+        raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
+    else:
+        groups = [group.strip() for group in source.split(",")]
+    if not groups or "" in groups:
+        raise InvalidInput(f"domain {source!r} holds no group or an empty one; name each group")
+    twice = [group for group, times in Counter(groups).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"domain {source!r} names the group {twice[0]!r} twice; name it once")
+    return tuple(groups)
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix in _TABLES
+
+
+def _from_lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"domain {str(path)!r} is not UTF-8 text; convert it") from error
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _from_table(source: str, column: str) -> list[str]:
+    file = EventFile(source)
+    names = file.columns()
+    if column not in names and len(names) > 1:
+        raise InvalidInput(
+            f"domain {source!r} has no column {column!r}; name one of its columns "
+            f"({', '.join(names)}) {column!r}"
+        )
+    name = column if column in names else names[0]
+    groups = file.scan((name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+    return groups.fill_null("").to_list()
