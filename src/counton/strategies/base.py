@@ -83,6 +83,16 @@ class Strategy(ABC):
         """
         return (cls(horizon),)  # type: ignore[call-arg]
 
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.parameters == self.parameters
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     @property
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -136,11 +146,8 @@ class Strategy(ABC):
         Raises:
             InvalidInput: ``p`` is neither 1 nor 2.
         """
-        if p == 1:
-            return float(self.l1_sensitivity())
-        if p == 2:
-            return math.sqrt(self.squared_sensitivity())
-        raise InvalidInput(f"sensitivity norm is {p!r}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+        check_norm(p)
+        return float(self.l1_sensitivity()) if p == 1 else math.sqrt(self.squared_sensitivity())
 
     def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Dense (B, C) over the first ``steps`` steps (default: the horizon).
@@ -247,3 +254,13 @@ def check_metric(metric: str) -> None:
     """
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")
+
+
+def check_norm(norm: int) -> None:
+    """Refuse a norm that is neither 1 nor 2.
+
+    Raises:
+        InvalidInput: naming the value and the choices.
+    """
+    if norm not in (1, 2):
+        raise InvalidInput(f"norm is {norm!r}; use 1 (Laplace noise) or 2 (Gaussian noise)")

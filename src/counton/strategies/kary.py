@@ -1,0 +1,308 @@
+"""k-ary trees, with and without subtraction (Henzinger et al., "Count on Your Elders", Alg. 1-2).
+
+A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
+with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
+the items (p-1) k^l + 1 .. p k^l and is named by p, its right end.
+
+With a = 0 (no subtraction) or a = (k-1) // 2 (subtraction), digits lie in -a .. k-1-a, and cutting
+the lowest digit off a number q leaves Q = (q + a) // k. So the noise at q on level l is that at Q on
+level l+1, plus the nodes from kQ+1 to q, or minus those from q+1 to kQ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.strategies.base import (
+    LARGEST_HORIZON,
+    Metric,
+    Node,
+    NodeNoise,
+    Strategy,
+    check_integer,
+    check_metric,
+    check_norm,
+)
+
+#: Numbers of one chunk of noise: it stays in the second-level cache between two passes.
+CHUNK = 32_768
+#: Nodes with at least this many coordinates are added row by row, else by one cumulative sum.
+WIDE = 32
+#: ``KAry.best`` looks at arities up to here.
+LARGEST_CANDIDATE = 128
+
+
+class KAry(Strategy):
+    """A tree of given arity over ``horizon`` steps.
+
+    Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
+    horizon; the variance at a step is the sum of the absolute digits of that step.
+
+    Source: Henzinger, Upadhyay and Upadhyay, "Count on Your Elders", Alg. 1 (no subtraction) and
+    Alg. 2 (subtraction, odd arity). Even arity with digits -k/2+1 .. k/2 is the same idea.
+    Erratum: Alg. 2 line 14 sums x_j where it means the items of one node; Alg. 3 line 15 must
+    subtract the interval [p - k^(l-1) + 1, p].
+
+    >>> tree = KAry(1000, 13)
+    >>> tree.height, tree.sensitivity(1), tree.row(20)
+    (3, 3.0, (Node(level=1, index=1, weight=1), Node(level=1, index=2, weight=1),
+     Node(level=0, index=21, weight=-1), ...Node(level=0, index=26, weight=-1)))
+
+    Args:
+        horizon: steps it serves.
+        arity: children per node, k >= 2.
+        subtraction: allow negative digits, which halves the error.
+
+    Raises:
+        InvalidInput: horizon below 1, arity below 2, or either not an integer.
+    """
+
+    horizon: int
+
+    def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
+        self.horizon = check_integer("horizon", horizon, 1)
+        self.arity = check_integer("arity", arity, 2)
+        if not isinstance(subtraction, bool):
+            raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
+        self.subtraction = subtraction
+        #: How far digits reach below zero.
+        self._below = (self.arity - 1) // 2 if subtraction else 0
+        #: Number of levels, and of nodes which the first item enters.
+        self.height = 0
+        largest = 0
+        while largest < self.horizon:
+            largest = largest * self.arity + self.arity - 1 - self._below
+            self.height += 1
+
+    @classmethod
+    def best(
+        cls,
+        horizon: int,
+        metric: Metric = "mean",
+        subtraction: bool | None = True,
+        norm: Literal[1, 2] = 1,
+    ) -> KAry:
+        """The arity with the least error at this horizon, by exact computation.
+
+        Minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2 for
+        Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
+
+        >>> KAry.best(2**20)
+        KAry(horizon=1048576, arity=19, subtraction=True)
+
+        Raises:
+            InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        check_metric(metric)
+        check_norm(norm)
+        forms = (True, False) if subtraction is None else (subtraction,)
+        # A larger arity saves a level only while k^height reaches about the horizon; from 65 on
+        # (one level against two) an extra level is always the better bargain.
+        largest = min(2 * horizon + 1, LARGEST_CANDIDATE)
+        candidates = (cls(horizon, k, form) for form in forms for k in range(2, largest + 1))
+        return min(candidates, key=lambda tree: tree._total(metric) * tree.height ** (3 - norm))
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[KAry, ...]:
+        """Odd and even arities, with and without subtraction, and the best one."""
+        forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
+        return (*forms, cls.best(horizon))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon, arity, subtraction."""
+        return {
+            "horizon": self.horizon,
+            "arity": self.arity,
+            "subtraction": self.subtraction,
+        }
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """One node a level, except where that node is the last of its group, which no release reads."""
+        self.check_step(step)
+        right_ends = (-(-step // self.arity**level) for level in range(self.height))
+        return tuple(
+            Node(level, p, 1)
+            for level, p in enumerate(right_ends)
+            if (p + self._below) % self.arity != 0
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes of the digits of ``step``, from the highest level down."""
+        ends = [self.check_step(step)]
+        for _ in range(self.height):
+            ends.append(self._cut(ends[-1]))
+        nodes = []
+        for level in reversed(range(self.height)):
+            q, start = ends[level], ends[level + 1] * self.arity
+            nodes += [Node(level, p, 1) for p in range(start + 1, q + 1)]
+            nodes += [Node(level, p, -1) for p in range(q + 1, start + 1)]
+        return tuple(nodes)
+
+    def l1_sensitivity(self) -> Fraction:
+        """The height: item 1 enters the first node of every level."""
+        return Fraction(self.height)
+
+    def squared_sensitivity(self) -> Fraction:
+        """The height: all entries are 0 or 1."""
+        return Fraction(self.height)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of the absolute digits of each step, in variances of one node."""
+        q = self.check_steps(steps)
+        total = np.zeros(q.shape, np.int64)
+        for _ in range(self.height):
+            cut = (q + self._below) // self.arity
+            total += np.abs(q - cut * self.arity)
+            q = cut
+        return total.astype(np.float64)
+
+    def error(self, metric: Metric) -> float:
+        """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
+        check_metric(metric)
+        return float(self._total(metric) / (self.horizon if metric == "mean" else 1))
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window: top down, one level at a time."""
+        self.check_window(steps)
+        if len(steps) == 0:
+            return np.zeros((0, *field.shape), np.int64)
+        windows = [(steps.start, steps.stop)]
+        for _ in range(self.height):
+            low, high = windows[-1]
+            windows.append((self._cut(low), self._cut(high - 1) + 1))
+        expand = self._expand_rows if math.prod(field.shape) >= WIDE else self._expand
+        values = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(self.height)):
+            values = expand(field, level, windows[level], values, windows[level + 1][0])
+        return values
+
+    def _expand(
+        self,
+        field: NodeNoise,
+        level: int,
+        window: tuple[int, int],
+        parents: NDArray[np.int64],
+        first: int,
+    ) -> NDArray[np.int64]:
+        """Noise at numbers low..high-1 of a level from that at ``first``.. of the level above."""
+        k, below, shape = self.arity, self._below, field.shape
+        low, high = window
+        out = np.empty((high - low, *shape), np.int64)
+        groups_per_chunk = max(1, CHUNK // (k * max(1, math.prod(shape))))
+        position = low
+        while position < high:
+            group = self._cut(position)
+            groups = min(groups_per_chunk, (high - position) // k)
+            if position == group * k - below and groups > 0:  # whole groups
+                end = position + groups * k
+                chunk = out[position - low : end - low]
+                chunk[0] = 0
+                np.cumsum(field.run(level, range(position + 1, end)), axis=0, out=chunk[1:])
+                tiles = chunk.reshape(groups, k, *shape)
+                tiles += (parents[group - first :][:groups] - tiles[:, below])[:, None]
+            else:  # one group, cut by the window
+                end = min(high, (group + 1) * k - below)
+                base, top = min(position, group * k), max(end - 1, group * k)
+                sums = np.zeros((top - base + 1, *shape), np.int64)
+                if top > base:
+                    np.cumsum(field.run(level, range(base + 1, top + 1)), axis=0, out=sums[1:])
+                shift = parents[group - first] - sums[group * k - base]
+                np.add(
+                    sums[position - base : end - base], shift, out=out[position - low : end - low]
+                )
+            position = end
+        return out
+
+    def _expand_rows(
+        self,
+        field: NodeNoise,
+        level: int,
+        window: tuple[int, int],
+        parents: NDArray[np.int64],
+        first: int,
+    ) -> NDArray[np.int64]:
+        """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
+        low, high = window
+        out = np.empty((high - low, *field.shape), np.int64)
+        scratch = np.empty(field.shape, np.int64)
+        for group in range(self._cut(low), self._cut(high - 1) + 1):
+            middle, parent = group * self.arity, parents[group - first]
+            start = max(low, middle - self._below)
+            stop = min(high, middle + self.arity - self._below)
+            if start <= middle < stop:
+                out[middle - low] = parent
+            current = parent
+            for q, row in _rows(field, level, range(middle + 1, stop)):
+                target = out[q - low] if q >= start else scratch
+                current = np.add(current, row, out=target)
+            current = parent
+            for q, row in _rows(field, level, range(middle, start, -1)):
+                target = out[q - 1 - low] if q <= stop else scratch
+                current = np.subtract(current, row, out=target)
+        return out
+
+    def _cut(self, q: int) -> int:
+        """``q`` without its lowest digit."""
+        return (q + self._below) // self.arity
+
+    def _weight(self, q: int) -> int:
+        """Sum of the absolute digits of ``q``."""
+        total = 0
+        while q > 0:
+            cut = self._cut(q)
+            total += abs(q - cut * self.arity)
+            q = cut
+        return total
+
+    def _total(self, metric: Metric) -> Fraction:
+        """Sum or maximum of the variance over the horizon."""
+        return Fraction(self._sum(self.horizon) if metric == "mean" else self._max(self.horizon))
+
+    def _sum(self, last: int) -> int:
+        """Sum of ``_weight`` over 0..last: whole groups by their parents, then the last group."""
+        cut = self._cut(last)
+        if cut == 0:
+            return _triangle(last)
+        positive, negative = self.arity - 1 - self._below, self._below
+        digit = last - cut * self.arity
+        whole = _triangle(positive) + (cut - 1) * (_triangle(positive) + _triangle(negative))
+        part = _triangle(negative) + (_triangle(digit) if digit >= 0 else -_triangle(-digit - 1))
+        return (
+            self.arity * self._sum(cut - 1)
+            + whole
+            + part
+            + (digit + negative + 1) * self._weight(cut)
+        )
+
+    def _max(self, last: int) -> int:
+        """Maximum of ``_weight`` over 0..last."""
+        cut = self._cut(last)
+        if cut == 0:
+            return last
+        digit = last - cut * self.arity
+        in_last_group = self._weight(cut) + max(self._below, digit)
+        return max(in_last_group, self._max(cut - 1) + self.arity - 1 - self._below)
+
+
+def _triangle(n: int) -> int:
+    """1 + 2 + .. + n."""
+    return n * (n + 1) // 2
+
+
+def _rows(field: NodeNoise, level: int, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Nodes of one level one by one, up or down, drawn in chunks."""
+    size = max(1, CHUNK // math.prod(field.shape))
+    for at in range(0, len(nodes), size):
+        part = nodes[at : at + size]
+        ordered = part if part.step == 1 else part[::-1]
+        noise = field.run(level, range(ordered.start, ordered.stop))
+        yield from zip(part, noise if part.step == 1 else noise[::-1], strict=True)
