@@ -14,6 +14,8 @@ JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export MPLBACKEND := Agg
+# mkdocs-material announces its own future on every build.
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help
 help: ## list the targets

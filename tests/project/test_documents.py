@@ -1,0 +1,151 @@
+"""Every example in README.md and docs/ runs and prints what the page says.
+
+A page is read from top to bottom in a folder of its own. Of its fenced blocks
+
+- ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
+- ``console`` runs each ``$ command``; output which the page shows is compared,
+- a block with ``title="NAME"`` is written to that file first,
+- ``text``, ``toml`` and ``sh`` are only shown.
+
+``...`` in shown output stands for anything.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
+    re.MULTILINE | re.DOTALL,
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    kind: str
+    title: str | None
+    body: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for match in FENCE.finditer(page):
+        title = re.search(r'title="([^"]+)"', match["info"])
+        indent = len(match["indent"])
+        body = "".join(line[indent:] for line in match["body"].splitlines(keepends=True))
+        line = page.count("\n", 0, match.start()) + 1
+        yield Block(match["kind"], title[1] if title else None, body, line)
+
+
+def run_session(block: Block, namespace: dict[str, Any], name: str) -> None:
+    test = doctest.DocTestParser().get_doctest(block.body, namespace, name, name, block.line)
+    test.globs = namespace  # the parser made a copy; names are to last until the end of the page
+    assert test.examples, f"{name}:{block.line}: no example in a pycon block"
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    assert not runner.run(test, out=report.append, clear_globs=False).failed, "".join(report)
+
+
+def run_commands(block: Block, folder: Path, name: str) -> None:
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "HOME": str(folder),
+    }
+    first, *sessions = re.split(r"^\$ ", block.body, flags=re.MULTILINE)
+    assert not first, f"{name}:{block.line}: a console block starts with '$ '"
+    for session in sessions:
+        command, shown = re.fullmatch(
+            r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", session, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{name}:{block.line}: $ {command}\n{done.stdout}"
+        if shown.strip():
+            same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
+            assert same, f"{name}:{block.line}: $ {command}\nshown:\n{shown}\ngot:\n{done.stdout}"
+
+
+def run_page(text: str, name: str, folder: Path) -> int:
+    """Run every example of a page; returns how many blocks were run."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    count = 0
+    for block in blocks(text):
+        count += 1
+        if block.title:
+            (folder / block.title).write_text(block.body, encoding="utf-8")
+        if block.kind == "python":
+            exec(compile(block.body, f"{name}:{block.line}", "exec"), namespace)
+        elif block.kind == "pycon":
+            run_session(block, namespace, name)
+        elif block.kind == "console":
+            run_commands(block, folder, name)
+        else:
+            assert block.kind in {"text", "toml", "sh", "csv"}, f"{name}:{block.line}"
+    return count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert run_page(text, page.name, tmp_path) == len(re.findall(r"^ *```\w", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "```pycon\n>>> 1 + 1\n3\n```\n",
+        "```python\nassert False\n```\n",
+        "```console\n$ echo 1\n2\n```\n",
+        "```console\n$ false\n```\n",
+        "```perl\n1\n```\n",
+    ],
+)
+def test_a_wrong_example_is_noticed(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        run_page(wrong, "page", tmp_path)
+
+
+def test_blocks_of_a_page_share_names_and_files(tmp_path: Path) -> None:
+    page = (
+        '```csv title="a.csv"\nx\n1\n```\n'
+        "```pycon\n>>> a = 2\n```\n"
+        "```python\nassert a == 2\nb = 3\n```\n"
+        "```pycon\n>>> b\n3\n```\n"
+        "```console\n$ cat a.csv\nx\n...\n```\n"
+    )
+    assert run_page(page, "page", tmp_path) == 5
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_make_commands_in_the_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        for target in re.findall(r"\bmake ([a-z]+)`", page.read_text(encoding="utf-8")):
+            assert target in targets, f"{page.name} names `make {target}`"

@@ -1,0 +1,61 @@
+"""Every public name says what it is and shows it in an example."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+PACKAGES = (
+    "counton",
+    "counton.analysis",
+    "counton.mechanisms",
+    "counton.noise",
+    "counton.privacy",
+    "counton.store",
+    "counton.strategies",
+)
+
+
+def public_objects() -> Iterator[tuple[str, Any]]:
+    for package in PACKAGES:
+        module = import_module(package)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                yield f"{package}.{name}", thing
+
+
+def examples_in(thing: Any) -> bool:
+    """Whether the docstring, or for a class that of one of its members, holds an example."""
+    texts = [inspect.getdoc(thing)]
+    if inspect.isclass(thing):
+        texts += [inspect.getdoc(member) for member in vars(thing).values()]
+    return any(">>>" in (text or "") for text in texts)
+
+
+def needs_no_example(thing: Any) -> bool:
+    """Exceptions and warnings, and classes which cannot be instantiated."""
+    return inspect.isclass(thing) and (
+        issubclass(thing, BaseException)
+        or inspect.isabstract(thing)
+        or getattr(thing, "_is_protocol", False)
+    )
+
+
+@pytest.mark.parametrize(("address", "thing"), list(public_objects()))
+def test_a_public_name_is_described_with_an_example(address: str, thing: Any) -> None:
+    assert vars(thing).get("__doc__") or inspect.isfunction(thing), f"{address} has no docstring"
+    assert inspect.getdoc(thing), f"{address} has no docstring"
+    assert needs_no_example(thing) or examples_in(thing), f"{address} shows no example"
+
+
+def test_an_undocumented_class_would_be_noticed() -> None:
+    class Silent:
+        pass
+
+    assert not examples_in(Silent)
+    assert not needs_no_example(Silent)
