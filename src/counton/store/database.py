@@ -1,0 +1,276 @@
+"""A state database: a SQLite file or a PostgreSQL server, its transactions and its errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.store import schema
+
+#: How long a transaction waits for another process's transaction.
+LOCK_TIMEOUT_SECONDS = 5.0
+
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
+_DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+
+
+class Database:
+    """Where streams live. Not public: :class:`counton.store.Store` and ``Stream`` use it.
+
+    Raises:
+        StateError: the file is missing, truncated, not a database, not ours or of another format.
+        StreamConflict: somebody else holds the lock.
+        InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
+    """
+
+    def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
+        self.url = parse(state)
+        self.path = Path(self.url.database or "") if self.is_sqlite else None
+        self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
+        self._owner = os.getpid()
+        if self.path is not None:
+            if create and not self.path.exists():
+                _create_file(self.path)
+            _check_file(self.path)
+        self._engine = self._connect()
+        try:
+            if create and not self.is_sqlite:
+                self._create_tables()
+            self._check_format()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def label(self) -> str:
+        """The address without its password, for messages."""
+        return str(self.path) if self.path is not None else self.url.render_as_string(True)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises."""
+        if os.getpid() != self._owner:
+            raise StreamConflict(
+                f"state {self.label} was opened by process {self._owner} and is used by its fork "
+                f"{os.getpid()}: open it anew in each process"
+            )
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(counton_write=write)
+                with connection.begin():
+                    yield connection
+        except SQLAlchemyError as error:
+            raise self._explain(error) from error
+
+    def _connect(self) -> Engine:
+        if self.is_sqlite:
+            engine = sa.create_engine(self.url, connect_args={"timeout": self.lock_timeout_seconds})
+            event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+            return engine
+        # A server may default to asynchronous commits, which a power cut can lose.
+        options = (
+            f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on"
+        )
+        given = self.url.query.get("options")
+        if given:
+            options = f"{given if isinstance(given, str) else ' '.join(given)} {options}"
+        try:
+            return sa.create_engine(self.url, connect_args={"options": options}, pool_pre_ping=True)
+        except ModuleNotFoundError:
+            raise StateError(
+                "a PostgreSQL state needs the driver psycopg, which is not installed: "
+                "pip install 'psycopg[binary]'"
+            ) from None
+
+    def _create_tables(self) -> None:
+        with self.transaction(write=True) as connection:
+            # "create if missing" of two processes at once would fail in one of them
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.APPLICATION_ID)))
+            if not sa.inspect(connection).has_table(schema.database.name):
+                schema.metadata.create_all(connection)
+                connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+
+    def _check_format(self) -> None:
+        with self.transaction(write=False) as connection:
+            if self.is_sqlite:
+                application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+                if application != schema.APPLICATION_ID:
+                    raise StateError(
+                        f"state {self.label} is a SQLite file of another program "
+                        f"(application_id {application}): give another path"
+                    )
+                found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+            elif not sa.inspect(connection).has_table(schema.database.name):
+                raise StateError(
+                    f"state {self.label} holds no streams yet: create one with Stream.create"
+                )
+            else:
+                found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
+        if found != schema.FORMAT:
+            raise StateError(
+                f"state {self.label} has format version {found}, this version of counton reads "
+                f"{schema.FORMAT}: use the version that wrote it"
+            )
+
+    def _explain(self, error: SQLAlchemyError) -> Exception:
+        cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        first_line = cause.strip().splitlines()[0] if cause.strip() else type(error).__name__
+        if _LOCKED.search(cause):
+            return StreamConflict(
+                f"state {self.label} is locked by another process for more than "
+                f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
+                f"process or end it, then try again"
+            )
+        if _DAMAGED.search(cause):
+            return StateError(
+                f"state {self.label} is truncated, damaged or not a counton database "
+                f"({first_line}): restore it from a copy"
+            )
+        return StateError(
+            f"state {self.label} cannot be used ({first_line}): check the path or address, its "
+            f"permissions and the space left"
+        )
+
+
+def parse(state: str | os.PathLike[str]) -> URL:
+    """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file."""
+    text = os.fspath(state)
+    if not text:
+        raise InvalidInput("state is an empty text: give the path of a file or a database URL")
+    if "://" not in text:
+        return URL.create("sqlite", database=os.path.abspath(text))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise InvalidInput(
+            "state is no path and no database URL: write FILE, sqlite:///FILE or "
+            "postgresql://USER@HOST/DATABASE"
+        ) from None
+    backend = url.get_backend_name()
+    if backend == "sqlite" and url.database and url.database != ":memory:":
+        return URL.create("sqlite", database=os.path.abspath(url.database))
+    if backend == "sqlite":
+        raise InvalidInput(f"state {text} would live in memory only: give the path of a file")
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg") if url.drivername == backend else url
+    raise InvalidInput(
+        f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
+        f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # The driver must not begin transactions on its own: see _begin_sqlite.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power cut
+    # cannot take back what has been shown. NORMAL would sync only now and then.
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
+    # without the risk of an immediate "database is locked".
+    write = connection.get_execution_options().get("counton_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _check_file(path: Path) -> None:
+    """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        raise StateError(
+            f"state {path} does not exist: create it with Stream.create, or correct the path"
+        ) from None
+    except OSError as error:
+        raise StateError(
+            f"state {path} cannot be read ({error.strerror}): check its path and permissions"
+        ) from None
+    if len(header) < 100 or not header.startswith(_SQLITE_MAGIC):
+        raise StateError(
+            f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
+            f"a copy, or give another path"
+        )
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    needed = (65536 if page == 1 else page) * pages
+    # While a log waits to be merged the file may be short: the pages are in the log.
+    if size < needed and not path.with_name(path.name + "-wal").exists():
+        raise StateError(
+            f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
+        )
+
+
+def _create_file(path: Path) -> None:
+    """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    except OSError as error:
+        raise StateError(
+            f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
+            f"may be written"
+        ) from None
+    os.close(descriptor)
+    try:
+        engine = sa.create_engine(URL.create("sqlite", database=name))
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"PRAGMA application_id={schema.APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version={schema.FORMAT}")
+            schema.metadata.create_all(connection)
+            connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+        with engine.connect() as connection:  # kept in the file; cannot change in a transaction
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        engine.dispose()
+        _publish(name, path)
+        _sync_folder(path.parent)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name + suffix)
+
+
+def _publish(name: str, path: Path) -> None:
+    """Give the finished file its name, never over another file."""
+    try:
+        os.link(name, path)
+    except FileExistsError:  # another process was faster: its file serves as well
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            os.rename(name, path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

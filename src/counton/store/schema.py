@@ -1,0 +1,98 @@
+"""Tables of a state database. Rows marked secret hold exact data or what reveals it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+#: Version of the tables below and of the bytes in their blobs.
+FORMAT: Final = 1
+
+#: SQLite's ``application_id`` of our files: "cntn" in ASCII.
+APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
+
+metadata = MetaData()
+
+_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
+
+
+def _stream_reference() -> Column[int]:
+    return Column("stream_id", _ID, ForeignKey("counton_streams.id"), primary_key=True)
+
+
+#: One row. Locked while a stream is created, so that two creations cannot pass the limit together.
+database = Table(
+    "counton_database",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("format", Integer, nullable=False),
+    Column("budget_limit", Text),  # a guarantee as JSON; null: no limit
+)
+
+streams = Table(
+    "counton_streams",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("spec", Text, nullable=False),  # JSON: what Counter.spec says
+    Column("details", Text, nullable=False),  # JSON: public facts of the caller's, as group names
+    Column("key_fingerprint", String(64), nullable=False),
+    Column("created", String(32), nullable=False),  # UTC, ISO 8601
+    Column("step", BigInteger, nullable=False),
+    Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing
+    Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
+    UniqueConstraint("name", name="counton_stream_name"),
+)
+
+#: What was released: one row a step, written before the release is returned.
+journal = Table(
+    "counton_journal",
+    metadata,
+    _stream_reference(),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("input_digest", LargeBinary, nullable=False),  # keyed: says nothing without the key
+    Column("dtype", String(8), nullable=False),
+    Column("estimates", LargeBinary, nullable=False),
+    Column("std", Double, nullable=False),
+)
+
+#: Secret: what the caller has seen so far of each window, to find late and vanished rows.
+observed = Table(
+    "counton_observed",
+    metadata,
+    _stream_reference(),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("shape", String(200), nullable=False),
+    Column("totals", LargeBinary, nullable=False),
+)
+
+#: Digests of source files that have been ingested.
+sources = Table(
+    "counton_sources",
+    metadata,
+    _stream_reference(),
+    Column("digest", String(200), primary_key=True),
+    Column("step", BigInteger, nullable=False),
+)
+
+#: Privacy that streams on this data have spent.
+ledger = Table(
+    "counton_ledger",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("stream", String(200), nullable=False, unique=True),
+    Column("entry", Text, nullable=False),  # JSON
+)
