@@ -86,7 +86,7 @@ def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
         .then((number * numerator / denominator).floor())
         .cast(pl.Int64, strict=False)
     )
-    return pl.when(number != number.floor()).then(rounded).otherwise(exact)
+    return pl.when(number != number.floor()).then(rounded).otherwise(pl.coalesce(exact, rounded))
 
 
 def _from_text(

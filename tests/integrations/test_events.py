@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.integrations.domain import read_domain
+from counton.integrations.events import EventFile
+from counton.integrations.tally import Columns, Tally, as_inputs, tally
+from counton.integrations.windows import Windows, microseconds
+
+WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
+COLUMNS = Columns("time", "group")
+ROWS = [
+    ("2013-01-01T00:00:00Z", "a"),
+    ("2013-01-01T00:59:59.999999Z", "a"),
+    ("2013-01-01T01:00:00Z", "b"),
+    ("2013-01-01T03:30:00Z", "a"),
+    ("2012-12-31T23:59:59Z", "b"),
+    ("2013-01-01T04:00:00Z", "b"),
+]
+FRAME = pl.DataFrame(ROWS, schema=["time", "group"], orient="row")
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str) -> str:
+        path = tmp_path / "events.csv"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def counted(path: str) -> Tally:
+    return tally(EventFile(path), COLUMNS, WINDOWS, ("a", "b"))
+
+
+def dense(found: Tally) -> list[list[int]]:
+    return as_inputs(found.cells, range(1, 5), 2).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl", "typed", "seconds"])
+def test_every_format_gives_the_same_counts(kind: str, tmp_path: Path) -> None:
+    path = str(tmp_path / f"events.{kind}")
+    if kind == "csv":
+        FRAME.write_csv(path)
+    elif kind == "csv.gz":
+        Path(path).write_bytes(gzip.compress(FRAME.write_csv().encode()))
+    elif kind == "jsonl":
+        FRAME.write_ndjson(path)
+    elif kind == "parquet":
+        FRAME.write_parquet(path)
+    else:
+        path = str(tmp_path / "events.parquet")
+        times = FRAME.with_columns(pl.col("time").str.to_datetime(time_zone="UTC"))
+        times.with_columns(
+            pl.col("time").dt.convert_time_zone("Asia/Kolkata"),
+            pl.col("group").cast(pl.Categorical),
+        ).write_parquet(path)
+    found = counted(path)
+    assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
+    assert (found.rows, found.before, found.beyond, found.unknown) == (6, 1, 1, 0)
+    assert found.newest == microseconds(datetime(2013, 1, 1, 4, tzinfo=UTC))
+
+
+def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipe:
+        buffer = io.BytesIO(FRAME.write_csv().encode())
+
+    monkeypatch.setattr(sys, "stdin", Pipe())
+    file = EventFile("-")
+    found = tally(file, COLUMNS, WINDOWS, ("a", "b"))
+    assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
+    assert len(file.digest()) == 64
+
+
+def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "one.csv")
+    FRAME.write_csv(tmp_path / "two.csv")
+    FRAME.head(5).write_csv(tmp_path / "three.csv")
+    one, two, three = (EventFile(str(tmp_path / f"{n}.csv")) for n in ("one", "two", "three"))
+    assert one.digest() == two.digest() != three.digest()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2013-01-01T05:30:00Z",
+        "2013-01-01 05:30:00+00:00",
+        "2013-01-01T00:30:00-0500",
+        "2013-01-01T05:30Z",
+        " 2013-01-01T05:30:00.000z ",
+        "2013-01-01 00:30",
+        "2013-01-01T00:30:00.0",
+    ],
+)
+def test_times_in_text(text: str, write: Write) -> None:
+    windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1h", 4, "America/New_York")
+    found = tally(EventFile(write(f"time\n{text}\n")), Columns("time"), windows)
+    assert found.newest == microseconds(datetime(2013, 1, 1, 5, 30, tzinfo=UTC))
+    assert found.cells["step"].to_list() == [1]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("epoch", "1357018200"),
+        ("epoch", "1357018200.0"),
+        ("epoch_ms", "1357018200000"),
+        ("epoch_us", "1357018200000000"),
+        ("epoch_ns", "1357018200000000000"),
+        ("%d/%m/%Y %H.%M", "01/01/2013 05.30"),
+        ("%d/%m/%Y %H.%M %z", "01/01/2013 06.30 +0100"),
+    ],
+)
+def test_stated_time_formats(form: str, text: str, write: Write) -> None:
+    file = EventFile(write(f"time\n{text}\n"))
+    found = tally(file, Columns("time"), Windows(WINDOWS.start, "1h", 24), time_format=form)
+    assert found.newest == microseconds(datetime(2013, 1, 1, 5, 30, tzinfo=UTC))
+
+
+def test_a_date_is_its_local_midnight(write: Write) -> None:
+    windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1d", 2, "America/New_York")
+    found = tally(EventFile(write("time\n2013-01-02\n")), Columns("time"), windows)
+    assert found.cells["step"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("2013-01-01T00:00Z,a\n,b\n", r"row 2 .* no time .*'time'"),
+        ("2013-01-01T00:00Z,a\nnoon,b\nlate,b", r"row 2 .*'noon'.*2 rows"),
+        ("1357018200,a\n", r"row 1 .*'1357018200'.*time format"),
+        ("2013-01-01T00:00Z,\n", "row 1 .* no group"),
+        ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", "not declared: 'c';"),
+        ("", "holds no rows"),
+    ],
+)
+def test_rows_that_cannot_be_counted_are_refused(rows: str, words: str, write: Write) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        counted(write("time,group\n" + rows))
+
+
+def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
+    windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1h", 8760, "America/New_York")
+    file = EventFile(write("time\n2013-11-03 01:30\n"))
+    with pytest.raises(InvalidInput, match="skip or pass twice"):
+        tally(file, Columns("time"), windows)
+    early = tally(file, Columns("time"), windows, clock_change="earliest")
+    late = tally(file, Columns("time"), windows, clock_change="latest")
+    assert late.newest - early.newest == 3_600_000_000
+    skipped = EventFile(write("time\n2013-03-10 02:30\n"))
+    with pytest.raises(InvalidInput, match="skip or pass twice"):
+        tally(skipped, Columns("time"), windows, clock_change="earliest")
+
+
+def test_undeclared_groups_may_be_dropped(write: Write) -> None:
+    file = EventFile(
+        write("time,group\n2013-01-01T00:00Z,a\n2013-01-01T00:00Z,c\n2013-01-01T01:00Z,\n")
+    )
+    found = tally(file, COLUMNS, WINDOWS, ("a", "b"), unknown="drop")
+    assert (found.unknown, found.cells["total"].sum()) == (2, 1)
+
+
+def test_many_undeclared_groups_are_not_all_listed(write: Write) -> None:
+    rows = "".join(f"2013-01-01T00:00Z,g{n}\n" for n in range(30))
+    with pytest.raises(InvalidInput, match="and 25 more"):
+        counted(write("time,group\n" + rows))
+
+
+def halves(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.asarray(np.rint(values.clip(-1, 10) * 2), dtype=np.int64)
+
+
+VALUED = Columns("time", "group", "value")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
+    path = str(tmp_path / f"values.{kind}")
+    frame = FRAME.head(4).with_columns(value=pl.Series([1.0, 2.5, 100.0, -7.0]))
+    frame.write_csv(path) if kind == "csv" else frame.write_ndjson(path)
+    found = tally(EventFile(path), VALUED, WINDOWS, ("a", "b"), grid=halves)
+    assert dense(found) == [[7, 0], [0, 20], [0, 0], [-2, 0]]
+    assert found.cells["rows"].to_list() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "seven", ""])
+def test_values_that_are_no_finite_numbers_are_refused(value: str, write: Write) -> None:
+    path = write(f"time,group,value\n2013-01-01T00:00Z,a,1\n2013-01-01T00:00Z,a,{value}\n")
+    with pytest.raises(InvalidInput, match=r"row 2 .* value"):
+        tally(EventFile(path), VALUED, WINDOWS, ("a", "b"), grid=halves)
+
+
+def test_sums_beyond_int64_are_refused(write: Write) -> None:
+    def huge(values: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.full(len(values), 2**60, dtype=np.int64)
+
+    rows = "2013-01-01T00:00Z,a,1\n" * 16  # 16 * 2^60 wraps to zero
+    with pytest.raises(SumOverflow, match="2\\^61"):
+        tally(EventFile(write("time,group,value\n" + rows)), VALUED, WINDOWS, ("a", "b"), grid=huge)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("e.csv", b"", "0 bytes"),
+        ("e.parquet", b"not parquet at all", "cannot be read as parquet"),
+        ("e.jsonl", b"{broken", "cannot be read as jsonl"),
+        ("e.csv", b"when,group\n2013-01-01,a\n", "no column 'time'; its columns are when, group"),
+        ("e.xlsx", b"x", "'e.xlsx'|name it .csv"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=words):
+        counted(str(tmp_path / name))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="is not a file"):
+        EventFile(str(tmp_path / "none.csv"))
+
+
+def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("carrier,name\nNA,North\n01,One\n")
+    (tmp_path / "one.csv").write_text("x\nNA\n01\n")
+    (tmp_path / "d.txt").write_text("NA\n\n01\n")
+    for source in ("d.csv", "one.csv", "d.txt"):
+        assert read_domain(str(tmp_path / source), "carrier") == ("NA", "01")
+    assert read_domain("NA,01", "carrier") == ("NA", "01")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("a,b,a", "'a' twice"),
+        ("a,,b", "empty one"),
+        ("gone.csv", "'gone.csv' is not a file"),
+        ("", "holds no group"),
+    ],
+)
+def test_domains_that_are_no_list_of_groups_are_refused(source: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        read_domain(source, "carrier")
+
+
+def test_a_table_needs_the_column(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("code,name\nUA,United\n")
+    with pytest.raises(InvalidInput, match="no column 'carrier'"):
+        read_domain(str(tmp_path / "d.csv"), "carrier")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.errors import InvalidInput
+from counton.integrations.windows import Windows, microseconds, moment, parse_time
+
+NEW_YORK = "America/New_York"
+
+
+def year_2013(every: str, steps: int) -> Windows:
+    return Windows(parse_time("2013-01-01T00:00", NEW_YORK), every, steps, NEW_YORK)
+
+
+def test_8760_hours_are_the_year_2013_in_new_york_clock_changes_included() -> None:
+    windows = year_2013("1h", 8760)
+    assert moment(windows.end) == datetime(2014, 1, 1, 5, tzinfo=UTC)
+    lengths = windows.ends(range(1, 8761)) - windows.starts(range(1, 8761))
+    assert set(lengths.tolist()) == {3_600_000_000}
+
+
+def test_days_follow_the_local_calendar() -> None:
+    windows = year_2013("1d", 365)
+    steps = range(1, 366)
+    hours = (windows.ends(steps) - windows.starts(steps)) // 3_600_000_000
+    assert hours[68] == 23  # 10 March: the clocks go forward
+    assert hours[306] == 25  # 3 November: they go back
+    assert sorted(set(hours.tolist())) == [23, 24, 25]
+    assert moment(windows.end) == datetime(2014, 1, 1, 5, tzinfo=UTC)
+
+
+def test_months_end_on_the_last_day_where_the_day_is_missing() -> None:
+    windows = Windows(datetime(2024, 1, 31, tzinfo=UTC), "1mo", 3)
+    assert [moment(us).date().isoformat() for us in windows.ends(range(1, 4)).tolist()] == [
+        "2024-02-29",
+        "2024-03-31",
+        "2024-04-30",
+    ]
+
+
+@pytest.mark.parametrize("every", ["90s", "15m", "1h", "1d", "2w", "1mo"])
+def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None:
+    windows = year_2013(every, 40)
+    steps = range(1, 41)
+    starts, ends = windows.starts(steps), windows.ends(steps)
+    assert np.array_equal(starts[1:], ends[:-1])
+    numbers = np.arange(1, 41)
+    assert np.array_equal(windows.step_of(starts), numbers)
+    assert np.array_equal(windows.step_of(ends - 1), numbers)
+    assert windows.step_of(starts[:1] - 1)[0] < 1
+    assert windows.step_of(ends[-1:])[0] == 41
+
+
+@given(st.integers(0, 400 * 24 * 60))
+def test_fixed_and_calendar_days_agree_where_no_clock_changes(minutes: int) -> None:
+    start = datetime(2013, 1, 1, tzinfo=UTC)
+    us = np.array([microseconds(start + timedelta(minutes=minutes))])
+    hours, days = Windows(start, "24h", 365), Windows(start, "1d", 365)
+    assert hours.step_of(us) == days.step_of(us)
+
+
+def test_a_window_has_ended_at_its_end_and_not_before() -> None:
+    windows = year_2013("1h", 8760)
+    third = int(windows.ends(range(3, 4))[0])
+    assert windows.ended_by(third - 1) == 2
+    assert windows.ended_by(third) == 3
+    assert windows.ended_by(windows.end + 10**12) == 8760
+    assert windows.ended_by(0) == 0
+
+
+def test_text_times_are_local_unless_they_have_an_offset() -> None:
+    assert parse_time("2013-07-01T00:00", NEW_YORK).utcoffset() == timedelta(hours=-4)
+    assert parse_time("2013-07-01T00:00Z", NEW_YORK).utcoffset() == timedelta(0)
+    assert parse_time("2013-07-01", NEW_YORK).tzinfo == ZoneInfo(NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("yesterday", "'yesterday' is not a time"),
+        ("2013-03-10T02:30", "does not exist"),
+        ("2013-11-03T01:30", "comes twice"),
+    ],
+)
+def test_times_that_are_no_single_moment_are_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        parse_time(text, NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "zone", "words"),
+    [
+        ("0h", 1, "UTC", "'0h'"),
+        ("1y", 1, "UTC", "'1y'"),
+        ("hour", 1, "UTC", "'hour'"),
+        ("-1h", 1, "UTC", "'-1h'"),
+        ("1h", 0, "UTC", "steps is 0"),
+        ("1h", 10**9, "UTC", "year 9999"),
+        ("1mo", 999_999, "UTC", "year 9999"),
+        ("1d", 10**9, "UTC", "too many"),
+        ("1h", 1, "Mars/Olympus", "'Mars/Olympus'"),
+    ],
+)
+def test_impossible_windows_are_refused(every: str, steps: int, zone: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Windows(datetime(2013, 1, 1, tzinfo=UTC), every, steps, zone)
+
+
+def test_calendar_windows_may_not_begin_where_the_clocks_skip() -> None:
+    with pytest.raises(InvalidInput, match="does not exist"):
+        Windows(parse_time("2013-03-01T02:30", NEW_YORK), "1d", 365, NEW_YORK)
+
+
+def test_a_naive_start_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no time zone"):
+        Windows(datetime(2013, 1, 1), "1h", 1)
