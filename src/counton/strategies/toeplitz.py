@@ -95,15 +95,15 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
     right integer.
     """
     length = fft_length(count)
-    largest_x = int(np.abs(x[:count]).max(initial=0))
+    widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
     bits = 1
     while _digit_error(length, count, bits + 1) < 0.25:
         bits += 1
-    of_x = -(-(largest_x.bit_length() + 1) // bits)
+    of_x, of_y = (-(-width // bits) for width in widths)
     spectra = [np.fft.rfft(d, length) for d in balanced_digits(x[:count], bits, of_x)]
     total = np.zeros(count, dtype=np.int64)
     pending: list[NDArray[np.complex128]] = []
-    digits = balanced_digits(y[:count], bits, -(-64 // bits))
+    digits = balanced_digits(y[:count], bits, of_y)
     for place in range(len(digits) + of_x - 1):
         if place * bits >= 64:
             break
@@ -186,12 +186,15 @@ class PrefixQuotient:
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """``minuend - numerators * digit`` exactly, the minuend given modulo 2^64 and in float64."""
+        """Minuend - numerators * digit exactly, the minuend known modulo 2^64 and in float64."""
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
-        approximate = real - convolve(self._numerators * 1.0, digit * 1.0, count)
-        norms = float(np.linalg.norm(self._numerators * 1.0) * np.linalg.norm(digit * 1.0))
-        error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(np.max(real))
+        factors = self._numerators.astype(np.float64), digit.astype(np.float64)
+        approximate: Floats = real - convolve(*factors, count)
+        norms = float(np.linalg.norm(factors[0]) * np.linalg.norm(factors[1]))
+        error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(
+            np.abs(real).max()
+        )
         # Both agree to within 2^62, hence the number known modulo 2^64 is the true one.
         if float(np.abs(exact - approximate).max()) + error >= 2.0**62:
             raise ArithmeticError("a residual left the range in which it is known exactly")
