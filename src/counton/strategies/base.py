@@ -1,8 +1,8 @@
 """What a strategy is: a factorisation A = B C of the prefix-sum matrix.
 
-Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step`` reads the
-nodes of ``row(step)`` (a row of B). The released value is the exact prefix sum plus ``B z``, where z
-is one independent draw per node. A strategy is pure mathematics: no randomness, no data, no
+Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step`` reads
+the nodes of ``row(step)`` (a row of B). The released value is the exact prefix sum plus ``B z``,
+where z is one independent draw per node. A strategy is pure mathematics: no randomness, no data, no
 privacy. Steps count from 1; A is lower triangular and all ones.
 """
 
@@ -32,7 +32,7 @@ class Node(NamedTuple):
     """One node of a strategy and the weight with which an item enters it or a release reads it."""
 
     level: int
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple has a method of this name
     weight: int | Fraction
 
 
@@ -96,7 +96,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Constructor arguments (JSON values) that rebuild this strategy; part of the noise address."""
+        """Constructor arguments (JSON values) that rebuild it; part of the noise address."""
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
@@ -203,7 +203,7 @@ class Strategy(ABC):
             InvalidInput: not a range with step 1, or it starts below 1.
             HorizonExceeded: it ends beyond the horizon.
         """
-        if not isinstance(steps, range) or steps.step != 1:
+        if getattr(steps, "step", None) != 1:  # a slice, an array and a list come here too
             raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
         if len(steps) > 0:
             self.check_step(steps.start)

@@ -128,7 +128,7 @@ class Binary(Strategy):
 def _expand(
     field: NodeNoise, level: int, low: int, high: int, parents: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Noise at numbers low..high-1 of a level; ``parents`` starts at low // 2 of the level above."""
+    """Noise at numbers low..high-1 of a level; ``parents`` starts at low // 2, one level up."""
     out = np.empty((high - low, *field.shape), np.int64)
     first = low >> 1
     size = max(1, CHUNK // max(1, math.prod(field.shape)))

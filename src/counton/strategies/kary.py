@@ -4,9 +4,9 @@ A step t is written in base k. Digit d of level l says how many nodes of that le
 with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
 the items (p-1) k^l + 1 .. p k^l and is named by p, its right end.
 
-With a = 0 (no subtraction) or a = (k-1) // 2 (subtraction), digits lie in -a .. k-1-a, and cutting
-the lowest digit off a number q leaves Q = (q + a) // k. So the noise at q on level l is that at Q on
-level l+1, plus the nodes from kQ+1 to q, or minus those from q+1 to kQ.
+Let Q be q without its lowest digit. The noise at q on level l is that at Q on level l+1, plus the
+nodes from kQ+1 to q, or minus those from q+1 to kQ: one run of draws and one cumulative sum a
+level.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.strategies.base import (
-    LARGEST_HORIZON,
     Metric,
     Node,
     NodeNoise,
@@ -30,6 +29,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
+from counton.strategies.digits import Digits
 
 #: Numbers of one chunk of noise: it stays in the second-level cache between two passes.
 CHUNK = 32_768
@@ -72,14 +72,9 @@ class KAry(Strategy):
         if not isinstance(subtraction, bool):
             raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
         self.subtraction = subtraction
-        #: How far digits reach below zero.
-        self._below = (self.arity - 1) // 2 if subtraction else 0
+        self._digits = Digits(self.arity, below=(self.arity - 1) // 2 if subtraction else 0)
         #: Number of levels, and of nodes which the first item enters.
-        self.height = 0
-        largest = 0
-        while largest < self.horizon:
-            largest = largest * self.arity + self.arity - 1 - self._below
-            self.height += 1
+        self.height = self._digits.count(self.horizon)
 
     @classmethod
     def best(
@@ -101,14 +96,13 @@ class KAry(Strategy):
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1)
-        check_metric(metric)
         check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)
         # A larger arity saves a level only while k^height reaches about the horizon; from 65 on
         # (one level against two) an extra level is always the better bargain.
         largest = min(2 * horizon + 1, LARGEST_CANDIDATE)
         candidates = (cls(horizon, k, form) for form in forms for k in range(2, largest + 1))
-        return min(candidates, key=lambda tree: tree._total(metric) * tree.height ** (3 - norm))
+        return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
@@ -126,20 +120,20 @@ class KAry(Strategy):
         }
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """One node a level, except where that node is the last of its group, which no release reads."""
+        """One node a level, unless that node stands between two groups: no release reads those."""
         self.check_step(step)
         right_ends = (-(-step // self.arity**level) for level in range(self.height))
         return tuple(
             Node(level, p, 1)
             for level, p in enumerate(right_ends)
-            if (p + self._below) % self.arity != 0
+            if (p + self._digits.below) % self.arity != 0
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of the digits of ``step``, from the highest level down."""
         ends = [self.check_step(step)]
         for _ in range(self.height):
-            ends.append(self._cut(ends[-1]))
+            ends.append(self._digits.cut(ends[-1]))
         nodes = []
         for level in reversed(range(self.height)):
             q, start = ends[level], ends[level + 1] * self.arity
@@ -157,18 +151,17 @@ class KAry(Strategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the absolute digits of each step, in variances of one node."""
-        q = self.check_steps(steps)
-        total = np.zeros(q.shape, np.int64)
-        for _ in range(self.height):
-            cut = (q + self._below) // self.arity
-            total += np.abs(q - cut * self.arity)
-            q = cut
-        return total.astype(np.float64)
+        return self._digits.weights(self.check_steps(steps)).astype(np.float64)
 
     def error(self, metric: Metric) -> float:
         """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
+        return float(self._error(metric))
+
+    def _error(self, metric: Metric) -> Fraction:
         check_metric(metric)
-        return float(self._total(metric) / (self.horizon if metric == "mean" else 1))
+        if metric == "max":
+            return Fraction(self._digits.largest_weight(self.horizon))
+        return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: top down, one level at a time."""
@@ -178,7 +171,7 @@ class KAry(Strategy):
         windows = [(steps.start, steps.stop)]
         for _ in range(self.height):
             low, high = windows[-1]
-            windows.append((self._cut(low), self._cut(high - 1) + 1))
+            windows.append((self._digits.cut(low), self._digits.cut(high - 1) + 1))
         expand = self._expand_rows if math.prod(field.shape) >= WIDE else self._expand
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(self.height)):
@@ -194,13 +187,13 @@ class KAry(Strategy):
         first: int,
     ) -> NDArray[np.int64]:
         """Noise at numbers low..high-1 of a level from that at ``first``.. of the level above."""
-        k, below, shape = self.arity, self._below, field.shape
+        k, below, shape = self.arity, self._digits.below, field.shape
         low, high = window
         out = np.empty((high - low, *shape), np.int64)
         groups_per_chunk = max(1, CHUNK // (k * max(1, math.prod(shape))))
         position = low
         while position < high:
-            group = self._cut(position)
+            group = self._digits.cut(position)
             groups = min(groups_per_chunk, (high - position) // k)
             if position == group * k - below and groups > 0:  # whole groups
                 end = position + groups * k
@@ -234,10 +227,10 @@ class KAry(Strategy):
         low, high = window
         out = np.empty((high - low, *field.shape), np.int64)
         scratch = np.empty(field.shape, np.int64)
-        for group in range(self._cut(low), self._cut(high - 1) + 1):
+        for group in range(self._digits.cut(low), self._digits.cut(high - 1) + 1):
             middle, parent = group * self.arity, parents[group - first]
-            start = max(low, middle - self._below)
-            stop = min(high, middle + self.arity - self._below)
+            start = max(low, middle - self._digits.below)
+            stop = min(high, middle + self.arity - self._digits.below)
             if start <= middle < stop:
                 out[middle - low] = parent
             current = parent
@@ -249,53 +242,6 @@ class KAry(Strategy):
                 target = out[q - 1 - low] if q <= stop else scratch
                 current = np.subtract(current, row, out=target)
         return out
-
-    def _cut(self, q: int) -> int:
-        """``q`` without its lowest digit."""
-        return (q + self._below) // self.arity
-
-    def _weight(self, q: int) -> int:
-        """Sum of the absolute digits of ``q``."""
-        total = 0
-        while q > 0:
-            cut = self._cut(q)
-            total += abs(q - cut * self.arity)
-            q = cut
-        return total
-
-    def _total(self, metric: Metric) -> Fraction:
-        """Sum or maximum of the variance over the horizon."""
-        return Fraction(self._sum(self.horizon) if metric == "mean" else self._max(self.horizon))
-
-    def _sum(self, last: int) -> int:
-        """Sum of ``_weight`` over 0..last: whole groups by their parents, then the last group."""
-        cut = self._cut(last)
-        if cut == 0:
-            return _triangle(last)
-        positive, negative = self.arity - 1 - self._below, self._below
-        digit = last - cut * self.arity
-        whole = _triangle(positive) + (cut - 1) * (_triangle(positive) + _triangle(negative))
-        part = _triangle(negative) + (_triangle(digit) if digit >= 0 else -_triangle(-digit - 1))
-        return (
-            self.arity * self._sum(cut - 1)
-            + whole
-            + part
-            + (digit + negative + 1) * self._weight(cut)
-        )
-
-    def _max(self, last: int) -> int:
-        """Maximum of ``_weight`` over 0..last."""
-        cut = self._cut(last)
-        if cut == 0:
-            return last
-        digit = last - cut * self.arity
-        in_last_group = self._weight(cut) + max(self._below, digit)
-        return max(in_last_group, self._max(cut - 1) + self.arity - 1 - self._below)
-
-
-def _triangle(n: int) -> int:
-    """1 + 2 + .. + n."""
-    return n * (n + 1) // 2
 
 
 def _rows(field: NodeNoise, level: int, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
