@@ -113,7 +113,7 @@ class SqrtToeplitz(Strategy):
 
     >>> strategy = SqrtToeplitz(1000)
     >>> round(strategy.sensitivity(2) ** 2, 6), strategy.variance([1, 1000]).round(6).tolist()
-    (3.265051, [1.0, 3.265051])
+    (3.265003, [1.0, 3.265003])
     """
 
     # Rounding C costs below 2e-7 of the variance at any horizon, and nothing up to 11 steps.
