@@ -1,0 +1,7 @@
+"""Strategy, law and key bound to a stream."""
+
+from counton.mechanisms.calibration import law_for, shift_of
+from counton.mechanisms.counter import Counter, Release, Releases
+from counton.mechanisms.specification import Specification
+
+__all__ = ["Counter", "Release", "Releases", "Specification", "law_for", "shift_of"]

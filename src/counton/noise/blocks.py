@@ -1,9 +1,9 @@
 """Counter blocks under AES-256: every random bit has an address.
 
-A block is 128 bits, little-endian. The low 64 bits count along the contiguous axis (nodes of a scalar
-stream, coordinates of a vector); the high 64 bits hold, from the top, purpose (8), level (8),
-attempt (8), lane (8) and the row (32: the node of a vector stream). Lane 0 packs several short samples
-into one block; lanes 1 and up belong to a single sample each and refine it.
+A block is 128 bits, little-endian. The low 64 bits count along the contiguous axis (nodes of a
+scalar stream, coordinates of a vector); the high 64 bits hold, from the top, purpose (8), level
+(8), attempt (8), lane (8) and the row (32: the node of a vector stream). Lane 0 packs several short
+samples into one block; lanes 1 and up belong to a single sample each and refine it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ class Address(NamedTuple):
                 f"noise address (purpose, level, attempt, lane) = {fields} is outside 0..255: "
                 f"use a strategy with fewer levels"
             )
-        return (
-            self.purpose << 56 | self.level << 48 | self.attempt << 40 | lane << 32
-        )
+        return self.purpose << 56 | self.level << 48 | self.attempt << 40 | lane << 32
 
 
 class Tile(NamedTuple):
@@ -76,7 +74,7 @@ class BlockSource:
     def _encrypt(self, blocks: int) -> memoryview:
         buffers = self._buffers
         size = blocks * BLOCK_BYTES
-        plain = memoryview(buffers.counters).cast("B")[:size]
+        plain = buffers.counters.data.cast("B")[:size]
         buffers.encryptor.update_into(plain, buffers.cipher)
         return memoryview(buffers.cipher)[:size]
 
@@ -105,7 +103,10 @@ class BlockSource:
     ) -> NDArray[np.uint64]:
         """The 16-bit words which :meth:`packed` gives at single places."""
         words = self._single(address.high(lane=0), rows, columns >> np.uint64(3)).view("<u2")
-        return words[np.arange(len(rows)), columns & np.uint64(7)].astype(np.uint64)
+        chosen: NDArray[np.uint64] = words[np.arange(len(rows)), columns & np.uint64(7)].astype(
+            np.uint64
+        )
+        return chosen
 
     def refine(
         self,

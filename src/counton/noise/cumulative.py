@@ -1,8 +1,8 @@
 """Exact inverse transform: a uniform number is read only as far as the answer needs.
 
-X is the smallest integer j with U < F(j). Sixteen bits of U decide almost always, by one look into a
-table; otherwise sixty-four bits decide by a search among integer thresholds; otherwise, about once in
-2^50 draws, as many bits as it takes are compared with F in certified integer arithmetic.
+X is the smallest integer j with U < F(j). Sixteen bits of U decide almost always, by one look into
+a table; otherwise sixty-four bits decide by a search among integer thresholds; otherwise, about
+once in 2^50 draws, as many bits as it takes are compared with F in certified integer arithmetic.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class SignedGeometric(CumulativeLaw):
         self._block = 1 << block_bits
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        """See :meth:`CumulativeLaw.bracket`."""
         one = 1 << bits
         q_low, q_high = exp_bracket(1 / self._scale, bits)
         if value < 0:
@@ -87,6 +88,7 @@ class TruncatedGeometric(CumulativeLaw):
         self._size = size
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        """See :meth:`CumulativeLaw.bracket`."""
         if value >= self._size - 1:
             return 1 << bits, 1 << bits
         # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
@@ -139,6 +141,7 @@ class GaussianBlocks(CumulativeLaw):
         return self._sums[bits]
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
+        """See :meth:`CumulativeLaw.bracket`."""
         lowest, sums, error = self._cumulative(bits)
         position = value - lowest
         if position < 0:
@@ -189,7 +192,9 @@ class InverseTable:
             value += 1
         return lowest, floors
 
-    def draw(self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]) -> None:
+    def draw(
+        self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]
+    ) -> None:
         """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
         rows_at_once = max(CHUNK // tile.columns, 1)
         columns_at_once = min(tile.columns, CHUNK)

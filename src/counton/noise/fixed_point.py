@@ -34,8 +34,8 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
     >>> exp_bracket(Fraction(0), 8)
     (255, 257)
-    >>> exp_bracket(Fraction(1, 2), 16)  # 39749.2...
-    (39748, 39750)
+    >>> exp_bracket(Fraction(1, 2), 16)  # 39749.59...
+    (39749, 39751)
     """
     context = _context(bits)
     quotient = context.divide(

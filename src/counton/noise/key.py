@@ -7,6 +7,7 @@ import secrets
 import stat
 import warnings
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -39,12 +40,12 @@ class Key:
 
     __slots__ = ("_secret",)
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: Any) -> None:
         if not isinstance(secret, bytes) or len(secret) != 32:
             raise WrongKey(
                 "a key is exactly 32 secret bytes: make one with Key.generate() or Key.load(path)"
             )
-        self._secret = secret
+        self._secret: bytes = secret
 
     @classmethod
     def generate(cls) -> Key:

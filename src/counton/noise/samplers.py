@@ -61,6 +61,7 @@ class LaplaceSampler(Sampler):
             self._digits.append((width, InverseTable(digit, guard_bits)))
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
+        """See :meth:`Sampler.fill`."""
         self._top.draw(source, Address(_MAIN, level), tile, out)
         if not self._digits:
             return
@@ -80,6 +81,7 @@ class GaussianTableSampler(Sampler):
         self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
+        """See :meth:`Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
 
 
@@ -110,6 +112,7 @@ class GaussianBlockSampler(Sampler):
         return exp_bracket(exponent, 16)[0]
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
+        """See :meth:`Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
         sure = self._sure[np.clip(out + self._reach, 0, 2 * self._reach - 1)]
         sure[(out < -self._reach) | (out >= self._reach)] = 0

@@ -52,8 +52,9 @@ def totals(values: ArrayLike, resolution: Fraction | None) -> NDArray[np.int64]:
     if numbers.dtype.kind == "f":
         return _float_cells(numbers.astype(np.float64), resolution)
     if step == 1:
-        _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
-        return numbers.astype(np.int64)
+        if numbers.size and (numbers.max() > _MOST or numbers.min() < -_MOST):
+            _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
+        return numbers.astype(np.int64, copy=False)
     return _each(numbers, lambda x: _exact_cells(int(x), resolution), np.dtype(np.int64), "total")
 
 

@@ -1,0 +1,45 @@
+"""Where strategy, guarantee and contribution meet: the law of one node's noise."""
+
+from __future__ import annotations
+
+import math
+
+from counton.privacy import Calibration, Contribution, Guarantee, Shift, calibrate
+from counton.privacy.calibration import Family
+from counton.strategies import Strategy
+
+
+def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, ...] = ()) -> Shift:
+    """How far one protected unit moves all node values together, in lattice integers.
+
+    A unit changes one step by a vector d, hence the nodes by (column of C) x d, whose norms are the
+    products of the norms.
+    """
+    return contribution.shift(
+        strategy.l1_sensitivity(),
+        strategy.squared_sensitivity(),
+        strategy.unit_columns,
+        cells=math.prod(shape),
+        lattice_bits=strategy.lattice_bits,
+    )
+
+
+def law_for(
+    strategy: Strategy,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    family: Family | None = None,
+) -> Calibration:
+    """The law of least variance with which ``strategy`` keeps ``guarantee``.
+
+    Raises:
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
+
+    >>> from counton.privacy import PureDP
+    >>> from counton.strategies import KAry
+    >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
+    >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
+    DiscreteLaplace(scale=Fraction(6, 1))
+    """
+    return calibrate(guarantee, shift_of(strategy, contribution, shape), family)

@@ -1,0 +1,107 @@
+"""What identifies a stream of releases: everything that must never change under its key."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError
+from counton.laws import Law, law_from_dict, law_to_dict
+from counton.noise import Key, NoiseField
+from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.strategies import Strategy, describe, from_parameters
+
+#: Raised when the same specification would give other noise; older states are then refused.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Stream name, strategy, guarantee, contribution, shape and the law calibrated from them.
+
+    Its JSON text is part of the noise address, so that another budget, strategy or shape never
+    meets the same noise.
+    """
+
+    stream: str
+    strategy: Strategy
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...]
+    law: Law
+
+    def __post_init__(self) -> None:
+        if not self.stream or type(self.stream) is not str:
+            raise InvalidInput(
+                f"stream is {self.stream!r}; it must be a non-empty name such as 'visits'"
+            )
+        if not isinstance(self.strategy, Strategy):
+            raise InvalidInput(
+                f"strategy is {self.strategy!r}; pass an instance such as KAry.best(8760), or "
+                f"counton.plan(...).best.strategy"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, without secrets."""
+        return {
+            "format": FORMAT,
+            "stream": self.stream,
+            "strategy": describe(self.strategy),
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": self.contribution.to_dict(),
+            "shape": list(self.shape),
+            "law": law_to_dict(self.law),
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any], strategy: Strategy | None = None) -> Specification:
+        """Inverse of :meth:`to_dict`; ``strategy`` stands in for one counton does not know.
+
+        Raises:
+            StateError: another format version, or a part is missing or invalid.
+        """
+        if saved.get("format") != FORMAT:
+            raise StateError(
+                f"state has format {saved.get('format')!r}; this version reads format {FORMAT}: "
+                f"open it with the version of counton that wrote it"
+            )
+        try:
+            return cls(
+                stream=saved["stream"],
+                strategy=strategy or from_parameters(saved["strategy"]),
+                guarantee=guarantee_from_dict(saved["guarantee"]),
+                contribution=Contribution.from_dict(saved["contribution"]),
+                shape=tuple(saved["shape"]),
+                law=law_from_dict(saved["law"]),
+            )
+        except (KeyError, TypeError, InvalidInput) as error:
+            raise StateError(
+                f"state does not describe a stream ({error}): restore it from a copy"
+            ) from error
+
+    def noise_field(self, key: Key) -> NoiseField:
+        """The table of noise that belongs to this specification under ``key``."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        subkey = key.derive(b"counter", text.encode())
+        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), self.shape)
+
+    @property
+    def resolution(self) -> Fraction:
+        """One unit of the exact sums, in data units; 1 for counts."""
+        resolution = self.contribution.resolution
+        return Fraction(1) if resolution is None else resolution
+
+    def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
+        """Released integers in data units: the same integers for counts, else float64.
+
+        A function of the released integers alone, so floating point gives nothing away.
+        """
+        if not self.strategy.fraction_bits:
+            return self.contribution.from_grid(released)
+        return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
