@@ -91,7 +91,7 @@ def _wait(url: str) -> None:
 
 
 @pytest.fixture
-def postgres(postgres_server: str) -> Iterator[str]:
+def postgres(postgres_server: str) -> str:
     """URL of a fresh database."""
     name = f"t{uuid.uuid4().hex}"
     server = postgres_server.replace("postgresql:", "postgresql+psycopg:")
@@ -99,7 +99,7 @@ def postgres(postgres_server: str) -> Iterator[str]:
     with engine.connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")
     engine.dispose()
-    yield postgres_server.replace("/postgres?", f"/{name}?")
+    return postgres_server.replace("/postgres?", f"/{name}?")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

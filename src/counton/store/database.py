@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -16,12 +14,11 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from counton.errors import InvalidInput, StateError, StreamConflict
-from counton.store import schema
+from counton.store import schema, sqlite_file
 
 #: How long a transaction waits for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
 
-_SQLITE_MAGIC = b"SQLite format 3\0"
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
@@ -42,8 +39,8 @@ class Database:
         self._owner = os.getpid()
         if self.path is not None:
             if create and not self.path.exists():
-                _create_file(self.path)
-            _check_file(self.path)
+                sqlite_file.create(self.path)
+            sqlite_file.check(self.path)
         self._engine = self._connect()
         try:
             if create and not self.is_sqlite:
@@ -55,6 +52,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
+        """Whether the state is a file."""
         return self.url.get_backend_name() == "sqlite"
 
     @property
@@ -85,8 +83,8 @@ class Database:
     def _connect(self) -> Engine:
         if self.is_sqlite:
             engine = sa.create_engine(self.url, connect_args={"timeout": self.lock_timeout_seconds})
-            event.listen(engine, "connect", _prepare_sqlite)
-            event.listen(engine, "begin", _begin_sqlite)
+            event.listen(engine, "connect", sqlite_file.prepare)
+            event.listen(engine, "begin", sqlite_file.begin)
             return engine
         # A server may default to asynchronous commits, which a power cut can lose.
         options = (
@@ -178,99 +176,3 @@ def parse(state: str | os.PathLike[str]) -> URL:
         f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
         f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # The driver must not begin transactions on its own: see _begin_sqlite.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power cut
-    # cannot take back what has been shown. NORMAL would sync only now and then.
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
-    # without the risk of an immediate "database is locked".
-    write = connection.get_execution_options().get("counton_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-
-def _check_file(path: Path) -> None:
-    """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            header = file.read(100)
-    except FileNotFoundError:
-        raise StateError(
-            f"state {path} does not exist: create it with Stream.create, or correct the path"
-        ) from None
-    except OSError as error:
-        raise StateError(
-            f"state {path} cannot be read ({error.strerror}): check its path and permissions"
-        ) from None
-    if len(header) < 100 or not header.startswith(_SQLITE_MAGIC):
-        raise StateError(
-            f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
-            f"a copy, or give another path"
-        )
-    page = int.from_bytes(header[16:18], "big")
-    pages = int.from_bytes(header[28:32], "big")
-    needed = (65536 if page == 1 else page) * pages
-    # While a log waits to be merged the file may be short: the pages are in the log.
-    if size < needed and not path.with_name(path.name + "-wal").exists():
-        raise StateError(
-            f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
-        )
-
-
-def _create_file(path: Path) -> None:
-    """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    except OSError as error:
-        raise StateError(
-            f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
-            f"may be written"
-        ) from None
-    os.close(descriptor)
-    try:
-        engine = sa.create_engine(URL.create("sqlite", database=name))
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"PRAGMA application_id={schema.APPLICATION_ID}")
-            connection.exec_driver_sql(f"PRAGMA user_version={schema.FORMAT}")
-            schema.metadata.create_all(connection)
-            connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
-        with engine.connect() as connection:  # kept in the file; cannot change in a transaction
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        engine.dispose()
-        _publish(name, path)
-        _sync_folder(path.parent)
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(name + suffix)
-
-
-def _publish(name: str, path: Path) -> None:
-    """Give the finished file its name, never over another file."""
-    try:
-        os.link(name, path)
-    except FileExistsError:  # another process was faster: its file serves as well
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            os.rename(name, path)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

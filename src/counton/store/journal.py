@@ -28,6 +28,7 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, step: int, x: NDArray[np.int64]) -> bytes:
+        """Digest of the exact input of a step."""
         data = np.ascontiguousarray(x, dtype="<i8").tobytes()
         return hmac.digest(self._subkey, step.to_bytes(8, "little") + data, "sha256")
 

@@ -6,22 +6,19 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.engine import Connection, Row
 
-from counton.errors import InvalidInput, StateError, StreamConflict, WrongKey
+from counton.errors import InvalidInput, StateError
 from counton.mechanisms import Counter, Release, Releases
 from counton.noise import Key
-from counton.privacy import Contribution
-from counton.privacy.guarantees import Guarantee
-from counton.store import budget, journal, keyfile, schema
+from counton.privacy import Contribution, Guarantee
+from counton.store import journal, keyfile, records
 from counton.store.database import Database
+from counton.store.writer import Writer
 from counton.strategies import Strategy
 
 
@@ -48,23 +45,11 @@ class Stream:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self, database: Database, row: Row[Any], key: Key, strategy: Strategy | None
-    ) -> None:
+    def __init__(self, writer: Writer, details: Mapping[str, Any]) -> None:
         """Not for callers: use :meth:`create` or :meth:`open`."""
-        self._database: Database | None = database
-        self._key = key
-        self._id: int = row.id
-        self._epoch: int = row.writer_epoch
-        self._name: str = row.name
-        self._details: dict[str, Any] = json.loads(row.details)
-        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._open_writer: Writer | None = writer
+        self._name, self._details, self._step = writer.name, dict(details), writer.step
         self._lock = threading.RLock()
-        self._step: int = row.step
-        self._strategy = strategy
-        self._counter: Counter | None = _revive(row, key, strategy)
-        self._shape = self._counter.shape
-        self._contribution = self._counter.specification.contribution
 
     @classmethod
     def create(
@@ -98,7 +83,7 @@ class Stream:
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         contribution = Contribution.add_remove() if contribution is None else contribution
-        public = _to_json(dict(details or {}), "details")
+        public = records.to_json(dict(details or {}), "details")
         with keyfile.for_creation(state, key) as held:
             counter = Counter(
                 strategy, guarantee, key=held, stream=name, contribution=contribution, shape=shape
@@ -106,27 +91,8 @@ class Stream:
             database = Database(state, create=True)
             try:
                 with database.transaction(write=True) as connection:
-                    budget.lock(connection)
-                    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
-                    if connection.execute(known).first() is not None:
-                        raise StateError(
-                            f"state {database.label} has a stream {name!r} already: continue it "
-                            f"with Stream.open, or choose another name"
-                        )
-                    budget.enter(connection, name, guarantee)
-                    connection.execute(
-                        schema.streams.insert().values(
-                            name=name,
-                            spec=_to_json(counter.spec, "spec"),
-                            details=public,
-                            key_fingerprint=held.fingerprint,
-                            created=datetime.now(UTC).isoformat(timespec="seconds"),
-                            step=0,
-                            writer_epoch=1,
-                            checkpoint=counter.checkpoint(),
-                        )
-                    )
-                    return cls(database, _row(connection, name), held, strategy)
+                    row = records.enter(connection, database, counter, held, public)
+                return cls(Writer(database, row, held, strategy), json.loads(public))
             except BaseException:
                 database.close()
                 raise
@@ -156,37 +122,9 @@ class Stream:
         database = Database(state)
         try:
             with database.transaction(write=True) as connection:
-                taken = connection.execute(
-                    schema.streams.update()
-                    .where(schema.streams.c.name == name)
-                    .values(writer_epoch=schema.streams.c.writer_epoch + 1)
-                )
-                if taken.rowcount == 0:
-                    names = connection.execute(sa.select(schema.streams.c.name)).scalars().all()
-                    raise StateError(
-                        f"state {database.label} has no stream {name!r}; it has "
-                        f"{', '.join(map(repr, sorted(names))) or 'none'}: correct the name, or "
-                        f"give the state of that stream"
-                    )
-                # Whatever is wrong below undoes the line above: the present writer goes on.
-                row = _row(connection, name)
-                held = key or keyfile.load(state, row.key_fingerprint)
-                if row.key_fingerprint != held.fingerprint:
-                    raise WrongKey(
-                        f"stream {name!r} was created with the key {row.key_fingerprint}, this is "
-                        f"the key {held.fingerprint}: give the key file that was saved with it"
-                    )
-                last = connection.execute(
-                    sa.select(sa.func.max(schema.journal.c.step)).where(
-                        schema.journal.c.stream_id == row.id
-                    )
-                ).scalar_one()
-                if (last or 0) != row.step:
-                    raise StateError(
-                        f"stream {name!r} is at step {row.step} but its journal ends at "
-                        f"{last or 0}: the state was altered; restore it from a copy"
-                    )
-                return cls(database, row, held, strategy)
+                row, held = records.take_over(connection, database, name, key)
+                writer = Writer(database, row, held, strategy)
+            return cls(writer, json.loads(row.details))
         except BaseException:
             database.close()
             raise
@@ -204,7 +142,7 @@ class Stream:
     @property
     def spec(self) -> dict[str, Any]:
         """Strategy, guarantee, contribution, shape and law, as JSON values."""
-        return dict(self._ready().spec)
+        return dict(self._counter().spec)
 
     @property
     def details(self) -> dict[str, Any]:
@@ -213,7 +151,7 @@ class Stream:
 
     def describe(self) -> str:
         """What is protected and how, in words."""
-        return self._ready().describe()
+        return self._counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> Release:
         """Release one step: committed to the journal, then returned.
@@ -255,23 +193,10 @@ class Stream:
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._lock:
-            counter = self._ready()
-            array, grid = self._inputs(xs)
-            first = self._step + 1 if first_step is None else int(first_step)
-            if not 1 <= first <= self._step + 1:
-                raise InvalidInput(
-                    f"first_step is {first}; it must be within 1 and {self._step + 1}, the next "
-                    f"step of stream {self._name!r}: release the steps between first"
-                )
-            known = min(len(grid), self._step + 1 - first)
-            if known:
-                answer = self._answer(first, grid[:known])
-                if known == len(grid):
-                    return answer
-                fresh = self._advance(array[known:], grid[known:], observed or {}, sources)
-                values = np.concatenate([answer.values, fresh.values])
-                return Releases(range(first, self._step + 1), values, counter)
-            return self._advance(array, grid, observed or {}, sources)
+            writer = self._writer()
+            releases = writer.release(xs, first_step, observed or {}, sources)
+            self._step = writer.step
+            return releases
 
     def observe(self, observed: Mapping[int, ArrayLike], *, sources: Sequence[str] = ()) -> None:
         """Keep what has been seen of some windows, without a release.
@@ -286,18 +211,19 @@ class Stream:
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._lock:
-            checkpoint = self._ready().checkpoint()
-            self._commit([], checkpoint, self._step, observed, sources)
+            self._writer().observe(observed, sources)
 
     def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:
         """What :meth:`observe` kept of windows ``start..stop-1``. As secret as the data."""
-        with self._open_database().transaction(write=False) as connection:
-            return journal.read_observed(connection, self._id, start, stop)
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            return journal.read_observed(connection, writer.stream_id, start, stop)
 
     def has_source(self, digest: str) -> bool:
         """Whether a source of this digest has been counted."""
-        with self._open_database().transaction(write=False) as connection:
-            return journal.source_step(connection, self._id, digest) is not None
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            return journal.source_step(connection, writer.stream_id, digest) is not None
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``, from the journal, to the bit.
@@ -311,10 +237,12 @@ class Stream:
                 f"steps {start} to {stop - 1} are not all released; stream {self._name!r} has "
                 f"released steps 1 to {self._step}: ask for steps among them"
             )
-        counter = self._ready()
-        with self._open_database().transaction(write=False) as connection:
-            values = journal.read(connection, self._id, start, stop, self._shape).values
-        return Releases(range(start, stop), values, counter)
+        with self._lock:
+            writer = self._writer()
+            counter = writer.counter()
+            with writer.database.transaction(write=False) as connection:
+                entries = journal.read(connection, writer.stream_id, start, stop, counter.shape)
+            return Releases(range(start, stop), entries.values, counter)
 
     def replay(self, step: int, x: ArrayLike) -> Release:
         """The journal's answer for a released step, if ``x`` is the input it was released with.
@@ -333,9 +261,9 @@ class Stream:
     def close(self) -> None:
         """Close the database. Everything released is already in it."""
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-            self._database = self._counter = None
+            if self._open_writer is not None:
+                self._open_writer.database.close()
+            self._open_writer = None
 
     def __enter__(self) -> Self:
         return self
@@ -351,121 +279,16 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream(name={self._name!r}, step={self._step})"
 
-    def _open_database(self) -> Database:
-        if self._database is None:
+    def _writer(self) -> Writer:
+        if self._open_writer is None:
             raise StateError(
                 f"this handle on stream {self._name!r} is closed: open the stream with Stream.open"
             )
-        return self._database
+        return self._open_writer
 
-    def _ready(self) -> Counter:
-        """The counter at the last committed step, read again if a release failed half-way."""
+    def _counter(self) -> Counter:
         with self._lock:
-            database = self._open_database()
-            if self._counter is None:
-                with database.transaction(write=False) as connection:
-                    row = _row(connection, self._name)
-                if row.writer_epoch != self._epoch:
-                    raise self._taken_over()
-                if row.step != self._step:
-                    self.close()
-                    raise StateError(
-                        f"stream {self._name!r} was interrupted while it committed and stands at "
-                        f"step {row.step}, not {self._step}: open it again and look at .step"
-                    )
-                self._counter = _revive(row, self._key, self._strategy)
-            return self._counter
-
-    def _inputs(self, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Inputs as given, and as the exact integers which the counter will add."""
-        array = np.asarray(xs)
-        if array.ndim == 0 or array.shape[1:] != self._shape:
-            raise InvalidInput(
-                f"inputs of stream {self._name!r} have shape {array.shape}; they must have shape "
-                f"(n, {', '.join(map(str, self._shape))}): one entry per step"
-            )
-        return array, self._contribution.grid_total(array)
-
-    def _answer(self, first: int, grid: NDArray[np.int64]) -> Releases:
-        """What the journal says of released steps, if these are their inputs."""
-        stop = first + len(grid)
-        with self._open_database().transaction(write=False) as connection:
-            entries = journal.read(connection, self._id, first, stop, self._shape)
-        journal.check_inputs(entries.input_digests, first, grid, self._digest)
-        return Releases(range(first, stop), entries.values, self._ready())
-
-    def _advance(
-        self,
-        xs: NDArray[Any],
-        grid: NDArray[np.int64],
-        observed: Mapping[int, ArrayLike],
-        sources: Sequence[str],
-    ) -> Releases:
-        counter = self._ready()
-        releases = counter.release_many(xs)
-        try:
-            rows = journal.rows(self._id, releases, grid, self._digest)
-            self._commit(rows, counter.checkpoint(), counter.step, observed, sources)
-        except BaseException:
-            # The counter is ahead of the journal: forget it, and read it again when needed.
-            self._counter = None
-            raise
-        self._step = counter.step
-        return releases
-
-    def _commit(
-        self,
-        rows: list[dict[str, Any]],
-        checkpoint: bytes,
-        step: int,
-        observed: Mapping[int, ArrayLike],
-        sources: Sequence[str],
-    ) -> None:
-        table = schema.streams
-        with self._open_database().transaction(write=True) as connection:
-            moved = connection.execute(
-                table.update()
-                .where(
-                    table.c.id == self._id,
-                    table.c.writer_epoch == self._epoch,
-                    table.c.step == self._step,
-                )
-                .values(step=step, checkpoint=checkpoint)
-            )
-            if moved.rowcount != 1:
-                raise self._taken_over()
-            if rows:
-                connection.execute(schema.journal.insert(), rows)
-            journal.write_observed(connection, self._id, observed)
-            journal.write_sources(connection, self._id, sources, step)
-
-    def _taken_over(self) -> StreamConflict:
-        return StreamConflict(
-            f"stream {self._name!r} was opened by another process, which now writes it; this one "
-            f"(writer {self._epoch}) released nothing: end one of the two, then open the stream "
-            f"again"
-        )
-
-
-def _row(connection: Connection, name: str) -> Row[Any]:
-    return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
-
-
-def _revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:
-    counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
-    if counter.step != row.step or _to_json(counter.spec, "spec") != row.spec:
-        raise StateError(
-            f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
-            f"row (step {row.step}): the state was altered; restore it from a copy"
-        )
-    return counter
-
-
-def _to_json(value: Mapping[str, Any], name: str) -> str:
-    try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must consist of JSON values ({error}): convert them") from None
+            return self._writer().counter()
 
 
 def _only(many: Releases) -> Release:

@@ -1,0 +1,118 @@
+"""A stream's row: how it is entered, taken over by a writer, and turned into a counter again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from counton.errors import InvalidInput, StateError, WrongKey
+from counton.mechanisms import Counter
+from counton.noise import Key
+from counton.store import budget, keyfile, schema
+from counton.store.database import Database
+from counton.strategies import Strategy
+
+
+def find(connection: Connection, name: str) -> Row[Any]:
+    """The row of a stream that exists."""
+    return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
+
+
+def enter(
+    connection: Connection, database: Database, counter: Counter, key: Key, details: str
+) -> Row[Any]:
+    """Enter a new stream and its guarantee.
+
+    Raises:
+        StateError: the stream exists.
+        BudgetExceeded: the guarantee goes beyond the limit.
+    """
+    name = counter.specification.stream
+    budget.lock(connection)
+    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
+    if connection.execute(known).first() is not None:
+        raise StateError(
+            f"state {database.label} has a stream {name!r} already: continue it with Stream.open, "
+            f"or choose another name"
+        )
+    budget.enter(connection, name, counter.specification.guarantee)
+    connection.execute(
+        schema.streams.insert().values(
+            name=name,
+            spec=to_json(counter.spec, "spec"),
+            details=details,
+            key_fingerprint=key.fingerprint,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            step=0,
+            writer_epoch=1,
+            checkpoint=counter.checkpoint(),
+        )
+    )
+    return find(connection, name)
+
+
+def take_over(
+    connection: Connection, database: Database, name: str, key: Key | None
+) -> tuple[Row[Any], Key]:
+    """Become the writer of a stream; whatever is raised, the present writer goes on.
+
+    Raises:
+        StateError: no such stream, or its rows contradict each other.
+        WrongKey: the key is not the one it was created with.
+    """
+    taken = connection.execute(
+        schema.streams.update()
+        .where(schema.streams.c.name == name)
+        .values(writer_epoch=schema.streams.c.writer_epoch + 1)
+    )
+    if taken.rowcount == 0:
+        names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
+        raise StateError(
+            f"state {database.label} has no stream {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of "
+            f"that stream"
+        )
+    row = find(connection, name)
+    held = keyfile.load(database.label, row.key_fingerprint) if key is None else key
+    if row.key_fingerprint != held.fingerprint:
+        raise WrongKey(
+            f"stream {name!r} was created with the key {row.key_fingerprint}, this is the key "
+            f"{held.fingerprint}: give the key file that was saved with it"
+        )
+    last = connection.execute(
+        sa.select(sa.func.max(schema.journal.c.step)).where(schema.journal.c.stream_id == row.id)
+    ).scalar_one()
+    if (last or 0) != row.step:
+        raise StateError(
+            f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
+            f"was altered; restore it from a copy"
+        )
+    return row, held
+
+
+def revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:
+    """The counter at the row's step.
+
+    Raises:
+        StateError: the checkpoint is damaged or does not belong to the row.
+    """
+    counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
+    if counter.step != row.step or to_json(counter.spec, "spec") != row.spec:
+        raise StateError(
+            f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
+            f"row (step {row.step}): the state was altered; restore it from a copy"
+        )
+    return counter
+
+
+def to_json(value: Mapping[str, Any], name: str) -> str:
+    """JSON text; equal values give equal texts."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must consist of JSON values ({error}): convert them") from None

@@ -1,0 +1,115 @@
+"""A state as a SQLite file: made whole or not at all, synced at each commit, checked when opened."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection
+
+from counton.errors import StateError
+from counton.store import schema
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def prepare(connection: Any, _record: object) -> None:
+    """Set up a new connection."""
+    # The driver must not begin transactions on its own: see begin.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power cut
+    # cannot take back what has been shown. NORMAL would sync only now and then.
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def begin(connection: Connection) -> None:
+    """Begin a transaction."""
+    # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
+    # without the risk of an immediate "database is locked".
+    write = connection.get_execution_options().get("counton_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def check(path: Path) -> None:
+    """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        raise StateError(
+            f"state {path} does not exist: create it with Stream.create, or correct the path"
+        ) from None
+    except OSError as error:
+        raise StateError(
+            f"state {path} cannot be read ({error.strerror}): check its path and permissions"
+        ) from None
+    if len(header) < 100 or not header.startswith(_MAGIC):
+        raise StateError(
+            f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
+            f"a copy, or give another path"
+        )
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    needed = (65536 if page == 1 else page) * pages
+    # While a log waits to be merged the file may be short: the pages are in the log.
+    if size < needed and not path.with_name(path.name + "-wal").exists():
+        raise StateError(
+            f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
+        )
+
+
+def create(path: Path) -> None:
+    """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    except OSError as error:
+        raise StateError(
+            f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
+            f"may be written"
+        ) from None
+    os.close(descriptor)
+    try:
+        engine = sa.create_engine(URL.create("sqlite", database=name))
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"PRAGMA application_id={schema.APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version={schema.FORMAT}")
+            schema.metadata.create_all(connection)
+            connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+        with engine.connect() as connection:  # kept in the file; cannot change in a transaction
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        engine.dispose()
+        _publish(name, path)
+        _sync_folder(path.parent)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name + suffix)
+
+
+def _publish(name: str, path: Path) -> None:
+    """Give the finished file its name, never over another file."""
+    try:
+        os.link(name, path)
+    except FileExistsError:  # another process was faster: its file serves as well
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            os.rename(name, path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

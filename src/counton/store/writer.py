@@ -1,0 +1,151 @@
+"""The one writer of a stream: commits first, answers afterwards, gives way to a later writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sqlalchemy.engine import Row
+
+from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.mechanisms import Counter, Releases
+from counton.noise import Key
+from counton.store import journal, records, schema
+from counton.store.database import Database
+from counton.strategies import Strategy
+
+
+class Writer:
+    """Holds the counter of a stream between commits. Not public, and for one thread at a time.
+
+    Two processes may open a stream; each opening raises the stream's writer epoch. A commit
+    changes the row only where epoch and step are those this writer knows, so of two writers the
+    earlier one changes nothing and raises. No lock outlives a killed process.
+    """
+
+    def __init__(
+        self, database: Database, row: Row[Any], key: Key, strategy: Strategy | None
+    ) -> None:
+        self.database = database
+        self.stream_id: int = row.id
+        self.name: str = row.name
+        self.step: int = row.step
+        self._epoch: int = row.writer_epoch
+        self._key, self._strategy = key, strategy
+        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._counter: Counter | None = records.revive(row, key, strategy)
+
+    def counter(self) -> Counter:
+        """The counter at the last committed step, read again if a release failed half-way."""
+        if self._counter is None:
+            with self.database.transaction(write=False) as connection:
+                row = records.find(connection, self.name)
+            if row.writer_epoch != self._epoch:
+                raise self._taken_over()
+            if row.step != self.step:
+                raise StateError(
+                    f"stream {self.name!r} was interrupted while it committed and stands at step "
+                    f"{row.step}, not {self.step}: open it again and look at its step"
+                )
+            self._counter = records.revive(row, self._key, self._strategy)
+        return self._counter
+
+    def release(
+        self,
+        xs: ArrayLike,
+        first_step: int | None,
+        observed: Mapping[int, ArrayLike],
+        sources: Sequence[str],
+    ) -> Releases:
+        """Answer released steps from the journal and release the others, in one transaction."""
+        counter = self.counter()
+        array, grid = self._inputs(counter, xs)
+        first = self.step + 1 if first_step is None else int(first_step)
+        if not 1 <= first <= self.step + 1:
+            raise InvalidInput(
+                f"first step is {first}; it must be within 1 and {self.step + 1}, the next step of "
+                f"stream {self.name!r}: release the steps between first"
+            )
+        known = min(len(grid), self.step + 1 - first)
+        if not known:
+            return self._advance(counter, array, grid, observed, sources)
+        answer = self._answer(first, grid[:known])
+        if known < len(grid):
+            fresh = self._advance(counter, array[known:], grid[known:], observed, sources)
+            answer = np.concatenate([answer, fresh.values])
+        return Releases(range(first, first + len(grid)), answer, counter)
+
+    def observe(self, observed: Mapping[int, ArrayLike], sources: Sequence[str]) -> None:
+        """Keep what was seen, at the present step."""
+        self._commit(self.counter(), [], observed, sources)
+
+    def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs as given, and as the exact integers which the counter will add."""
+        array = np.asarray(xs)
+        if array.ndim == 0 or array.shape[1:] != counter.shape:
+            raise InvalidInput(
+                f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
+                f"{('n', *counter.shape)}: pass one total for each step and declared cell"
+            )
+        return array, counter.specification.contribution.grid_total(array)
+
+    def _answer(self, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
+        """What the journal says of released steps, if these are their inputs."""
+        stop = first + len(grid)
+        with self.database.transaction(write=False) as connection:
+            entries = journal.read(connection, self.stream_id, first, stop, grid.shape[1:])
+        journal.check_inputs(entries.input_digests, first, grid, self._digest)
+        return entries.values
+
+    def _advance(
+        self,
+        counter: Counter,
+        xs: NDArray[Any],
+        grid: NDArray[np.int64],
+        observed: Mapping[int, ArrayLike],
+        sources: Sequence[str],
+    ) -> Releases:
+        releases = counter.release_many(xs)
+        try:
+            rows = journal.rows(self.stream_id, releases, grid, self._digest)
+            self._commit(counter, rows, observed, sources)
+        except BaseException:
+            # The counter is ahead of the journal: forget it, and read it again when needed.
+            self._counter = None
+            raise
+        self.step = counter.step
+        return releases
+
+    def _commit(
+        self,
+        counter: Counter,
+        rows: list[dict[str, Any]],
+        observed: Mapping[int, ArrayLike],
+        sources: Sequence[str],
+    ) -> None:
+        table = schema.streams
+        with self.database.transaction(write=True) as connection:
+            moved = connection.execute(
+                table.update()
+                .where(
+                    table.c.id == self.stream_id,
+                    table.c.writer_epoch == self._epoch,
+                    table.c.step == self.step,
+                )
+                .values(step=counter.step, checkpoint=counter.checkpoint())
+            )
+            if moved.rowcount != 1:
+                raise self._taken_over()
+            if rows:
+                connection.execute(schema.journal.insert(), rows)
+            journal.write_observed(connection, self.stream_id, observed)
+            journal.write_sources(connection, self.stream_id, sources, counter.step)
+
+    def _taken_over(self) -> StreamConflict:
+        return StreamConflict(
+            f"stream {self.name!r} was opened by another process, which now writes it; this one "
+            f"(writer {self._epoch}) released nothing: end one of the two, then open the stream "
+            f"again"
+        )
