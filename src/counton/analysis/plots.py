@@ -1,0 +1,238 @@
+"""Charts of released totals: one curve with its band per group, named where it ends.
+
+Only released values are drawn, and the layout is chosen from them too, so a chart is as private as
+the numbers it shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.analysis.labels import LINE_INCHES, VALUE_INCHES, Labels, spread, tick
+from counton.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Distinct to readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
+
+_INK, _FAINT = "#1a1a1a", "#6b6b6b"
+_MOST_POINTS = 2_000
+_MOST_GROUPS = 40
+_LABEL_POINTS = 12.5  # height of a line of labels
+_LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What is drawn: released values, never exact ones.
+
+    Attributes:
+        times: ends of the windows, ``datetime64``, shape ``(steps,)``.
+        groups: a name for each curve.
+        estimates, lower, upper: shape ``(steps, groups)``.
+    """
+
+    times: NDArray[np.datetime64]
+    groups: Sequence[str]
+    estimates: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    def thinned(self, most: int = _MOST_POINTS) -> Curves:
+        """At most about ``most`` steps, the last among them."""
+        stride = -(-len(self.times) // most)
+        keep = slice((len(self.times) - 1) % stride, None, stride)
+        parts = (array[keep] for array in (self.estimates, self.lower, self.upper))
+        return Curves(self.times[keep], self.groups, *parts)
+
+
+def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+    """A chart of running totals; groups of very different size get an axis of their own.
+
+    Args:
+        curves: what to draw; at least one step and one group.
+        title: what is counted.
+        subtitle: what is protected and what the bands mean.
+        ylabel: what the axis shows.
+
+    Raises:
+        InvalidInput: nothing to draw, or more groups than a chart can name.
+    """
+    from matplotlib.figure import Figure
+
+    if len(curves.times) == 0 or not curves.groups:
+        raise InvalidInput("there is nothing to draw: no step has been released yet")
+    if len(curves.groups) > _MOST_GROUPS:
+        raise InvalidInput(
+            f"{len(curves.groups):,} groups are too many for one chart, which can name "
+            f"{_MOST_GROUPS}; leave the chart out, or draw it from the released table"
+        )
+    curves = curves.thinned()
+    panels = split_by_size(curves.estimates[-1])
+    heights = [max(2.2, 0.32 * len(panel)) for panel in panels]
+    tall, wide = 1.7 + max(4.4, sum(heights)), 11.0
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    axes = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )[:, 0]
+    labels = Labels.of(
+        curves.groups, curves.estimates[-1], (curves.upper[-1] - curves.lower[-1]) / 2
+    )
+    room = 0.2 + labels.inches
+    reach = max(float(np.abs(curves.lower).max()), float(np.abs(curves.upper).max()))
+    left = max(0.8, 0.3 + VALUE_INCHES * len(f"{reach:,.0f}"))
+    figure.subplots_adjust(
+        left=left / wide,
+        right=1 - room / wide,
+        bottom=0.45 / tall,
+        top=1 - 1.15 / tall,
+        hspace=0.12,
+    )
+    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=_INK)
+    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=_FAINT)
+    colours = dict(zip(itertools.chain(*panels), itertools.cycle(PALETTE), strict=False))
+    for ax, panel in zip(axes, panels, strict=True):
+        _draw_panel(ax, curves, panel, colours)
+    _name_axes(list(axes), panels, ylabel, curves.times)
+    for ax, panel in zip(axes, panels, strict=True):
+        _label_ends(figure, ax, curves, panel, colours, labels)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the format follows the name (PNG, SVG, PDF)."""
+    figure.savefig(path, facecolor="white")
+
+
+def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
+    """Groups, largest first, cut where a much smaller one follows: one panel for each part.
+
+    There are at most two parts, each of two groups or more.
+
+    >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
+    [[0, 2], [1, 3]]
+    >>> split_by_size(np.array([5.0, 9.0]))
+    [[1, 0]]
+    """
+    order = [int(index) for index in np.argsort(-last, kind="stable")]
+    if len(order) < 4 or last[order[0]] <= 0:
+        return [order]
+    # Sizes below a hundredth of the largest look alike: all of them lie on the axis.
+    sizes = np.maximum(last[order], last[order[0]] / 1000)
+    ratios = sizes[:-1] / sizes[1:]
+    # Cut once, at the widest gap that leaves at least two groups on each side.
+    inner = ratios[1:-1]
+    cut = int(np.argmax(inner)) + 2
+    if sizes[0] / sizes[cut] < _LARGEST_RATIO or len(order) - cut < 2:
+        return [order]
+    return [order[:cut], order[cut:]]
+
+
+def _draw_panel(ax: Axes, curves: Curves, panel: list[int], colours: dict[int, str]) -> None:
+    if len(curves.times) == 1:  # a single step makes no line
+        for index in panel:
+            band = [curves.lower[-1, index], curves.upper[-1, index]]
+            ax.plot([0.98, 0.98], band, color=colours[index], alpha=0.4, linewidth=4)
+            ax.plot(0.98, curves.estimates[-1, index], "o", color=colours[index])
+        ax.set_xlim(0, 1)
+    for index in panel if len(curves.times) > 1 else ():
+        ax.fill_between(
+            curves.times,
+            curves.lower[:, index],
+            curves.upper[:, index],
+            color=colours[index],
+            alpha=0.22,
+            linewidth=0,
+        )
+        ax.plot(curves.times, curves.estimates[:, index], color=colours[index], linewidth=1.1)
+    top = float(curves.upper[:, panel].max())
+    bottom = min(0.0, float(curves.lower[:, panel].min()))
+    margin = 0.03 * max(top - bottom, 1e-9)
+    ax.set_ylim(bottom - (margin if bottom < 0 else 0), top + margin)
+    if len(curves.times) > 1:
+        ax.set_xlim(curves.times[0], curves.times[-1])
+    ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    ax.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.spines["bottom"].set_color("#b0b0b0")
+    ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+
+
+def _name_axes(
+    axes: Sequence[Axes], panels: list[list[int]], ylabel: str, times: NDArray[np.datetime64]
+) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    for number, ax in enumerate(axes):
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
+        name = ylabel if number == 0 else f"the {len(panels[number])} smallest, enlarged"
+        ax.set_title(name, loc="left", size=9, color=_FAINT, pad=4)
+    if len(times) == 1:
+        axes[-1].set_xticks([0.98], [str(times[0].astype("datetime64[s]")).replace("T", " ")])
+        return
+    locator = AutoDateLocator(minticks=4, maxticks=12)  # type: ignore[no-untyped-call]
+    axes[-1].xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    axes[-1].xaxis.set_major_formatter(formatter)
+
+
+def _label_ends(
+    figure: Figure,
+    ax: Axes,
+    curves: Curves,
+    panel: list[int],
+    colours: dict[int, str],
+    labels: Labels,
+) -> None:
+    """Names beside the ends of the curves, moved apart where they would overlap."""
+    inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
+    value_at = 1 + inch * labels.inches
+    low, high = ax.get_ylim()
+    height = ax.get_position().height * figure.get_figheight() * 72  # points
+    ends = curves.estimates[-1, panel]
+    wanted = (ends - low) / (high - low) * height
+    for index, place, value in zip(panel, spread(wanted, _LABEL_POINTS, height), ends, strict=True):
+        style: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": ("axes fraction", "axes points"),
+            "va": "center",
+            "annotation_clip": False,
+        }
+        ax.annotate(
+            labels.names[index],
+            xy=(1.0, float(value)),
+            xytext=(1 + LINE_INCHES * inch, float(place)),
+            color=colours[index],
+            weight="bold",
+            size=9,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colours[index],
+                "linewidth": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 0,
+            },
+            **style,
+        )
+        ax.annotate(
+            labels.values[index],
+            xy=(1.0, float(value)),
+            xytext=(value_at, float(place)),
+            ha="right",
+            color=_FAINT,
+            size=8.5,
+            **style,
+        )
