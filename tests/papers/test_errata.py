@@ -1,0 +1,160 @@
+"""The papers' errors, each shown by brute force. docs/errata.md lists them by these names.
+
+The tests compute everything themselves: they hold the papers' statements against arithmetic, not
+against counton.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from math import comb, exp, log, log2, pi, sqrt
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
+
+
+def balanced_digits(number: int, base: int, count: int) -> list[int]:
+    """Digits -(base-1)/2 .. (base-1)/2 of ``number``, most significant first; odd base."""
+    digits = []
+    for _ in range(count):
+        digit = (number + base // 2) % base - base // 2
+        digits.append(digit)
+        number = (number - digit) // base
+    assert number == 0
+    return digits[::-1]
+
+
+def walk(step: int, base: int, height: int, *, printed: bool) -> NDArray[np.int64]:
+    """How often Elders' Alg. 3 counts each item at ``step``; item 0 does not exist."""
+    counted = np.zeros(base**height + 2, np.int64)
+    position = 0
+    for level, digit in zip(range(height, 0, -1), balanced_digits(step, base, height), strict=True):
+        width = base ** (level - 1)
+        for _ in range(abs(digit)):
+            if digit > 0:
+                counted[position + 1 : position + width + 1] += 1
+                position += width
+            else:
+                first = position - width - 1 if printed else position - width + 1
+                counted[first : position + 1] -= 1
+                position -= width
+    return counted
+
+
+def test_elders_algorithm_3_line_15_subtracts_a_wrong_interval() -> None:
+    base, height = 5, 3
+    steps = range(1, (base**height - 1) // 2 + 1)
+
+    def wrong(*, printed: bool) -> list[int]:
+        target = [np.arange(base**height + 2) <= step for step in steps]
+        return [
+            step
+            for step, prefix in zip(steps, target, strict=True)
+            if (walk(step, base, height, printed=printed)[1:] != prefix[1:]).any()
+        ]
+
+    assert wrong(printed=False) == []
+    with_subtraction = [t for t in steps if min(balanced_digits(t, base, height)) < 0]
+    assert wrong(printed=True) == with_subtraction
+
+
+def test_smooth_lemma_3_5_has_another_constant() -> None:
+    for k in range(1, 7):
+        leaves = [leaf for leaf in range(4**k) if leaf.bit_count() == k]
+        sums = [{(j, leaf >> j) for j in range(2 * k) if leaf >> j & 1} for leaf in leaves]
+        replaced = sum(len(after - before) for before, after in pairwise(sums))
+        assert replaced == comb(2 * k + 1, k + 1) - (k + 1)
+        assert replaced > comb(2 * k + 1, k + 1) - (2 * k + 1)  # as printed
+        assert replaced <= 2 * comb(2 * k, k)  # the conclusion holds all the same
+
+
+def test_smooth_lemma_3_4_fails_at_small_horizons() -> None:
+    def variance(horizon: int) -> float:
+        """2 rho times the variance under the paper's rule of even heights."""
+        height = next(h for h in range(2, 99, 2) if comb(h, h // 2) >= horizon + 1)
+        return (height / 2) ** 2
+
+    def printed(horizon: int) -> float:
+        ratio = log2(log2(horizon)) / log2(horizon)
+        return (1 + 2 * ratio + ratio**2) * log2(horizon) ** 2 / 4
+
+    failing = [horizon for horizon in range(13, 5000) if variance(horizon) > printed(horizon)]
+    assert failing[:4] == [13, 14, 15, 20]
+    assert len(failing) == 2506
+
+
+def square_root_norm(horizon: int) -> float:
+    """Psi*(T): squared norm of the first ``horizon`` coefficients of (1 - x)^(-1/2)."""
+    total, coefficient = 0.0, 1.0
+    for k in range(1, horizon + 1):
+        total += coefficient**2
+        coefficient *= (2 * k - 1) / (2 * k)
+    return total
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 10, 100, 1000, 10**5])
+def test_constants_equation_4_is_below_the_norm_it_bounds(horizon: int) -> None:
+    norm = square_root_norm(horizon)
+    assert 1 + log((4 * horizon - 3) / 5) / pi < norm  # as printed
+    assert norm <= 1 + log((4 * horizon - 1) / 3) / pi  # what counton offers instead
+
+
+def test_constants_noise_redrawn_every_round_is_not_private() -> None:
+    """Distance of neighbours' outputs in standard deviations, for the first item of 2^14."""
+    horizon = 2**14
+    coefficients = np.cumprod(
+        np.concatenate([[1.0], (2 * np.arange(1, horizon) - 1) / (2 * np.arange(1, horizon))])
+    )
+    norms = np.cumsum(coefficients**2)
+    # Drawn once: neighbours' measurements C x differ by a column of C.
+    once = np.sum(coefficients**2) / norms[-1]
+    # Redrawn: outputs are independent, each differs by 1 and has variance Psi*(t)^2.
+    redrawn = np.sum(1 / norms**2)
+    assert once == pytest.approx(1)
+    assert redrawn > 500
+
+
+def gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Exact delta of a Gaussian of standard deviation sigma at sensitivity 1 (Balle, Wang 2018)."""
+    normal = NormalDist()
+    return normal.cdf(1 / (2 * sigma) - epsilon * sigma) - exp(epsilon) * normal.cdf(
+        -1 / (2 * sigma) - epsilon * sigma
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (0.5, 1e-6), (0.9, 1e-9)])
+def test_constants_equation_2_doubles_the_variance(epsilon: float, delta: float) -> None:
+    printed = 2 / epsilon * sqrt(4 / 9 + log(sqrt(2 / pi) / delta))
+    assert gaussian_delta(printed / sqrt(2), epsilon) < delta  # half the variance is private too
+
+
+@pytest.mark.parametrize("delay", [1, 4, 10])
+def test_expiration_algorithm_3_as_printed_adds_no_noise_at_first(delay: int) -> None:
+    def covering(step: int) -> int:
+        """Dyadic intervals [j 2^l, (j+1) 2^l - 1], j >= 1, that contain ``step``."""
+        return max(step, 0).bit_length()
+
+    first = range(delay + 1, 2 * delay + 1)
+    # Line 2 defines the intervals of t as those around t - B; line 8 takes those of t - B.
+    assert [covering((t - delay) - delay) for t in first] == [0] * delay
+    assert min(covering(t - delay) for t in first) == 1
+
+
+@pytest.mark.parametrize("growth", [1.5, 2, 3])
+@pytest.mark.parametrize("age", [1, 3, 31, 1023])
+def test_expiration_lemma_4_1_integral_is_below_the_sum_it_bounds(growth: float, age: int) -> None:
+    """Half the closed-form loss; the next interval begins at each of these ages."""
+    exact = sum((1 + level) ** (growth - 1) for level in range((age + 1).bit_length()))
+    printed = 1 + ((log2(age + 1) + 1) ** growth - 1) / growth
+    assert printed < exact
+
+
+def test_every_error_shown_here_is_on_the_page_and_the_reverse() -> None:
+    shown = {name for name in globals() if re.match(r"test_(elders|smooth|constants|expira)", name)}
+    assert set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8"))) == shown
