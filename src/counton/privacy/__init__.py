@@ -1,7 +1,9 @@
 """Guarantees, what one unit can change, and the noise law that joins them; budgets added up."""
 
-from counton.privacy.calibration import Calibration, Candidate, calibrate
+from counton.privacy.calibration import Calibration, calibrate
+from counton.privacy.candidates import Candidate, Family
 from counton.privacy.contribution import Contribution
+from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import (
     ZCDP,
     AgesWithData,
@@ -19,9 +21,11 @@ __all__ = [
     "Calibration",
     "Candidate",
     "Contribution",
+    "Family",
     "Guarantee",
     "PureDP",
     "Shift",
+    "analytic_gaussian_sigma",
     "calibrate",
     "guarantee_from_dict",
 ]

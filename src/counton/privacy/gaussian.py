@@ -1,0 +1,142 @@
+"""Discrete Gaussian noise under (epsilon, delta), from the analytic calibration of the continuous.
+
+Balle and Wang (2018), Theorem 8: N(0, sigma^2) with l2 sensitivity D satisfies (epsilon, delta) iff
+
+    Phi(D/2s - epsilon s/D) - e^epsilon Phi(-D/2s - epsilon s/D) <= delta,    s = sigma.
+
+**From continuous to discrete.** Let P_c be the discrete Gaussian with parameter sigma^2 centred at
+an integer c, and 0 < tau^2 < sigma^2. Draw y from N(c, sigma^2 - tau^2), then an integer k with
+probability exp(-(k-y)^2 / 2 tau^2) / theta(y), theta(y) = sum over integers j of
+exp(-(j-y)^2 / 2 tau^2); call the law of k Q_c. By Poisson summation
+
+    theta(y) = sqrt(2 pi) tau (1 + 2 sum_{m>=1} q^(m^2) cos(2 pi m y)),   q = exp(-2 pi^2 tau^2),
+
+so theta(y) lies within sqrt(2 pi) tau [1 - eta, 1 + eta], eta = 2 sum_{m>=1} q^(m^2). Without the
+division by theta, integrating over y convolves two Gaussian densities into that of N(c, sigma^2) at
+k, and P_c(k) is that density divided by 1 + eta', where 0 <= eta' (the same sum with sigma for tau;
+it does not depend on the integer c). Hence for every k and every integer c
+
+    (1 - eta) / (1 + eta') <= P_c(k) / Q_c(k) <= (1 + eta) / (1 + eta').
+
+For n independent coordinates centred at c instead of 0, and any set S of outputs, Q is a
+post-processing of the continuous Gaussian, which satisfies (e, d) at variance sigma^2 - tau^2, so
+
+    P_c(S) <= ((1+eta)/(1+eta'))^n Q_c(S) <= ((1+eta)/(1+eta'))^n (e^e Q_0(S) + d)
+           <= ((1+eta)/(1-eta))^n e^e P_0(S) + (1+eta)^n d.
+
+Coordinates that do not move have the same law on both sides and do not count. So P satisfies
+(epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
+tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from counton.errors import InvalidInput
+from counton.privacy.exact import Number, exact, float_below, rounded_up, text
+from counton.privacy.shift import Shift
+
+#: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
+_MARGIN = 1e-13
+_LARGEST_SIGMA = 2.0**60
+_SMALLEST_DELTA = 1e-280  # below it the densities underflow
+
+
+def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
+    """Least standard deviation of continuous Gaussian noise at l2 sensitivity 1; rounded up.
+
+    Balle and Wang (2018), Theorem 8. Correct to 11 digits, and never below the true value.
+
+    Raises:
+        InvalidInput: epsilon not above 0, delta not within (0, 1) or too small for float64.
+
+    >>> analytic_gaussian_sigma(1, 1e-6)
+    4.22467888...
+    """
+    budget, rest = exact(epsilon, "epsilon"), exact(delta, "delta")
+    if budget <= 0:
+        raise InvalidInput(f"epsilon is {text(budget)}; it must be above 0: try epsilon=1")
+    if not 0 < rest < 1:
+        raise InvalidInput(f"delta is {text(rest)}; it must be above 0 and below 1: try 1e-9")
+    return _sigma(float_below(budget), float_below(rest))
+
+
+@lru_cache(maxsize=4096)
+def _sigma(epsilon: float, delta: float) -> float:
+    if delta < _SMALLEST_DELTA:
+        raise InvalidInput(
+            f"delta is {delta:g}; Gaussian noise is calibrated down to {_SMALLEST_DELTA:g}: use "
+            f"Laplace noise, which needs no delta"
+        )
+    low, high = 1.0, 1.0
+    while delta_at_most(high, epsilon) > delta:
+        low, high = high, high * 2
+        if high > _LARGEST_SIGMA:
+            raise InvalidInput(
+                f"epsilon {epsilon:g} with delta {delta:g} needs Gaussian noise beyond 2^60: raise "
+                f"either"
+            )
+    while low == high or delta_at_most(low, epsilon) <= delta:
+        low, high = low / 2, low
+        if low < 1 / _LARGEST_SIGMA:
+            return high
+    for _ in range(48):
+        middle = (low + high) / 2
+        if delta_at_most(middle, epsilon) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def delta_at_most(sigma: float, epsilon: float) -> float:
+    """Upper bound, tight to about 12 digits, of delta at this epsilon for l2 sensitivity 1.
+
+    With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
+    Wang's formula have the factor phi(epsilon s - 1/2s), so that their difference does not
+    suffer from the size of e^epsilon.
+    """
+    from scipy.special import erfcx, ndtr
+
+    shift = 1 / (2 * sigma)
+    low, high = epsilon * sigma - shift, epsilon * sigma + shift
+    density = math.exp(-low * low / 2)
+    lost = density * math.sqrt(0.25) * float(erfcx(high / math.sqrt(2)))
+    if low > 0:
+        kept = density * math.sqrt(0.25) * float(erfcx(low / math.sqrt(2)))
+    else:
+        kept = float(ndtr(-low))
+    rounding = _MARGIN + low * low * 2**-52
+    return kept - lost + (kept + lost) * rounding
+
+
+def log_factor(tau_squared: float) -> tuple[float, float]:
+    """Upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta) for one coordinate; see the proof above."""
+    q = math.exp(-2 * math.pi**2 * tau_squared)
+    eta = 2 * q / (1 - q**3) * (1 + 1e-12)
+    return math.log1p(2 * eta / (1 - eta)), math.log1p(eta)
+
+
+def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
+    """Parameter sigma^2 of discrete Gaussian noise that gives (epsilon, delta) under ``shift``.
+
+    The rounding variance tau^2 trades its own size against the part of epsilon it costs; of nine
+    values the best is taken.
+
+    Raises:
+        InvalidInput: delta is too small or the noise too large for float64.
+    """
+    budget, rest, count = float_below(epsilon), float_below(delta), shift.affected
+    best = math.inf
+    for exponent in range(1, 10):
+        q = min(budget, 1.0) * 10.0**-exponent / (4 * count)
+        tau_squared = -math.log(q) / (2 * math.pi**2)
+        epsilon_factor, delta_factor = log_factor(tau_squared)
+        left = (budget - count * epsilon_factor) * (1 - 1e-15)
+        scale = math.exp(-count * delta_factor) * (1 - 1e-13)
+        sigma = _sigma(left, rest * scale)
+        best = min(best, (shift.l2_squared * sigma**2 + tau_squared) * (1 + 1e-14))
+    return rounded_up(best)

@@ -1,0 +1,121 @@
+"""Discrete Laplace noise under (epsilon, delta), by composing the losses of all nodes it changes.
+
+A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
+(noise >= m) and (m - 2x)/b in between: finitely many, on a lattice. For unit shifts there are only
+two, so n of them compose to a binomial law. dp-accounting composes the distributions and evaluates
+the hockey-stick divergence; its sparse form multiplies and adds positive numbers only, so the
+result is accurate relative to delta, however small delta is, and nothing is truncated.
+
+Losses of large shifts are grouped: each group's mass is split between the ends of its interval
+such that both its probability and its probability under the neighbour are kept. This is the
+pessimistic "connect the dots" of Doroshenko et al. (2022), Theorem 4.1: delta can only grow.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.privacy.exact import float_above, float_below, rounded_up
+
+_MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbers
+_ROUNDING = 8e-15  # of a few float64 operations
+_SUPPORT = 256  # values in the composed distribution, where grouping may choose
+_LARGEST_COUNT = 512
+_PRECISION = 1e-7
+
+
+def composable(magnitude: int, count: int) -> bool:
+    """Whether ``count`` losses of shifts by ``magnitude`` are composed in reasonable time."""
+    return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 2)
+
+
+def least_scale(
+    epsilon: Fraction, delta: Fraction, magnitude: int, count: int, enough: Fraction
+) -> Fraction:
+    """Smallest scale, rounded up, that gives (epsilon, delta) to ``count`` equal shifts.
+
+    ``enough`` is a scale already known to suffice by another argument; the result is never above.
+    """
+    budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
+
+    def suffices(scale: float) -> bool:
+        return composed_delta(rounded_up(scale), magnitude, count, budget) <= rest
+
+    high = low = float_above(enough)
+    step = 0.02
+    while suffices(low * (1 - step)):
+        low, step = low * (1 - step), min(2 * step, 0.5)
+        high = low
+        if count * magnitude / low > 600:  # e^-600: noise is all but gone
+            return min(enough, rounded_up(high))
+    low *= 1 - step
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        if suffices(middle):
+            high = middle
+        else:
+            low = middle
+    return min(enough, rounded_up(high))
+
+
+def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
+    """Delta at ``epsilon`` of ``count`` shifts by ``magnitude`` of Laplace noise."""
+    from dp_accounting.pld.pld_pmf import SparsePLDPmf
+
+    rate = float_above(1 / scale)
+    groups, largest = _groups(magnitude, count), rate * magnitude * count
+    losses, masses = loss_masses(rate, magnitude, groups)
+    pairs = dict(zip(losses.tolist(), masses.tolist(), strict=True))
+    power = SparsePLDPmf(pairs, rate * magnitude / groups, 0.0, True)
+    total = SparsePLDPmf({0: 1.0}, rate * magnitude / groups, 0.0, True)
+    for bit in range(count.bit_length()):
+        if bit:
+            power = power.compose(power, 0.0)
+        if count >> bit & 1:
+            total = total.compose(power, 0.0)
+    return float(total.get_delta_for_epsilon(epsilon - _ROUNDING * (epsilon + largest)))
+
+
+def _groups(magnitude: int, count: int) -> int:
+    """Into how many groups the losses between 0 and the largest are put; magnitude: none needed."""
+    room = max(4, _SUPPORT // count)
+    return min(magnitude, room)
+
+
+def loss_masses(
+    rate: float, magnitude: int, groups: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Losses of one shift in units of ``rate * magnitude / groups``, and their probabilities.
+
+    The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
+    ``magnitude`` its loss is (magnitude - 2x) rate.
+    """
+    total = 1 + math.exp(-rate)
+    keys = np.arange(-groups, groups + 1)
+    masses = np.zeros(2 * groups + 1)
+    masses[-1] = 1 / total
+    masses[0] = math.exp(-rate * magnitude) / total
+    if groups == magnitude:
+        inner = np.arange(1, magnitude)
+        masses[2 * magnitude - 2 * inner] = np.exp(-rate * inner) * -math.expm1(-rate) / total
+        return keys[::2] if magnitude == 1 else keys, masses[::2] if magnitude == 1 else masses
+    # Interval j holds the x with j < (magnitude - 2x) groups / magnitude <= j + 1.
+    uppers = range(-groups + 1, groups + 1)
+    firsts = [-((u * magnitude - magnitude * groups) // (2 * groups)) for u in uppers]
+    first = np.maximum(np.array(firsts), 1)
+    last = np.minimum(np.array([magnitude, *firsts[:-1]]) - 1, magnitude - 1)
+    sizes = np.maximum(last - first + 1, 0)
+    one = np.exp(-rate * first) * -np.expm1(-rate * sizes) / total
+    other = np.exp(-rate * (magnitude - last)) * -np.expm1(-rate * sizes) / total
+    width = rate * magnitude / groups
+    # Split mass `one` into up + down with up e^-upper + down e^-lower = other.
+    lower = width * (np.array(list(uppers)) - 1)
+    up = (one - other * np.exp(lower)) / -math.expm1(-width)
+    up = np.clip(up + one * (_ROUNDING / width), 0, one)  # the difference may have cancelled
+    masses[1:] += up
+    masses[:-1] += one - up
+    return keys, masses
