@@ -12,17 +12,20 @@ from counton.privacy.guarantees import (
     PureDP,
     guarantee_from_dict,
 )
+from counton.privacy.ledger import Budget, Ledger
 from counton.privacy.shift import Shift
 
 __all__ = [
     "ZCDP",
     "AgesWithData",
     "ApproxDP",
+    "Budget",
     "Calibration",
     "Candidate",
     "Contribution",
     "Family",
     "Guarantee",
+    "Ledger",
     "PureDP",
     "Shift",
     "analytic_gaussian_sigma",

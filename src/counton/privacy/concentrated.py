@@ -19,6 +19,7 @@ from counton.privacy.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
+_SMALLEST = 2.0**-60  # a guarantee's epsilon is above 0
 
 
 def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -50,7 +51,7 @@ def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
         slack = (log_delta + log_u + (1 + u) * math.log1p(1 / u)) / u
         return slack - (1 + u) * loss - (abs(slack) + (1 + u) * loss) * _MARGIN
 
-    return Fraction(max(0.0, -minus_epsilon(_highest(minus_epsilon))))
+    return Fraction(max(_SMALLEST, -minus_epsilon(_highest(minus_epsilon))))
 
 
 def _log_below(delta: Fraction) -> float:
