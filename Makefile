@@ -48,7 +48,7 @@ lint: $(READY) ## style, types and layers only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 .PHONY: format
 format: $(READY) ## rewrite the code in the project's style
