@@ -1,0 +1,170 @@
+"""Thresholds are certain, and no uniform number is read the wrong way, however close it comes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_sampler import block_weights, real
+
+from counton.errors import NoiseAddressError
+from counton.noise.blocks import Address, BlockSource
+from counton.noise.cumulative import (
+    UNDECIDED,
+    CumulativeLaw,
+    GaussianBlocks,
+    InverseTable,
+    SignedGeometric,
+    TruncatedGeometric,
+)
+from counton.noise.fixed_point import exp_bracket
+
+
+def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:
+    if isinstance(law, SignedGeometric):
+        q = mpmath.exp(-1 / real(law._scale))
+        r = mpmath.exp(-law._block / real(law._scale))
+        if value < 0:
+            return q * r ** (-1 - value) / (1 + q)
+        return 1 - r ** (value + 1) / (1 + q)
+    if isinstance(law, TruncatedGeometric):
+        p = mpmath.exp(-real(law._rate))
+        return (1 - p ** (value + 1)) / (1 - p**law._size)
+    assert isinstance(law, GaussianBlocks)
+    sums, lowest = block_weights(1 / (2 * law._rate), law._block)
+    return sums[value - lowest]
+
+
+LAWS: list[CumulativeLaw] = [
+    SignedGeometric(Fraction(6), 0),
+    SignedGeometric(Fraction(1, 9), 0),
+    SignedGeometric(Fraction(1000), 6),
+    TruncatedGeometric(Fraction(1, 10**6), 256),
+    TruncatedGeometric(Fraction(1, 2**40), 256),
+    TruncatedGeometric(Fraction(1, 3), 8),
+    GaussianBlocks(Fraction(10), 0),
+    GaussianBlocks(Fraction(1, 10), 0),
+    GaussianBlocks(Fraction(10**5), 3),
+]
+
+
+def names(law: CumulativeLaw) -> str:
+    return type(law).__name__
+
+
+@given(
+    exponent=st.fractions(min_value=0, max_value=500, max_denominator=10**9),
+    bits=st.integers(1, 300),
+)
+def test_exponential_brackets_hold_and_are_narrow(exponent: Fraction, bits: int) -> None:
+    low, high = exp_bracket(exponent, bits)
+    true = mpmath.exp(-real(exponent)) * mpmath.mpf(2) ** bits
+    assert low <= true <= high
+    assert high - low <= 2
+
+
+@pytest.mark.parametrize("law", LAWS, ids=names)
+@pytest.mark.parametrize("bits", [8, 64, 208])
+def test_cumulative_brackets_hold_and_are_narrow(law: CumulativeLaw, bits: int) -> None:
+    values = range(8) if law.first == 0 else range(-12, 12)
+    for value in values:
+        low, high = law.bracket(value, bits)
+        true = true_cumulative(law, value) * mpmath.mpf(2) ** bits
+        assert low <= true <= high
+        assert high - low <= 16
+
+
+@pytest.mark.parametrize("law", LAWS, ids=names)
+def test_every_cell_which_sixteen_bits_decide_lies_between_two_thresholds(
+    law: CumulativeLaw,
+) -> None:
+    table = InverseTable(law)
+    decided = table.cells[table.cells != UNDECIDED]
+    assert len(decided) > 60_000
+    for value in np.unique(decided).tolist():
+        cells = np.flatnonzero(table.cells == value)
+        one = mpmath.mpf(2) ** 16
+        at_end = law.last is not None and value == law.last
+        assert at_end or (int(cells[-1]) + 1) / one <= true_cumulative(law, value)
+        if value != law.first:
+            assert true_cumulative(law, value - 1) <= int(cells[0]) / one
+
+
+class ForcedBits(BlockSource):
+    """A source whose refinement lanes spell a chosen binary expansion."""
+
+    def __init__(self, uniform: int, bits: int) -> None:
+        self._uniform, self._bits = uniform, bits
+
+    def sixteen(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        return np.array([self._uniform >> (self._bits - 16)], np.uint64)
+
+    def refine(self, address: Any, rows: Any, columns: Any, lane: int) -> Any:
+        shift = self._bits - 16 - 128 * lane
+        word = (self._uniform >> shift) & (2**128 - 1) if shift >= 0 else 0
+        return np.array([[word >> 64, word & (2**64 - 1)]], np.uint64)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=names)
+@pytest.mark.parametrize("extra", [-1, 0, 1], ids=["below", "at", "above"])
+def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
+    law: CumulativeLaw, extra: int
+) -> None:
+    bits = 16 + 128 * 5
+    zero = np.zeros(1, np.uint64)
+    table = InverseTable(law)
+    for value in (0, 1, 3) if law.first == 0 else (-2, -1, 0, 2):
+        threshold = int(mpmath.floor(true_cumulative(law, value) * mpmath.mpf(2) ** bits))
+        source = ForcedBits(threshold + extra, bits)
+        # U * 2^bits lies in [threshold + extra, threshold + extra + 1); zeros follow
+        expected = value if extra <= 0 else value + 1
+        drawn = table.settle(source, Address(0, 0), zero, zero, source.sixteen())
+        assert drawn.tolist() == [expected]
+
+
+def test_the_far_tails_are_reached() -> None:
+    law = SignedGeometric(Fraction(2), 0)
+    table = InverseTable(law)
+    zero = np.zeros(1, np.uint64)
+    bits = 16 + 128 * 3
+    for uniform in (1, 2**bits - 2):
+        source = ForcedBits(uniform, bits)
+        drawn = int(table.settle(source, Address(0, 0), zero, zero, source.sixteen())[0])
+        exact = mpmath.mpf(uniform) / mpmath.mpf(2) ** bits
+        assert exact < true_cumulative(law, drawn)
+        assert exact >= true_cumulative(law, drawn - 1)
+        assert abs(drawn) > 400
+
+
+def test_a_source_that_never_decides_is_reported() -> None:
+    class Stuck(ForcedBits):
+        def refine(self, address: Any, rows: Any, columns: Any, lane: int) -> Any:
+            assert lane <= 255
+            return super().refine(address, rows, columns, lane)
+
+    class Half(TruncatedGeometric):
+        """F(0) is exactly one half, so that U = 0.1000... never leaves the bracket."""
+
+        def bracket(self, value: int, bits: int) -> tuple[int, int]:
+            return (2 ** (bits - 1), 2 ** (bits - 1) + 1) if value == 0 else (2**bits, 2**bits)
+
+    law = Half(Fraction(1), 2)
+    zero = np.zeros(1, np.uint64)
+    source = Stuck(2 ** (16 + 128 * 300 - 1), 16 + 128 * 300)
+    with pytest.raises(NoiseAddressError, match="open after 32,000 bits"):
+        InverseTable(law).settle(source, Address(0, 0), zero, zero, source.sixteen())
+
+
+@settings(max_examples=20, deadline=None)
+@given(scale=st.fractions(min_value=Fraction(1, 100), max_value=24, max_denominator=1000))
+def test_laplace_probabilities_sum_and_mirror(scale: Fraction) -> None:
+    law = SignedGeometric(scale, 0)
+    for value in (0, 1, 5):
+        upper = 2**128 - law.bracket(value, 128)[0]
+        lower = law.bracket(-value - 1, 128)[1]
+        assert abs(upper - lower) < 32

@@ -1,0 +1,153 @@
+"""Noise is a function of its address: any window, any thread, any processor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counton.errors import NoiseAddressError
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, law_from_dict, law_to_dict
+from counton.noise import NoiseField
+
+SUBKEY = bytes(range(32))
+LAWS: list[Law] = [
+    DiscreteLaplace(Fraction(6)),
+    DiscreteLaplace(Fraction(10**5)),
+    DiscreteGaussian(Fraction(30)),
+    DiscreteGaussian(Fraction(10**9)),
+]
+ANSWERS = Path(__file__).with_name("known_answers.json")
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (16,), (3, 5), (40_000,)], ids=str)
+def test_a_window_is_a_slice_of_a_larger_window(law: Law, shape: tuple[int, ...]) -> None:
+    field = NoiseField(SUBKEY, law, shape)
+    whole = field.run(2, range(5, 25))
+    assert whole.shape == (20, *shape)
+    for start, stop in ((5, 6), (7, 19), (24, 25), (9, 9)):
+        assert (field.run(2, range(start, stop)) == whole[start - 5 : stop - 5]).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(start=st.integers(0, 2**63 - 400_000), offset=st.integers(0, 300_000))
+def test_windows_agree_across_chunk_borders(start: int, offset: int) -> None:
+    field = NoiseField(SUBKEY, LAWS[0])
+    whole = field.run(0, range(start, start + 300_010))
+    assert (field.run(0, range(start + offset, start + offset + 10)) == whole[offset:][:10]).all()
+
+
+def test_level_law_shape_and_subkey_all_change_the_noise() -> None:
+    base = NoiseField(SUBKEY, LAWS[0]).run(0, range(200))
+    assert not (NoiseField(SUBKEY, LAWS[0]).run(1, range(200)) == base).all()
+    assert not (NoiseField(bytes(32), LAWS[0]).run(0, range(200)) == base).all()
+    assert not (NoiseField(SUBKEY, LAWS[0], (1,)).run(0, range(200))[:, 0] == base).all()
+
+
+def test_laws_may_differ_by_level() -> None:
+    field = NoiseField(SUBKEY, lambda level: DiscreteLaplace(Fraction(1 + level)))
+    assert (field.run(5, range(50)) == NoiseField(SUBKEY, LAWS[0]).run(5, range(50))).all()
+
+
+def test_addresses_outside_the_table_are_refused() -> None:
+    scalar, vector = NoiseField(SUBKEY, LAWS[0]), NoiseField(SUBKEY, LAWS[0], (2,))
+    assert scalar.run(255, range(2**63 - 2, 2**63)).shape == (2,)
+    assert vector.run(255, range(2**32 - 2, 2**32)).shape == (2, 2)
+    for field, level, nodes in (
+        (scalar, 0, range(2**63 - 1, 2**63 + 1)),
+        (vector, 0, range(2**32 - 1, 2**32 + 1)),
+        (scalar, 0, range(-1, 3)),
+        (scalar, 0, range(0, 10, 2)),
+        (scalar, 256, range(3)),
+        (scalar, -1, range(3)),
+    ):
+        with pytest.raises(NoiseAddressError, match="use a strategy"):
+            field.run(level, nodes)
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    field = NoiseField(SUBKEY, LAWS[3], (100,))
+    expected = field.run(0, range(2000))
+
+    def part(i: int) -> bool:
+        return bool((field.run(0, range(i * 20, i * 20 + 20)) == expected[i * 20 :][:20]).all())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(part, range(100)))
+
+
+def answers() -> list[dict[str, object]]:
+    """Draws at fixed addresses, as they are kept in known_answers.json."""
+    found = []
+    for law in (*LAWS, DiscreteLaplace(Fraction(1, 3)), DiscreteGaussian(Fraction(2**70, 3))):
+        for shape in ((), (3,)):
+            for level, first in ((0, 0), (7, 2**31)):
+                draws = NoiseField(SUBKEY, law, shape).run(level, range(first, first + 8))
+                found.append(
+                    {
+                        "law": law_to_dict(law),
+                        "shape": list(shape),
+                        "level": level,
+                        "first_node": first,
+                        "draws": draws.tolist(),
+                    }
+                )
+    return found
+
+
+def test_known_answers() -> None:
+    """Kept values never change: a released stream must meet the same noise for ever.
+
+    They were written by this file (python tests/noise/test_field.py) after its values had been
+    found equal to the slow reference of reference_sampler.py.
+    """
+    kept = json.loads(ANSWERS.read_text())
+    assert kept == answers()
+    assert {str(law_from_dict(entry["law"])) for entry in kept} >= {str(law) for law in LAWS}
+
+
+def test_the_same_bits_without_wide_vector_instructions() -> None:
+    from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
+        __cpu_dispatch__,
+    )
+
+    program = (
+        "import hashlib, sys\n"
+        "from fractions import Fraction\n"
+        "from counton.laws import DiscreteGaussian, DiscreteLaplace\n"
+        "from counton.noise import NoiseField\n"
+        "digest = hashlib.sha256()\n"
+        "for law in (DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(10**5)),\n"
+        "            DiscreteGaussian(Fraction(30)), DiscreteGaussian(Fraction(10**9))):\n"
+        "    digest.update(NoiseField(bytes(32), law).run(0, range(300_000)).tobytes())\n"
+        "print(digest.hexdigest())\n"
+    )
+
+    def digest(disabled: str) -> str:
+        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled}
+        run = [sys.executable, "-W", "ignore", "-c", program]
+        return subprocess.run(
+            run, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    wide = " ".join(name for name in __cpu_dispatch__ if "AVX512" in name or name == "X86_V4")
+    assert digest(wide) == digest("")
+    assert digest(" ".join(__cpu_dispatch__)) == digest("")
+
+
+def test_draws_are_int64() -> None:
+    assert NoiseField(SUBKEY, LAWS[0]).run(0, range(3)).dtype == np.int64
+
+
+if __name__ == "__main__":
+    ANSWERS.write_text(json.dumps(answers(), indent=None).replace("}, {", "},\n{") + "\n")

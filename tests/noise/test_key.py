@@ -1,0 +1,118 @@
+"""Keys keep their secret, and every use gets its own subkey."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import stat
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.errors import WrongKey
+from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
+
+
+def secret_of(key: Key) -> bytes:
+    return key._secret
+
+
+def test_generated_keys_differ() -> None:
+    assert len({secret_of(Key.generate()) for _ in range(100)}) == 100
+
+
+def test_saved_key_is_private_and_comes_back(tmp_path: Path) -> None:
+    key, path = Key.generate(), tmp_path / "stream.key"
+    key.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Key.load(path) == key
+
+
+def test_a_lax_umask_does_not_open_the_file(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Key.generate().save(tmp_path / "key")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_save_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    key = Key.generate()
+    key.save(path)
+    with pytest.raises(WrongKey, match="never overwritten"):
+        Key.generate().save(path)
+    assert Key.load(path) == key
+
+
+@pytest.mark.parametrize("content", ["", "hello", "counton-key-1:", "counton-key-1:00ff", "\u00e9"])
+def test_files_which_hold_no_key_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "key"
+    path.write_text(content, encoding="utf-8")
+    path.chmod(0o600)
+    with pytest.raises(WrongKey, match=r"counton key|cannot be read"):
+        Key.load(path)
+
+
+def test_missing_key_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongKey, match="cannot be read"):
+        Key.load(tmp_path / "none")
+
+
+def test_a_key_which_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    Key.generate().save(path)
+    path.chmod(0o640)
+    with pytest.raises(WrongKey, match=r"mode 0640.*chmod 600"):
+        Key.load(path)
+
+
+@pytest.mark.parametrize("secret", [b"", b"short", bytes(33), "x" * 32, None])
+def test_secrets_of_another_length_or_type_are_refused(secret: object) -> None:
+    with pytest.raises(WrongKey, match="32 secret bytes"):
+        Key(secret)
+
+
+def test_nothing_printed_or_pickled_holds_the_secret() -> None:
+    key = Key.generate()
+    for text in (repr(key), str(key), f"{key}", key.fingerprint):
+        assert secret_of(key).hex() not in text
+        assert secret_of(key)[:4].hex() not in text
+    with pytest.raises(WrongKey, match="never pickled"):
+        pickle.dumps(key)
+    with pytest.raises(WrongKey, match="never pickled"):
+        copy.deepcopy(key)
+
+
+@given(st.lists(st.binary(max_size=4), max_size=3), st.lists(st.binary(max_size=4), max_size=3))
+def test_different_contexts_give_different_subkeys(one: list[bytes], two: list[bytes]) -> None:
+    key = Key(bytes(range(32)))
+    assert (key.derive(*one) == key.derive(*two)) == (one == two)
+
+
+def test_known_subkey() -> None:
+    """HKDF-SHA256 (RFC 5869), no salt, length-prefixed info; computed from HMAC by hand."""
+    import hashlib
+    import hmac
+
+    secret = bytes(range(32))
+    parts = (b"counton/noise/1", b"counter", b"spec")
+    info = b"".join(len(p).to_bytes(8, "little") + p for p in parts)
+    extracted = hmac.new(bytes(32), secret, hashlib.sha256).digest()
+    expected = hmac.new(extracted, info + b"\x01", hashlib.sha256).digest()
+    assert Key(secret).derive(b"counter", b"spec") == expected
+
+
+def test_a_seeded_key_is_loud_and_reproducible() -> None:
+    with pytest.warns(InsecureKeyWarning, match="protects nobody"):
+        one = InsecureSeededKey(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert one == InsecureSeededKey(5)
+        assert one != InsecureSeededKey(6)
+    assert "Insecure" in repr(one)

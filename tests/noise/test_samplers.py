@@ -1,0 +1,163 @@
+"""Both laws are what they say: exactly at single addresses, statistically with power at large."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from reference_sampler import Reference
+from scipy import stats
+
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.noise import NoiseField
+from counton.noise.blocks import BlockSource, Tile
+from counton.noise.samplers import (
+    GaussianBlockSampler,
+    GaussianTableSampler,
+    LaplaceSampler,
+    Sampler,
+    sampler_for,
+)
+
+SUBKEY = bytes(range(32))
+
+LAPLACE_SCALES = [Fraction(1, 50), Fraction(1, 2), Fraction(3), Fraction(65, 3), Fraction(24)]
+LARGE_LAPLACE_SCALES = [Fraction(25), Fraction(1000), Fraction(2**20, 3), Fraction(2**40)]
+TABLE_VARIANCES = [Fraction(1, 50), Fraction(1, 2), Fraction(9), Fraction(1000), Fraction(128**2)]
+BLOCK_VARIANCES = [Fraction(128**2 + 1), Fraction(10**6), Fraction(2**60, 7), Fraction(2**80)]
+LAWS: list[Law] = [
+    *(DiscreteLaplace(s) for s in LAPLACE_SCALES + LARGE_LAPLACE_SCALES),
+    *(DiscreteGaussian(v) for v in TABLE_VARIANCES + BLOCK_VARIANCES),
+]
+
+
+def reference_draw(reference: Reference, law: Law, level: int, row: int, column: int) -> int:
+    if isinstance(law, DiscreteLaplace):
+        return reference.laplace(law.scale, level, row, column)
+    return reference.gaussian(law.sigma_squared, level, row, column)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_draws_equal_the_slow_definition_at_single_addresses(law: Law) -> None:
+    reference = Reference(SUBKEY)
+    scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1040))
+    expected = [reference_draw(reference, law, 3, 0, column) for column in range(1000, 1040)]
+    assert scalar.tolist() == expected
+    vector = NoiseField(SUBKEY, law, (5,)).run(200, range(7, 11))
+    grid = [[reference_draw(reference, law, 200, r, c) for c in range(5)] for r in range(7, 11)]
+    assert vector.tolist() == grid
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(law: Law) -> None:
+    tile = Tile(0, 1, 0, 3000)
+    usual, careful = np.empty((1, 3000), np.int64), np.empty((1, 3000), np.int64)
+    source = BlockSource(SUBKEY)
+    sampler_for(law).fill(source, 0, tile, usual)
+    exact_sampler(law).fill(source, 0, tile, careful)
+    assert (usual == careful).all()
+
+
+def exact_sampler(law: Law) -> Sampler:
+    if isinstance(law, DiscreteLaplace):
+        return LaplaceSampler(law, guard_bits=60)
+    if law.sigma_squared <= 128**2:
+        return GaussianTableSampler(law, guard_bits=60)
+    return GaussianBlockSampler(law, guard_bits=45)
+
+
+def test_the_guard_of_the_test_above_really_forces_the_exact_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from counton.noise.cumulative import InverseTable
+
+    taken = []
+    original = InverseTable._exact
+
+    def counted(self, *arguments):  # type: ignore[no-untyped-def]
+        taken.append(1)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(InverseTable, "_exact", counted)
+    tile, out = Tile(0, 1, 0, 3000), np.empty((1, 3000), np.int64)
+    sampler_for(DiscreteLaplace(Fraction(24))).fill(BlockSource(SUBKEY), 0, tile, out)
+    assert not taken
+    exact_sampler(DiscreteLaplace(Fraction(24))).fill(BlockSource(SUBKEY), 0, tile, out)
+    assert len(taken) > 5
+
+
+def cumulative_at(law: Law, x: np.ndarray) -> np.ndarray:
+    """P(X <= x) in float64, for the chi-square cells."""
+    x = x.astype(float)
+    if isinstance(law, DiscreteLaplace):
+        log_q = -1 / float(law.scale)
+        q = np.exp(log_q)
+        tail = np.exp(np.where(x < 0, -x, x + 1) * log_q) / (1 + q)
+        return np.asarray(np.where(x < 0, tail, 1 - tail))
+    sigma = float(law.sigma_squared) ** 0.5
+    if sigma > 50:  # the midpoint rule errs by less than 1e-5 of a cell's probability
+        return np.asarray(stats.norm.cdf((x + 0.5) / sigma))
+    support = np.arange(-int(40 * sigma) - 5, int(40 * sigma) + 6)
+    weights = np.exp(-(support.astype(float) ** 2) / (2 * sigma**2))
+    sums = np.cumsum(weights) / weights.sum()
+    return np.asarray(sums[(x - support[0]).astype(int)])
+
+
+def chi_square_p(values: np.ndarray, law: Law) -> float:
+    """p-value of a chi-square test over some 40 cells of like probability."""
+    cuts = np.unique(np.quantile(values, np.linspace(0, 1, 41)[1:-1]).astype(np.int64))
+    edges = np.concatenate([[0.0], cumulative_at(law, cuts), [1.0]])
+    expected = np.diff(edges) * len(values)
+    observed = np.bincount(np.searchsorted(cuts, values, side="left"), minlength=len(expected))
+    keep = expected > 5
+    if keep.sum() < 2:  # nearly all mass in one point
+        return 1.0
+    return float(
+        stats.chisquare(
+            observed[keep], expected[keep] * observed[keep].sum() / expected[keep].sum()
+        ).pvalue
+    )
+
+
+def narrower(law: Law) -> Law:
+    """The same family, 3% too narrow."""
+    if isinstance(law, DiscreteLaplace):
+        return DiscreteLaplace(law.scale * Fraction(97, 100))
+    return DiscreteGaussian(law.sigma_squared * Fraction(97, 100) ** 2)
+
+
+SPREAD_LAWS = [law for law in LAWS if law.variance > 0.2]
+
+
+@pytest.mark.parametrize("shape", [(), (1000,)], ids=["scalar", "vector"])
+@pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
+def test_chi_square_accepts_the_law_and_rejects_one_three_percent_narrower(
+    law: Law, shape: tuple[int, ...]
+) -> None:
+    nodes = range(300) if shape else range(300_000)
+    values = NoiseField(SUBKEY, law, shape).run(0, nodes).reshape(-1)
+    assert chi_square_p(values, law) > 1e-4
+    assert chi_square_p(values, narrower(law)) < 1e-8
+
+
+@pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
+def test_stated_variance_is_the_variance(law: Law) -> None:
+    values = NoiseField(SUBKEY, law).run(1, range(300_000)).astype(float)
+    kurtosis = 6 if isinstance(law, DiscreteLaplace) else 3
+    error = ((kurtosis + 2) / len(values)) ** 0.5
+    assert values.var() / law.variance == pytest.approx(1, abs=5 * error)
+    assert abs(values.mean()) / law.std < 5 / len(values) ** 0.5
+
+
+def test_neighbouring_addresses_are_uncorrelated() -> None:
+    law = DiscreteLaplace(Fraction(5))
+    field = NoiseField(SUBKEY, law, (40,))
+    draws = field.run(0, range(20_000)).astype(float) / law.std
+    correlation = draws.T @ draws / len(draws)
+    off_diagonal = correlation - np.diag(np.diag(correlation))
+    assert np.abs(off_diagonal).max() < 6 / len(draws) ** 0.5
+    in_time = (draws[1:] * draws[:-1]).mean()
+    assert abs(in_time) < 6 / draws.size**0.5
+    levels = (draws * field.run(1, range(20_000)) / law.std).mean()
+    assert abs(levels) < 6 / draws.size**0.5
