@@ -190,13 +190,16 @@ class Contribution:
         if self.relation == "add_remove":
             count = min(self.cells, cells)
             return size * count, size**2 * count, (size, count)
-        if self.lower is None or self.upper is None or self.resolution is None or cells == 1:
+        if self.lower is None or self.upper is None or self.resolution is None:
             count = min(2 * self.cells, cells)
             return size * count, size**2 * count, (size, count)
-        # A value may move to another cell (two changes of `most`) or within one (one of `size`).
+        # A value may change within its cell by `width`, or leave one cell for another.
+        width = int((self.upper - self.lower) / self.resolution)
+        if cells == 1:
+            return width, width**2, (width, 1)
         most = int(max(abs(self.lower), abs(self.upper)) / self.resolution)
-        known = (most, 2) if size == most else None
-        return 2 * most, max(size**2, 2 * most**2), known
+        known = (most, 2) if width <= most else None
+        return 2 * most, max(width**2, 2 * most**2), known
 
     def clip(self, values: ArrayLike) -> NDArray[np.float64]:
         """Values of single units as they will count: clipped and on the grid, in data units.

@@ -1,0 +1,157 @@
+"""The claimed shift is the largest that enumeration of all neighbours finds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.privacy import Contribution, Shift
+
+
+def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
+    """All vectors of one unit: `values` in at most `cells` of `size` cells; zero is absence."""
+    vectors = set()
+    for places in combinations(range(size), min(cells, size)):
+        for chosen in product(values, repeat=len(places)):
+            vector = [0] * size
+            for place, value in zip(places, chosen, strict=True):
+                vector[place] = value
+            vectors.add(tuple(vector))
+    return vectors
+
+
+def changes(contribution: Contribution, size: int, values: range) -> set[tuple[int, ...]]:
+    units = unit_vectors(contribution.cells, size, values)
+    if contribution.relation == "add_remove":
+        return units | {tuple(-x for x in unit) for unit in units}
+    return {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
+
+
+def assert_exact(shift: Shift, found: set[tuple[int, ...]], column: tuple[int, ...]) -> None:
+    nodes = [tuple(c * x for c in column for x in d) for d in found]
+    assert shift.l1 == max(sum(map(abs, d)) for d in nodes)
+    assert shift.l2_squared == max(sum(x * x for x in d) for d in nodes)
+    if shift.entries is None:
+        return
+    worst = sorted((m for m, count in shift.entries for _ in range(count)), reverse=True)
+    for d in nodes:
+        sizes = sorted((abs(x) for x in d if x), reverse=True)
+        assert len(sizes) <= len(worst) == shift.affected
+        assert all(size <= bound for size, bound in zip(sizes, worst, strict=False))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("cells", [1, 2, 5])
+@pytest.mark.parametrize("per_cell", [1, 3])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
+    contribution = getattr(Contribution, relation)(cells=cells, per_cell=per_cell)
+    shift = contribution.shift(Fraction(2), Fraction(2), True, cells=size)
+    assert_exact(shift, changes(contribution, size, range(per_cell + 1)), (1, -1))
+    assert shift.entries is not None
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("bounds", [(0, 3), (-3, 0), (-2, 3), (-3, 3), (1, 3), (-5, -2)])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> None:
+    low, high = bounds
+    contribution = Contribution.clipped(Fraction(low, 2), Fraction(high, 2), "0.5", relation)
+    # An added unit always has a value within its bounds; in its absence the cell gets nothing.
+    units = {
+        tuple(value if cell == place else 0 for cell in range(size))
+        for place in range(size)
+        for value in range(low, high + 1)
+    }
+    found = units
+    if relation == "replace":
+        found = {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
+    shift = contribution.shift(Fraction(3), Fraction(3), True, cells=size)
+    assert_exact(shift, found, (1, 1, 1))
+
+
+def test_columns_on_a_lattice_scale_to_integers() -> None:
+    column = (4, 2, 1)  # 1, 1/2, 1/4 in units of 2^-2
+    shift = Contribution.replace(2).shift(
+        Fraction(7, 4), Fraction(21, 16), False, cells=3, lattice_bits=2
+    )
+    assert shift == Shift(7 * 3, 21 * 3)
+    assert_exact(shift, changes(Contribution.replace(2), 3, range(2)), column)
+    with pytest.raises(InvalidInput, match="lattice_bits"):
+        Contribution.add_remove().shift(
+            Fraction(7, 4), Fraction(21, 16), False, cells=1, lattice_bits=1
+        )
+
+
+def test_unit_columns_on_a_lattice_have_larger_entries() -> None:
+    shift = Contribution.add_remove().shift(Fraction(3), Fraction(3), True, 1, lattice_bits=4)
+    assert shift == Shift(48, 3 * 256, ((16, 3),))
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", 2**41])
+def test_counts_and_sizes_must_be_positive_integers(bad: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"cells is .* integer from 1"):
+        Contribution.add_remove(cells=bad)
+    with pytest.raises(InvalidInput, match=r"per_cell is .* integer from 1"):
+        Contribution.replace(per_cell=bad)
+
+
+def test_clipped_refuses_impossible_bounds() -> None:
+    with pytest.raises(InvalidInput, match=r"nearest ones are 0\.9 and 1\.2"):
+        Contribution.clipped(0, 1, 0.3)
+    with pytest.raises(InvalidInput, match="not below upper"):
+        Contribution.clipped(1, 1, 0.5)
+    with pytest.raises(InvalidInput, match="resolution is 0; it must be above 0"):
+        Contribution.clipped(0, 1, 0)
+    with pytest.raises(InvalidInput, match="upper is 'inf'"):
+        Contribution.clipped(0, float("inf"), 1)
+    with pytest.raises(InvalidInput, match=r"2\^40"):
+        Contribution.clipped(0, 10**6, 1e-9)
+    with pytest.raises(InvalidInput, match="neighbours is 'swap'"):
+        Contribution.clipped(0, 1, 1, "swap")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "contribution",
+    [
+        Contribution.add_remove(),
+        Contribution.replace(3, 2),
+        Contribution.clipped(-1, "2.5", 0.1, "replace"),
+        Contribution.clipped(0, 1, "1/3"),
+    ],
+)
+def test_saved_and_read_back(contribution: Contribution) -> None:
+    assert Contribution.from_dict(contribution.to_dict()) == contribution
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        {},
+        {"neighbours": "replace"},
+        {"neighbours": "swap", "cells": 1, "per_cell": 1},
+        {"resolution": "1"},
+    ],
+)
+def test_incomplete_saved_contributions_are_refused(saved: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        Contribution.from_dict(saved)
+
+
+def test_words_name_unit_and_relation() -> None:
+    assert str(Contribution.replace(3, 2)) == (
+        "one unit, which counts in up to 3 cells of one step each by at most 2, replaced by another"
+    )
+    assert Contribution.clipped(0, 10, 0.5).unit == (
+        "one unit, whose value, clipped to [0, 10] in steps of 0.5, counts in one cell of one step"
+    )
+
+
+def test_clip_returns_data_units() -> None:
+    values = Contribution.clipped(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
+    assert values.tolist() == [[0.3, -1.0], [1.0, 0.3]]

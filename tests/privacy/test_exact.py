@@ -1,0 +1,103 @@
+"""Numbers mean their decimal text, print back exactly, and round towards more noise."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.errors import InvalidInput
+from counton.privacy.exact import (
+    exact,
+    float_above,
+    float_below,
+    root_rounded_up,
+    rounded_up,
+    text,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.1, Fraction(1, 10)),
+        (1e-6, Fraction(1, 10**6)),
+        ("0.1", Fraction(1, 10)),
+        (" 2/3 ", Fraction(2, 3)),
+        (Decimal("0.30"), Fraction(3, 10)),
+        (Fraction(5, 7), Fraction(5, 7)),
+        (3, Fraction(3)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (np.float32(0.1), Fraction(1, 10)),
+        (np.int64(7), Fraction(7)),
+    ],
+)
+def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fraction) -> None:
+    assert exact(value, "x") == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        math.nan,
+        math.inf,
+        "nan",
+        "1e999999999",
+        "1/0",
+        "one",
+        "",
+        True,
+        None,
+        1j,
+        Decimal("Infinity"),
+        "9" * 2000,
+    ],
+)
+def test_what_is_not_a_finite_number_is_refused_by_name(value: object) -> None:
+    with pytest.raises(InvalidInput, match="epsilon is .* finite number"):
+        exact(value, "epsilon")  # type: ignore[arg-type]
+
+
+@given(st.fractions() | st.decimals(allow_nan=False, allow_infinity=False, places=9).map(Fraction))
+def test_text_reads_back_exactly(value: Fraction) -> None:
+    assert exact(text(value), "x") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1e-9", "1e-9"),
+        ("0.0000015", "1.5e-6"),
+        ("0.015", "0.015"),
+        ("-2.50", "-2.5"),
+        ("1/7", "1/7"),
+        ("1200", "1200"),
+    ],
+)
+def test_text_is_short(value: str, expected: str) -> None:
+    assert text(Fraction(value)) == expected
+
+
+@given(st.floats(min_value=1e-200, max_value=1e200))
+def test_rounding_up_never_gives_less_and_hardly_more(value: float) -> None:
+    rounded = rounded_up(value)
+    assert Fraction(value) <= rounded <= Fraction(value) * (1 + Fraction(1, 2**33))
+    assert rounded.numerator.bit_length() <= 36 or rounded.denominator == 1
+
+
+@given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
+def test_roots_round_up_and_are_exact_where_rational(square: Fraction) -> None:
+    root = root_rounded_up(square)
+    assert square <= root**2 <= square * (1 + Fraction(1, 2**30))
+    assert root_rounded_up(square**2) == square
+
+
+@given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
+def test_floats_on_both_sides(value: Fraction) -> None:
+    assert Fraction(float_below(value)) <= value <= Fraction(float_above(value))
+    assert float_above(value) <= math.nextafter(float_below(value), math.inf)

@@ -1,0 +1,119 @@
+"""Data units to grid integers and back; what would not be exact is refused with its position."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.privacy import Contribution
+
+PRICES = Contribution.clipped(-5, 100, "0.01")
+
+
+def test_values_are_clipped_and_rounded_to_the_nearest_grid_point() -> None:
+    cells = PRICES.to_grid([0.014, 0.016, -99, 1e300, -0.0, 99.999])
+    assert cells.dtype == np.int64
+    assert cells.tolist() == [1, 2, -500, 10000, 0, 10000]
+    assert PRICES.to_grid(np.zeros((2, 0))).shape == (2, 0)
+    assert PRICES.to_grid([Decimal("0.02"), Fraction(1, 100), 7]).tolist() == [2, 1, 700]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["0.1", "1/3", "2"]))
+def test_grid_values_never_leave_the_bounds(value: float, resolution: str) -> None:
+    step = Fraction(resolution)
+    contribution = Contribution.clipped(-30 * step, 70 * step, step)
+    cell = int(contribution.to_grid(value))
+    assert -30 <= cell <= 70
+    nearest = min(max(Fraction(value) / step, Fraction(-30)), Fraction(70))
+    assert abs(cell - nearest) <= Fraction(1, 2) + Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_not_finite_are_refused_with_position_and_value(bad: float) -> None:
+    with pytest.raises(InvalidInput, match=rf"value {bad} at position 2: .*finite"):
+        PRICES.to_grid([1.0, 2.0, bad, bad])
+    with pytest.raises(InvalidInput, match=rf"value {bad} at position \(1, 0\)"):
+        PRICES.to_grid(np.array([[1.0, 2.0], [bad, 0.0]]))
+    with pytest.raises(InvalidInput, match="total .*finite"):
+        PRICES.grid_total(bad)
+
+
+@pytest.mark.parametrize("bad", [["a"], [None], [True], [1j], [[1], [2, 3]]])
+def test_what_is_not_a_number_is_refused(bad: Any) -> None:
+    for convert in (PRICES.to_grid, PRICES.grid_total, Contribution.add_remove().grid_total):
+        with pytest.raises(InvalidInput):
+            convert(bad)
+
+
+def test_counts_of_single_units_are_checked_not_cut() -> None:
+    contribution = Contribution.add_remove(per_cell=3)
+    assert contribution.to_grid([0, 3, -3]).tolist() == [0, 3, -3]
+    with pytest.raises(InvalidInput, match="value 4 at position 1: one unit may count for at most"):
+        contribution.to_grid([3, 4])
+    with pytest.raises(InvalidInput, match="counts are integers"):
+        contribution.to_grid([1.0])
+
+
+def test_totals_of_counts_are_integers_only() -> None:
+    counts = Contribution.add_remove()
+    assert counts.grid_total(np.array([3, -1], dtype=np.int32)).tolist() == [3, -1]
+    assert counts.grid_total(np.uint8(7)) == 7
+    assert counts.grid_total([Fraction(4), Decimal(5)]).tolist() == [4, 5]
+    assert counts.grid_total([]).dtype == np.int64
+    with pytest.raises(InvalidInput, match=r"total 2\.0 .*Contribution.clipped"):
+        counts.grid_total([2.0])
+    with pytest.raises(InvalidInput, match="1/2 is not a multiple|0.5 is not a multiple"):
+        counts.grid_total(Fraction(1, 2))
+
+
+def test_float_totals_are_exact_within_a_hundredth_of_a_cell() -> None:
+    total = sum([0.01] * 1000)
+    assert total != 10
+    assert PRICES.grid_total(total) == 1000
+    with pytest.raises(InvalidInput, match=r"total 0\.0102 at position 1: .* 0\.01: put each"):
+        PRICES.grid_total([0.01, 0.0102])
+    with pytest.raises(InvalidInput, match=r"2\^46"):
+        PRICES.grid_total(2.0**45)
+
+
+def test_exact_totals_must_lie_on_the_grid() -> None:
+    assert PRICES.grid_total(Decimal("12.34")) == 1234
+    assert PRICES.grid_total(3) == 300
+    assert PRICES.grid_total([Fraction(1, 4), Decimal("0.1"), 0.07]).tolist() == [25, 10, 7]
+    with pytest.raises(InvalidInput, match=r"0\.0101 is not a multiple of the resolution 0\.01"):
+        PRICES.grid_total(Decimal("0.0101"))
+
+
+@pytest.mark.parametrize("huge", [2**62 + 1, -(2**62) - 1, 2**70, np.uint64(2**63)])
+def test_totals_beyond_exact_sums_are_refused(huge: Any) -> None:
+    with pytest.raises(SumOverflow, match=r"2\^62"):
+        Contribution.add_remove().grid_total(huge)
+    with pytest.raises(SumOverflow):
+        PRICES.grid_total(Decimal(int(huge)))
+
+
+@given(
+    st.integers(-(2**62), 2**62),
+    st.sampled_from(["1", "0.1", "1/3", "3", "0.000001", "1048576", "12345678901234567/1000"]),
+)
+def test_from_grid_is_the_nearest_float(cells: int, resolution: str) -> None:
+    step = Fraction(resolution)
+    contribution = Contribution.clipped(0, step, step)
+    value = contribution.from_grid(np.array([cells]))[0]
+    if step == 1:
+        assert value == cells
+        assert value.dtype == np.int64
+    else:
+        assert value == float(cells * step)
+
+
+def test_counts_come_back_as_integers() -> None:
+    back = Contribution.replace().from_grid(np.array([3, 4]))
+    assert back.dtype == np.int64

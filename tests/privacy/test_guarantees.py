@@ -1,0 +1,110 @@
+"""Guarantees are exact, validated, printable and can be saved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.privacy import (
+    ZCDP,
+    AgesWithData,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    guarantee_from_dict,
+)
+
+
+def test_parameters_are_the_fractions_their_text_says() -> None:
+    assert PureDP(epsilon=0.1).epsilon == Fraction(1, 10)
+    assert ZCDP(rho="1/3").rho == Fraction(1, 3)
+    assert ApproxDP(epsilon=Decimal("0.5"), delta=1e-9) == ApproxDP("0.5", Fraction(1, 10**9))
+    assert hash(PureDP(0.1)) == hash(PureDP("0.10"))
+
+
+@pytest.mark.parametrize("bad", [0, -1, -0.5, math.nan, math.inf, "nan", "x", True, None])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("epsilon", PureDP),
+        ("epsilon", lambda value: ApproxDP(value, 1e-6)),
+        ("rho", ZCDP),
+    ],
+)
+def test_losses_must_be_finite_and_positive(name: str, make: Any, bad: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} is .*; it must be"):
+        make(bad)
+
+
+@pytest.mark.parametrize("bad", [0, 1, -1e-9, 1.5, math.nan, math.inf])
+def test_delta_must_lie_strictly_between_0_and_1(bad: float) -> None:
+    with pytest.raises(InvalidInput, match="delta is .*; it must be"):
+        ApproxDP(1, bad)
+
+
+def test_guarantees_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        PureDP(1).epsilon = Fraction(2)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "guarantee", [PureDP("1/3"), PureDP(2.5), ApproxDP(0.1, 1e-9), ZCDP(0.5), PureDP(800)]
+)
+def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
+    saved = guarantee.to_dict()
+    assert all(isinstance(value, str) for value in saved.values())
+    assert guarantee_from_dict(saved) == guarantee
+    assert eval(repr(guarantee).replace("=1/3", "='1/3'")) == guarantee
+    assert guarantee.meaning.startswith(("one unit more or less", "telling whether one unit"))
+
+
+def test_str_is_plain_words() -> None:
+    assert str(PureDP(1.0)) == "pure differential privacy with epsilon = 1"
+    assert str(ApproxDP(0.5, 1e-9)) == (
+        "approximate differential privacy with epsilon = 0.5 and delta = 1e-9"
+    )
+    assert str(ZCDP("1/3")) == "zero-concentrated differential privacy with rho = 1/3"
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        {},
+        {"guarantee": "best"},
+        {"guarantee": "pure"},
+        {"guarantee": "pure", "epsilon": "1", "delta": "0.1"},
+        {"guarantee": "pure", "epsilon": "-1"},
+    ],
+)
+def test_unknown_or_incomplete_saved_guarantees_are_refused(saved: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        guarantee_from_dict(saved)
+
+
+def test_a_new_kind_joins_by_being_defined() -> None:
+    @dataclass(frozen=True)
+    class Forgetting(Guarantee):
+        kind: ClassVar[str] = "forgetting, for this test"
+        epsilon: Fraction
+
+        @property
+        def meaning(self) -> str:
+            return "test"
+
+        def at_age(self, age: int) -> PureDP | ZCDP:
+            return PureDP(self.epsilon * (1 + age))
+
+    try:
+        saved = Forgetting(Fraction(2)).to_dict()
+        assert saved == {"guarantee": "forgetting, for this test", "epsilon": "2"}
+        assert isinstance(guarantee_from_dict(saved), Forgetting)
+        assert isinstance(Forgetting(Fraction(2)), AgesWithData)
+        assert not isinstance(PureDP(1), AgesWithData)
+    finally:
+        del Guarantee._kinds[Forgetting.kind]

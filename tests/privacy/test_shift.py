@@ -1,0 +1,32 @@
+"""A shift that no integer vector has is a mistake upstream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.privacy import Shift
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 0), "impossible"),
+        ((2, 1), "impossible"),
+        ((2, 5), "impossible"),
+        ((3, 3, ((1, 2),)), "have l1 = 2"),
+        ((3, 5, ((1, 3),)), "l2_squared = 3"),
+        ((3, 3, ((1, 3), (0, 1))), "at least 1"),
+        ((3, 3, ((1, 3), (1, 0))), "at least 1"),
+    ],
+)
+def test_impossible_shifts_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Shift(*arguments)
+
+
+def test_affected_nodes_are_counted_or_bounded() -> None:
+    assert Shift(5, 9, ((2, 2), (1, 1))).affected == 3
+    assert Shift(5, 9).affected == 5
