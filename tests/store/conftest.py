@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -53,7 +54,7 @@ def postgres_server() -> Iterator[str]:
             cwd=folder,
         )
         server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="],
+            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-F"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             user=user,
@@ -64,7 +65,7 @@ def postgres_server() -> Iterator[str]:
         yield url
     finally:
         if server is not None:
-            server.terminate()
+            server.send_signal(signal.SIGQUIT)  # its data is thrown away
             server.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""The ledger of a database: what its streams have spent, kept as rows."""
+"""The ledger of a database, kept as rows: what its streams have spent, and the limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.privacy import Guarantee, guarantee_from_dict
+from counton.privacy.ledger import Budget, Ledger
 from counton.store import schema
+from counton.store.database import reading
 
 
 def lock(connection: Connection) -> None:
@@ -18,26 +20,54 @@ def lock(connection: Connection) -> None:
 
 
 def entries(connection: Connection) -> list[dict[str, Any]]:
-    """Entries in the order they were made, as JSON values."""
+    """What was spent, in order, as JSON values: the stream and its guarantee."""
     table = schema.ledger
-    rows = connection.execute(sa.select(table.c.entry).order_by(table.c.id)).scalars()
-    return [json.loads(entry) for entry in rows]
+    rows = connection.execute(sa.select(table.c.stream, table.c.guarantee).order_by(table.c.id))
+    with reading("the ledger"):
+        return [{"stream": row.stream, **json.loads(row.guarantee)} for row in rows]
 
 
-def limit(connection: Connection) -> Guarantee | None:
-    """The most that may be spent, or None."""
+def limit(connection: Connection) -> dict[str, Any] | None:
+    """The limit and the age it counts at, as JSON values, or None."""
     saved = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
-    return None if saved is None else guarantee_from_dict(json.loads(saved))
+    with reading("the ledger's limit"):
+        return None if saved is None else dict(json.loads(saved))
+
+
+def ledger(connection: Connection) -> Ledger | None:
+    """What was spent under the limit; None where there is no limit to add up to."""
+    bound = limit(connection)
+    if bound is None:
+        return None
+    with reading("the ledger"):
+        return Ledger.from_dict({**bound, "spends": entries(connection)})
 
 
 def enter(connection: Connection, stream: str, guarantee: Guarantee) -> None:
-    entry = {"stream": stream, "guarantee": guarantee.to_dict()}
-    connection.execute(schema.ledger.insert().values(stream=stream, entry=json.dumps(entry)))
+    """Record what a new stream spends.
+
+    Raises:
+        BudgetExceeded: the limit does not allow it.
+        InvalidInput: this kind of guarantee cannot be counted against the limit.
+    """
+    present = ledger(connection)
+    if present is not None:
+        present.spend(stream, guarantee)
+    text = json.dumps(guarantee.to_dict(), sort_keys=True)
+    connection.execute(schema.ledger.insert().values(stream=stream, guarantee=text))
 
 
-def set_limit(connection: Connection, new: Guarantee | None) -> None:
-    text = None if new is None else json.dumps(new.to_dict(), sort_keys=True)
+def set_limit(connection: Connection, new: Budget | None, age: int | None) -> None:
+    """Change the limit.
+
+    Raises:
+        BudgetExceeded: more is spent already.
+        InvalidInput: what is spent cannot be counted against this kind of limit.
+    """
+    text = None
+    if new is not None:
+        proposed = Ledger(new, age=age)
+        for entry in entries(connection):
+            proposed.spend(entry.pop("stream"), guarantee_from_dict(entry))
+        text = json.dumps({"limit": new.to_dict(), "age": age}, sort_keys=True)
     connection.execute(schema.database.update().values(budget_limit=text))
-
-
-def load(connection: Connection) -> Any: ...

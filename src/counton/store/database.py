@@ -11,9 +11,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
-from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
 from counton.store import schema, sqlite_file
 
 #: How long a transaction waits for another process's transaction.
@@ -77,7 +77,7 @@ class Database:
                 connection = connection.execution_options(counton_write=write)
                 with connection.begin():
                     yield connection
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, UnicodeDecodeError) as error:
             raise self._explain(error) from error
 
     def _connect(self) -> Engine:
@@ -131,7 +131,7 @@ class Database:
                 f"{schema.FORMAT}: use the version that wrote it"
             )
 
-    def _explain(self, error: SQLAlchemyError) -> Exception:
+    def _explain(self, error: Exception) -> Exception:
         cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         first_line = cause.strip().splitlines()[0] if cause.strip() else type(error).__name__
         if _LOCKED.search(cause):
@@ -140,7 +140,7 @@ class Database:
                 f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
                 f"process or end it, then try again"
             )
-        if _DAMAGED.search(cause):
+        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | NoResultFound):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({first_line}): restore it from a copy"
@@ -149,6 +149,19 @@ class Database:
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
             f"permissions and the space left"
         )
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what goes wrong while stored values are decoded into one clear error."""
+    try:
+        yield
+    except CountonError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        raise StateError(
+            f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
+        ) from error
 
 
 def parse(state: str | os.PathLike[str]) -> URL:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.mechanisms import Releases
 from counton.store import schema
+from counton.store.database import reading
 
 
 class Digester:
@@ -41,7 +42,7 @@ class Entries(NamedTuple):
     input_digests: list[bytes]
 
 
-def rows(
+def release_rows(
     stream_id: int, releases: Releases, xs: NDArray[np.int64], digest: Digester
 ) -> list[dict[str, Any]]:
     """Journal rows of released steps and their inputs."""
@@ -75,19 +76,14 @@ def read(
             f"the journal holds {len(found)} readable releases of the {stop - start} from step "
             f"{start} to {stop - 1}: the state was altered; restore it from a copy"
         )
-    try:
+    with reading(f"the journal between steps {start} and {stop - 1}"):
         flat = np.frombuffer(b"".join(row.estimates for row in found), dtype=kinds.pop())
         values = flat.reshape(len(found), *shape)
-    except ValueError:
-        raise StateError(
-            f"a journal row between steps {start} and {stop - 1} does not hold values of shape "
-            f"{shape}: the state was altered; restore it from a copy"
-        ) from None
-    return Entries(
-        values=values.astype(values.dtype.newbyteorder("=")),
-        std=np.array([row.std for row in found], dtype=np.float64),
-        input_digests=[bytes(row.input_digest) for row in found],
-    )
+        return Entries(
+            values=values.astype(values.dtype.newbyteorder("=")),
+            std=np.array([row.std for row in found], dtype=np.float64),
+            input_digests=[bytes(row.input_digest) for row in found],
+        )
 
 
 def check_inputs(
@@ -102,11 +98,13 @@ def check_inputs(
             )
 
 
-def write_observed(
-    connection: Connection, stream_id: int, observed: Mapping[int, ArrayLike]
-) -> None:
-    """Replace what has been seen of some windows."""
-    new = []
+def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[dict[str, Any]]:
+    """Rows of what has been seen of some windows.
+
+    Raises:
+        InvalidInput: a window below 1, or totals which are not integers within int64.
+    """
+    made = []
     for step, totals in observed.items():
         array = np.asarray(totals)
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
@@ -114,7 +112,7 @@ def write_observed(
                 f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "
                 f"and totals are integers within int64: convert them"
             )
-        new.append(
+        made.append(
             {
                 "stream_id": stream_id,
                 "step": int(step),
@@ -122,6 +120,11 @@ def write_observed(
                 "totals": np.ascontiguousarray(array, dtype="<i8").tobytes(),
             }
         )
+    return made
+
+
+def write_observed(connection: Connection, new: list[dict[str, Any]]) -> None:
+    """Replace what has been seen of the windows of these rows."""
     if not new:
         return
     table = schema.observed
@@ -144,12 +147,11 @@ def read_observed(
     )
     if stop is not None:
         query = query.where(table.c.step < stop)
-    return {
-        row.step: np.frombuffer(row.totals, dtype="<i8")
-        .reshape(json.loads(row.shape))
-        .astype("=i8")
-        for row in connection.execute(query.order_by(table.c.step))
-    }
+    with reading("what was observed"):
+        return {
+            row.step: np.frombuffer(row.totals, "<i8").reshape(json.loads(row.shape)).astype("=i8")
+            for row in connection.execute(query.order_by(table.c.step))
+        }
 
 
 def write_sources(

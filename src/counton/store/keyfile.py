@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,28 +27,23 @@ def key_path(state: str | os.PathLike[str]) -> Path:
     return Path(f"{url.database}.key")
 
 
-def load(state: str | os.PathLike[str], fingerprint: str | None = None) -> Key:
-    """The key beside a state.
-
-    Args:
-        state: a SQLite state.
-        fingerprint: of the key that is wanted, where it is known.
+def load(state: str | os.PathLike[str], fingerprint: str) -> Key:
+    """The key beside a state, where the stream's key has this fingerprint.
 
     Raises:
         WrongKey: it is missing, unreadable or badly protected.
     """
     path = key_path(state)
-    if not path.exists():
+    waiting = _waiting(path, fingerprint)
+    if not path.exists() and waiting.exists():
         # The process that made the state was killed before it could give the key its name.
-        waiting = list(path.parent.glob(f"{glob.escape(path.name)}.new-{fingerprint or '*'}"))
-        if len(waiting) == 1:
-            _publish(waiting[0], path)
+        os.rename(waiting, path)
     return Key.load(path)
 
 
 @contextmanager
 def for_creation(state: str | os.PathLike[str], key: Key | None) -> Iterator[Key]:
-    """The key for a new stream: the given one, the state's own, or a fresh one for a new state.
+    """The key for a new stream: the given one, or the state's own, or a fresh one.
 
     A fresh key gets its name only after the block, when the state exists: a process killed
     on the way leaves no key which a later state, on changed data, could take up.
@@ -59,25 +53,27 @@ def for_creation(state: str | os.PathLike[str], key: Key | None) -> Iterator[Key
         return
     path = key_path(state)
     state_file = path.with_name(path.name.removesuffix(".key"))
-    if state_file.exists():
-        yield load(state)
-        return
     if path.exists():
-        raise WrongKey(
-            f"key file {path} exists but its state {state_file} does not: the same key on changed "
-            f"data would reveal the difference; bring the state back, or move the key away"
-        )
+        if not state_file.exists():
+            raise WrongKey(
+                f"key file {path} exists but its state {state_file} does not: the same key on "
+                f"changed data would reveal the difference; bring the state back, or move the key "
+                f"away"
+            )
+        yield Key.load(path)
+        return
     fresh = Key.generate()
-    waiting = path.with_name(f"{path.name}.new-{fresh.fingerprint}")
+    waiting = _waiting(path, fresh.fingerprint)
     fresh.save(waiting)
     try:
         yield fresh
     except Exception:
         waiting.unlink()
         raise
-    _publish(waiting, path)
-
-
-def _publish(waiting: Path, path: Path) -> None:
     if not path.exists():
         os.rename(waiting, path)
+
+
+def _waiting(path: Path, fingerprint: str) -> Path:
+    """Where a key waits until its state exists."""
+    return path.with_name(f"{path.name}.new-{fingerprint}")

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
 from counton.noise import Key
 from counton.store import budget, keyfile, schema
-from counton.store.database import Database
+from counton.store.database import Database, reading
 from counton.strategies import Strategy
 
 
@@ -71,7 +71,7 @@ def take_over(
         .values(writer_epoch=schema.streams.c.writer_epoch + 1)
     )
     if taken.rowcount == 0:
-        names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
+        names = sorted(map(str, connection.execute(sa.select(schema.streams.c.name)).scalars()))
         raise StateError(
             f"state {database.label} has no stream {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of "
@@ -101,7 +101,8 @@ def revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:
     Raises:
         StateError: the checkpoint is damaged or does not belong to the row.
     """
-    counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
+    with reading(f"the checkpoint of stream {row.name!r}"):
+        counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
     if counter.step != row.step or to_json(counter.spec, "spec") != row.spec:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "

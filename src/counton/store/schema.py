@@ -39,7 +39,7 @@ database = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("format", Integer, nullable=False),
-    Column("budget_limit", Text),  # a guarantee as JSON; null: no limit
+    Column("budget_limit", Text),  # JSON: a guarantee and the age it counts at; null: no limit
 )
 
 streams = Table(
@@ -94,5 +94,5 @@ ledger = Table(
     metadata,
     Column("id", _ID, primary_key=True),
     Column("stream", String(200), nullable=False, unique=True),
-    Column("entry", Text, nullable=False),  # JSON
+    Column("guarantee", Text, nullable=False),  # JSON
 )

@@ -1,4 +1,4 @@
-"""A state as a SQLite file: made whole or not at all, synced at each commit, checked when opened."""
+"""A state as a SQLite file: made whole or not at all, synced at each commit, then checked."""
 
 from __future__ import annotations
 

@@ -11,13 +11,26 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.privacy import Guarantee
+from counton.privacy import Guarantee, guarantee_from_dict
+from counton.privacy.ledger import Budget, Ledger
 from counton.store import budget, journal, schema
-from counton.store.database import Database
+from counton.store.database import Database, reading
 
 
 class Store:
     """The streams of one database, which share one data set and one privacy budget.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> with Store(state, create=True) as store:
+    ...     store.set_limit(PureDP(1))
+    ...     Stream.create(state, "visits", Binary(horizon=100), PureDP(0.75)).close()
+    ...     print(store.streams, store.ledger.remaining())
+    ('visits',) pure differential privacy with epsilon = 0.25
+    >>> folder.cleanup()
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -38,35 +51,45 @@ class Store:
             return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
 
     @property
-    def ledger(self) -> "Ledger":
-        """What its streams have spent, and the limit. A copy: entries are made by Stream.create."""
+    def spends(self) -> tuple[tuple[str, Guarantee], ...]:
+        """Every (stream, guarantee), in the order in which the streams were created."""
         with self._database.transaction(write=False) as connection:
-            return budget.load(connection)
+            entries = budget.entries(connection)
+        return tuple((entry.pop("stream"), guarantee_from_dict(entry)) for entry in entries)
 
     @property
-    def limit(self) -> Guarantee | None:
-        """The most that all streams together may spend; None: no limit.
+    def ledger(self) -> Ledger | None:
+        """What is spent and what remains under the limit; None without a limit.
 
-        Setting a limit below what is spent already raises ``BudgetExceeded`` and changes nothing.
+        A copy: entries are made by ``Stream.create``.
         """
         with self._database.transaction(write=False) as connection:
-            return budget.limit(connection)
+            return budget.ledger(connection)
 
-    @limit.setter
-    def limit(self, limit: Guarantee | None) -> None:
+    def set_limit(self, limit: Budget | None, *, age: int | None = None) -> None:
+        """Set the most that all streams of the database may spend together; None: no limit.
+
+        Args:
+            limit: PureDP, ApproxDP or ZCDP.
+            age: for guarantees that weaken as data ages: the age, in steps, at which they count.
+
+        Raises:
+            BudgetExceeded: the streams there are have spent more; the limit stays as it was.
+            InvalidInput: their guarantees cannot be counted against this kind of limit.
+        """
         with self._database.transaction(write=True) as connection:
             budget.lock(connection)
-            budget.set_limit(connection, limit)
+            budget.set_limit(connection, limit, age)
 
     def describe(self) -> dict[str, Any]:
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
-        with self._database.transaction(write=False) as connection:
+        with self._database.transaction(write=False) as connection, reading("the description"):
             limit = budget.limit(connection)
             rows = connection.execute(sa.select(schema.streams).order_by(schema.streams.c.name))
             return {
                 "state": self._database.label,
                 "format": schema.FORMAT,
-                "limit": None if limit is None else limit.to_dict(),
+                "limit": None if limit is None else limit["limit"],
                 "ledger": budget.entries(connection),
                 "streams": [_public(connection, row) for row in rows.all()],
             }

@@ -17,7 +17,7 @@ from counton.mechanisms import Counter, Release, Releases
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records
-from counton.store.database import Database
+from counton.store.database import Database, reading
 from counton.store.writer import Writer
 from counton.strategies import Strategy
 
@@ -124,7 +124,8 @@ class Stream:
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
                 writer = Writer(database, row, held, strategy)
-            return cls(writer, json.loads(row.details))
+                with reading(f"the details of stream {name!r}"):
+                    return cls(writer, json.loads(row.details))
         except BaseException:
             database.close()
             raise

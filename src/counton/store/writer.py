@@ -62,6 +62,7 @@ class Writer:
         """Answer released steps from the journal and release the others, in one transaction."""
         counter = self.counter()
         array, grid = self._inputs(counter, xs)
+        windows = journal.observed_rows(self.stream_id, observed)
         first = self.step + 1 if first_step is None else int(first_step)
         if not 1 <= first <= self.step + 1:
             raise InvalidInput(
@@ -70,16 +71,17 @@ class Writer:
             )
         known = min(len(grid), self.step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, observed, sources)
+            return self._advance(counter, array, grid, windows, sources)
         answer = self._answer(first, grid[:known])
         if known < len(grid):
-            fresh = self._advance(counter, array[known:], grid[known:], observed, sources)
+            fresh = self._advance(counter, array[known:], grid[known:], windows, sources)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter)
 
     def observe(self, observed: Mapping[int, ArrayLike], sources: Sequence[str]) -> None:
         """Keep what was seen, at the present step."""
-        self._commit(self.counter(), [], observed, sources)
+        windows = journal.observed_rows(self.stream_id, observed)
+        self._commit(self.counter(), [], windows, sources)
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
@@ -104,12 +106,12 @@ class Writer:
         counter: Counter,
         xs: NDArray[Any],
         grid: NDArray[np.int64],
-        observed: Mapping[int, ArrayLike],
+        observed: list[dict[str, Any]],
         sources: Sequence[str],
     ) -> Releases:
         releases = counter.release_many(xs)
         try:
-            rows = journal.rows(self.stream_id, releases, grid, self._digest)
+            rows = journal.release_rows(self.stream_id, releases, grid, self._digest)
             self._commit(counter, rows, observed, sources)
         except BaseException:
             # The counter is ahead of the journal: forget it, and read it again when needed.
@@ -122,7 +124,7 @@ class Writer:
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        observed: Mapping[int, ArrayLike],
+        observed: list[dict[str, Any]],
         sources: Sequence[str],
     ) -> None:
         table = schema.streams
@@ -140,7 +142,7 @@ class Writer:
                 raise self._taken_over()
             if rows:
                 connection.execute(schema.journal.insert(), rows)
-            journal.write_observed(connection, self.stream_id, observed)
+            journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
 
     def _taken_over(self) -> StreamConflict:

@@ -1,0 +1,223 @@
+"""States that cannot be used: each gives one clear error, and nothing is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counton import Key, PureDP, Stream
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
+from counton.store import Store, database, describe_state
+from counton.strategies import Binary
+
+
+@pytest.fixture
+def key() -> Key:
+    return Key.generate()
+
+
+@pytest.fixture
+def used(file: Path, key: Key) -> Path:
+    """A state with a stream of many steps, closed."""
+    with Stream.create(file, "visits", Binary(1000), PureDP(1), key=key, shape=(20,)) as stream:
+        stream.release_many(np.ones((200, 20), dtype=int))
+    return file
+
+
+def change(file: Path, sql: str) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+def refused(file: Path, key: Key, match: str) -> None:
+    """Opening, reading and creating are all refused, and the file is left as it was."""
+    content = file.read_bytes() if file.exists() else None
+    for action in (
+        lambda: Stream.open(file, "visits", key=key),
+        lambda: describe_state(file),
+        lambda: Stream.create(file, "other", Binary(10), PureDP(1), key=key),
+    ):
+        with pytest.raises(StateError, match=match):
+            action()
+    assert (file.read_bytes() if file.exists() else None) == content
+
+
+def test_missing(file: Path, key: Key) -> None:
+    with pytest.raises(StateError, match=r"state\.db does not exist: create it"):
+        Stream.open(file, "visits", key=key)
+    with pytest.raises(StateError, match="does not exist"):
+        describe_state(file)
+    assert not file.exists()
+
+
+def test_missing_folder(tmp_path: Path, key: Key) -> None:
+    with pytest.raises(StateError, match="folder exists"):
+        Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
+
+
+def test_a_folder_is_no_state(tmp_path: Path, key: Key) -> None:
+    with pytest.raises(StateError, match="cannot be read"):
+        Stream.open(tmp_path, "visits", key=key)
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 99, 100, 4096, 5000, -4096, -1])
+def test_truncated(used: Path, key: Key, size: int) -> None:
+    content = used.read_bytes()
+    used.write_bytes(content[:size])
+    refused(used, key, "truncated")
+
+
+def test_not_a_database(file: Path, key: Key) -> None:
+    file.write_text("time,carrier\n2013-01-01,UA\n" * 100)
+    refused(file, key, "not a counton database")
+
+
+def test_a_database_of_another_program(file: Path, key: Key) -> None:
+    change(file, "CREATE TABLE t (a)")
+    refused(file, key, "another program")
+
+
+def test_another_format_version(used: Path, key: Key) -> None:
+    change(used, "PRAGMA user_version=2")
+    refused(used, key, "has format version 2, this version of counton reads 1")
+
+
+def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
+    import sqlalchemy as sa
+
+    Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
+    engine = sa.create_engine(database.parse(postgres))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE counton_database SET format = 7")
+    engine.dispose()
+    with pytest.raises(StateError, match="format version 7"):
+        Stream.open(postgres, "visits", key=key)
+
+
+def test_an_empty_server_holds_no_streams(postgres: str, key: Key) -> None:
+    with pytest.raises(StateError, match="holds no streams yet"):
+        Stream.open(postgres, "visits", key=key)
+
+
+def test_an_unreachable_server_is_named_without_its_password(key: Key) -> None:
+    pytest.importorskip("psycopg")
+    url = "postgresql://me:secret-word@localhost:1/nowhere"
+    with pytest.raises(StateError) as caught:
+        Stream.open(url, "visits", key=key)
+    assert "secret-word" not in str(caught.value)
+    assert "localhost:1/nowhere" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE counton_streams SET step = 199",
+        "DELETE FROM counton_journal WHERE step = 200",
+        'UPDATE counton_streams SET spec = replace(spec, \'"epsilon": "1"\', \'"epsilon": "2"\')',
+        "UPDATE counton_streams SET checkpoint = substr(checkpoint, 1, 300)",
+        "UPDATE counton_streams SET checkpoint = replace(checkpoint, 'AQ', 'Ag')",
+        "UPDATE counton_streams SET checkpoint = x'00'",
+        "DROP TABLE counton_journal",
+    ],
+)
+def test_altered(used: Path, key: Key, sql: str) -> None:
+    change(used, sql)
+    with pytest.raises(StateError):
+        Stream.open(used, "visits", key=key)
+
+
+def test_pages_overwritten(used: Path, key: Key) -> None:
+    content = bytearray(used.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    used.write_bytes(content)
+    with pytest.raises(StateError, match="damaged"):
+        Stream.open(used, "visits", key=key)
+
+
+def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
+    change(used, "DELETE FROM counton_journal WHERE step = 7")
+    with Stream.open(used, "visits", key=key) as stream:
+        with pytest.raises(StateError, match="199 readable releases of the 200"):
+            stream.releases()
+        with pytest.raises(StateError):
+            stream.replay(7, np.ones(20, dtype=int))
+        assert len(stream.releases(8, 201)) == 193
+
+
+def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+    stream = Stream.open(used, "visits", key=key)
+    holder = sqlite3.connect(used, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    x = np.ones(20, dtype=int)
+    with pytest.raises(StreamConflict, match=r"locked by another process.*nothing was released"):
+        stream.release(x)
+    with pytest.raises(StreamConflict, match="locked"):
+        Stream.open(used, "visits", key=key)
+    assert describe_state(used)["streams"][0]["step"] == 200  # readers are not held up
+    assert stream.step == 200
+    holder.execute("ROLLBACK")
+    assert stream.release(x).step == 201  # the lock is gone: the same handle goes on
+    holder.close()
+    stream.close()
+
+
+def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlalchemy as sa
+
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+    stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
+    engine = sa.create_engine(database.parse(postgres))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SELECT * FROM counton_streams FOR UPDATE")
+        with pytest.raises(StreamConflict, match="locked by another process"):
+            stream.release(1)
+    engine.dispose()
+    assert stream.release(1).step == 1
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "match"),
+    [
+        ("", "empty"),
+        ("sqlite://", "memory only"),
+        ("sqlite:///:memory:", "memory only"),
+        ("mysql://localhost/x", "'mysql'"),
+        ("://", "no path and no database URL"),
+    ],
+)
+def test_addresses(state: str, match: str, key: Key) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        Stream.create(state, "visits", Binary(10), PureDP(1), key=key)
+
+
+def test_sqlite_urls_are_paths(file: Path, key: Key) -> None:
+    Stream.create(f"sqlite:///{file}", "visits", Binary(10), PureDP(1), key=key).close()
+    with Store(file) as store:
+        assert store.streams == ("visits",)
+
+
+def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
+    """Whatever bytes are flipped, a state opens and reads right, or raises a counton error."""
+    rng = np.random.default_rng(0)
+    content = used.read_bytes()
+    with Stream.open(used, "visits", key=key) as stream:
+        values = stream.releases().values
+    raised = 0
+    for _ in range(60):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 40):
+            damaged[place] ^= 0xFF
+        used.write_bytes(damaged)
+        try:
+            with Stream.open(used, "visits", key=key) as stream:
+                assert stream.releases().values.shape == values.shape
+        except CountonError:
+            raised += 1
+    assert raised > 20
