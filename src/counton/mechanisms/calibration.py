@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from counton.errors import InvalidInput
 from counton.privacy import Calibration, Contribution, Guarantee, Shift, calibrate
 from counton.privacy.calibration import Family
 from counton.strategies import Strategy
@@ -14,7 +15,15 @@ def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, .
 
     A unit changes one step by a vector d, hence the nodes by (column of C) x d, whose norms are the
     products of the norms.
+
+    Raises:
+        InvalidInput: not a strategy, or a contribution that does not fit the shape.
     """
+    if not isinstance(strategy, Strategy):
+        raise InvalidInput(
+            f"strategy is {strategy!r}; pass an instance such as KAry.best(8760), or "
+            f"counton.plan(...).best.strategy"
+        )
     return contribution.shift(
         strategy.l1_sensitivity(),
         strategy.squared_sensitivity(),
@@ -33,13 +42,14 @@ def law_for(
 ) -> Calibration:
     """The law of least variance with which ``strategy`` keeps ``guarantee``.
 
-    Raises:
-        InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
+        Raises:
+            InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
 
-    >>> from counton.privacy import PureDP
-    >>> from counton.strategies import KAry
-    >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
-    >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
-    DiscreteLaplace(scale=Fraction(6, 1))
+        >>> from counton.errors import InvalidInput
+    from counton.privacy import PureDP
+        >>> from counton.strategies import KAry
+        >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
+        >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
+        DiscreteLaplace(scale=Fraction(6, 1))
     """
     return calibrate(guarantee, shift_of(strategy, contribution, shape), family)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import Strategy
 
+#: Exact totals: integers, or numbers on the grid of a clipped contribution.
+Totals = ArrayLike | Fraction | Decimal
 #: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
 #: Steps handled at once inside a batch, all coordinates together: stays in the cache.
@@ -136,7 +140,7 @@ class Counter:
         """Shape of one step's input."""
         return self.specification.shape
 
-    def release(self, x: ArrayLike) -> Release:
+    def release(self, x: Totals) -> Release:
         """Release one step.
 
         Args:
@@ -153,7 +157,7 @@ class Counter:
         value = values if self.shape else values.item()
         return Release(self._step, value, self._std_at(self._step))
 
-    def release_many(self, xs: ArrayLike) -> Releases:
+    def release_many(self, xs: Totals) -> Releases:
         """Release consecutive steps: the same values as one by one, much faster.
 
         Args:
@@ -180,10 +184,10 @@ class Counter:
         deviation: NDArray[np.float64] = np.sqrt(variance) * float(spec.resolution)
         return deviation
 
-    def _checked(self, xs: ArrayLike, *, one: bool) -> NDArray[np.int64]:
+    def _checked(self, xs: Totals, *, one: bool) -> NDArray[np.int64]:
         """Inputs as exact grid integers, shape (n, *shape), or an error and no change."""
         spec = self.specification
-        totals = spec.contribution.grid_total(xs)
+        totals = spec.contribution.grid_total(xs)  # type: ignore[arg-type]
         if totals.ndim == 0 or totals.shape[1:] != spec.shape:
             got = totals.shape[1:] if one else totals.shape
             expected = spec.shape if one else ("n", *spec.shape)

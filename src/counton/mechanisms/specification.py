@@ -41,11 +41,6 @@ class Specification:
             raise InvalidInput(
                 f"stream is {self.stream!r}; it must be a non-empty name such as 'visits'"
             )
-        if not isinstance(self.strategy, Strategy):
-            raise InvalidInput(
-                f"strategy is {self.strategy!r}; pass an instance such as KAry.best(8760), or "
-                f"counton.plan(...).best.strategy"
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, without secrets."""

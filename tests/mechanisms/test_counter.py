@@ -1,0 +1,298 @@
+"""One at a time, in batches of any size or resumed in the middle: the same values to the bit."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
+from counton.mechanisms import Counter
+from counton.noise import Key
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.strategies import (
+    Binary,
+    HonakerOnline,
+    KAry,
+    SmoothBinary,
+    SqrtToeplitz,
+    Strategy,
+)
+
+KEY = Key(bytes(range(32)))
+STEPS = 250
+STRATEGIES: list[Strategy] = [
+    Binary(STEPS),
+    KAry(STEPS, 5, subtraction=True),
+    KAry(STEPS, 4, subtraction=True),
+    KAry(STEPS, 3, subtraction=False),
+    SmoothBinary.best(STEPS, norm=2),
+    HonakerOnline(STEPS),
+    SqrtToeplitz(STEPS),
+]
+
+
+def name(value: object) -> str:
+    return repr(value)
+
+
+def counter(strategy: Strategy, **options: Any) -> Counter:
+    options = {"guarantee": ZCDP(0.5), "stream": "visits", "key": KEY, **options}
+    return Counter(strategy, options.pop("guarantee"), **options)
+
+
+def inputs(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(5).integers(0, 9, (STEPS, *shape))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3)], ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+def test_any_way_of_cutting_a_stream_gives_the_same_bits(
+    strategy: Strategy, shape: tuple[int, ...]
+) -> None:
+    xs = inputs(shape)
+    batch = counter(strategy, shape=shape).release_many(xs)
+    single = counter(strategy, shape=shape)
+    one_by_one = [single.release(x) for x in xs]
+    assert [r.step for r in one_by_one] == list(batch.steps)
+    assert (np.array([r.value for r in one_by_one]) == batch.values).all()
+    assert np.array([r.std for r in one_by_one]) == pytest.approx(batch.std, rel=1e-12)
+    saved = counter(strategy, shape=shape)
+    parts, at = [], 0
+    for size in (1, 0, 30, 2, 100, STEPS):
+        saved = Counter.resume(saved.checkpoint(), key=KEY)
+        parts.append(saved.release_many(xs[at : at + size]).values)
+        at += size
+    assert (np.concatenate(parts) == batch.values).all()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+def test_noise_has_the_stated_standard_deviation(strategy: Strategy) -> None:
+    cells = 4000
+    zeros = np.zeros((STEPS, cells), np.int64)
+    releases = counter(strategy, shape=(cells,)).release_many(zeros)
+    measured = releases.values.astype(float).std(axis=1)
+    assert measured / releases.std == pytest.approx(1, abs=6 / math.sqrt(2 * cells))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: Strategy) -> None:
+    """Same noise, different data: releases differ by exactly the difference of the sums."""
+    one, two = inputs(()), inputs(())
+    two[17] += 1
+    difference = (
+        counter(strategy).release_many(two).values - counter(strategy).release_many(one).values
+    )
+    assert difference == pytest.approx((np.arange(STEPS) >= 17).astype(float), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stream": "clicks"},
+        {"guarantee": ZCDP(0.6)},
+        {"contribution": Contribution.replace()},
+        {"key": Key(bytes(32))},
+    ],
+    ids=str,
+)
+def test_another_stream_budget_or_key_never_meets_the_same_noise(change: dict[str, Any]) -> None:
+    zeros = np.zeros(STEPS, np.int64)
+    for strategy in STRATEGIES:
+        usual = counter(strategy).release_many(zeros).values
+        other = counter(strategy, **change).release_many(zeros).values
+        assert (usual == other).mean() < 0.5
+
+
+def test_strategies_with_like_nodes_have_unlike_noise() -> None:
+    zeros = np.zeros(63, np.int64)
+    small = counter(Binary(63)).release_many(zeros).values
+    other = counter(Binary(62)).release_many(zeros[:62]).values
+    assert (small[:62] == other).mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "expected"),
+    [
+        (PureDP(1), "discrete Laplace"),
+        (ZCDP(0.5), "discrete Gaussian"),
+        (ApproxDP(1, 1e-6), "discrete"),
+    ],
+    ids=str,
+)
+def test_every_guarantee_calibrates_a_law(guarantee: Guarantee, expected: str) -> None:
+    spec = counter(Binary(100), guarantee=guarantee).spec
+    assert expected in spec["law"]["law"]
+
+
+def test_clipped_sums_come_out_in_data_units() -> None:
+    contribution = Contribution.clipped(0, 50, resolution=0.01)
+    values = contribution.clip([3.217, 49, 120])
+    stream = counter(Binary(100), contribution=contribution, guarantee=PureDP(1000))
+    release = stream.release(values.sum())
+    assert abs(release.value - 102.22) < 8 * release.std
+    assert round(release.value * 100, 9) == pytest.approx(round(release.value * 100), abs=1e-6)
+    assert release.std == pytest.approx(math.sqrt(2) * 7 * 50 / 1000, rel=1e-3)
+    exact = counter(Binary(100), contribution=contribution, guarantee=PureDP(1000))
+    assert exact.release(Fraction(10222, 100)).value == release.value
+
+
+BAD_STEPS: list[tuple[Any, str]] = [
+    (float("nan"), "finite|float"),
+    (float("inf"), "finite|float"),
+    (2.0, "Contribution.clipped"),
+    (-1, "negative count"),
+    ([1, 2], "shape"),
+    ("3", "numbers"),
+    (None, "type|number"),
+    (1j, "numbers"),
+    ([[1], [2, 3]], "array|shape"),
+    (2**63, "2\\^62"),
+    (10**30, "2\\^62"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_STEPS, ids=lambda v: str(v)[:20])
+def test_bad_input_is_refused_and_nothing_changes(bad: Any, message: str) -> None:
+    stream = counter(Binary(100))
+    stream.release_many([1, 2, 3])
+    before = stream.checkpoint()
+    with pytest.raises(InvalidInput, match=message):
+        stream.release(bad)
+    with pytest.raises(InvalidInput):
+        stream.release_many([1, bad, 2])
+    assert stream.checkpoint() == before
+    assert stream.release(4).value == counter(Binary(100)).release_many([1, 2, 3, 4]).values[-1]
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (3, 1), (2, 3, 1)], ids=str)
+def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    stream = counter(Binary(100), shape=(3,))
+    with pytest.raises(InvalidInput, match=r"takes \(3,\)"):
+        stream.release(np.ones(shape, np.int64))
+    with pytest.raises(InvalidInput, match="shape"):
+        stream.release_many(np.ones(shape, np.int64))
+    with pytest.raises(InvalidInput, match="shape"):
+        stream.release_many(5)
+    assert stream.step == 0
+
+
+def test_truth_values_are_not_counts() -> None:
+    with pytest.raises(InvalidInput, match="numbers"):
+        counter(Binary(10)).release(True)
+
+
+def test_steps_beyond_the_horizon_are_refused() -> None:
+    stream = counter(Binary(5))
+    stream.release_many([1, 1, 1])
+    before = stream.checkpoint()
+    with pytest.raises(
+        HorizonExceeded, match=r"step 6 is beyond the horizon of 5 steps \(2 are left"
+    ):
+        stream.release_many([1, 1, 1])
+    assert stream.checkpoint() == before
+    stream.release_many([1, 1])
+    with pytest.raises(HorizonExceeded, match="larger horizon"):
+        stream.release(1)
+
+
+@pytest.mark.parametrize("strategy", [Binary(10), SqrtToeplitz(10)], ids=name)
+def test_sums_beyond_the_exact_range_are_refused(strategy: Strategy) -> None:
+    largest = 2**61 >> strategy.fraction_bits
+    stream = counter(strategy)
+    stream.release(largest // 2)
+    before = stream.checkpoint()
+    with pytest.raises(SumOverflow, match="coarsen the resolution"):
+        stream.release_many([largest // 4, largest // 2, 1])
+    with pytest.raises(SumOverflow):
+        stream.release(largest)
+    assert stream.checkpoint() == before
+    stream.release(largest // 4)
+
+
+def test_a_batch_whose_middle_overflows_is_refused() -> None:
+    signed = Contribution.clipped(-(2**39), 2**39, resolution=1)
+    stream = counter(Binary(10), contribution=signed)
+    with pytest.raises(SumOverflow):
+        stream.release_many([2**60, 2**60, 2**60, -(2**60), -(2**60)])
+    assert stream.step == 0
+    stream.release_many([2**60, 2**59, -(2**60), -(2**60)])
+    assert stream.step == 4
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_wrapping_totals_cannot_slip_through(count: int) -> None:
+    """2^62 a step wraps int64 on the second: the neighbour of such a stream must not be told."""
+    stream = counter(Binary(10))
+    with pytest.raises(SumOverflow):
+        stream.release_many([2**62] * count)
+
+
+@pytest.mark.parametrize("shape", [[3], (0,), (-1,), (2.0,), "ab", (2**32,), (True,)], ids=str)
+def test_bad_shapes_of_a_stream_are_refused(shape: Any) -> None:
+    with pytest.raises(InvalidInput, match="tuple of positive integers"):
+        counter(Binary(10), shape=shape)
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"Key\.generate"):
+        counter(Binary(10), key=b"secret")
+    with pytest.raises(InvalidInput, match="non-empty name"):
+        counter(Binary(10), stream="")
+    with pytest.raises(InvalidInput, match=r"KAry\.best"):
+        counter("binary")  # type: ignore[arg-type]
+
+
+def test_checkpoints_are_verified() -> None:
+    stream = counter(Binary(100), shape=(2,))
+    stream.release([1, 2])
+    saved = stream.checkpoint()
+    with pytest.raises(WrongKey, match="not the key"):
+        Counter.resume(saved, key=Key(bytes(32)))
+    for broken in (b"", saved[:-20], saved.replace(b'"step": 1', b'"step": 0'), b"\xff" + saved):
+        with pytest.raises(StateError):
+            Counter.resume(broken, key=KEY)
+    with pytest.raises(StateError, match="version of counton that wrote it"):
+        Counter.resume(saved.replace(b"checkpoint-1", b"checkpoint-2"), key=KEY)
+    assert KEY._secret not in saved
+    assert KEY._secret.hex().encode() not in saved
+
+
+def test_a_checkpoint_holds_the_law_it_was_started_with() -> None:
+    """A later version may calibrate better; a running stream keeps its noise."""
+    stream = counter(Binary(100), guarantee=ApproxDP(1, 1e-6))
+    resumed = Counter.resume(stream.checkpoint(), key=KEY)
+    assert resumed.specification == stream.specification
+
+
+def test_description_says_what_is_protected() -> None:
+    words = counter(KAry(8760, 13, subtraction=True), guarantee=PureDP(1)).describe()
+    for part in ("one unit", "added or removed", "epsilon = 1", "KAry", "standard deviation"):
+        assert part in words
+
+
+def test_nothing_shown_holds_the_key() -> None:
+    stream = counter(Binary(10))
+    for text in (repr(stream), stream.describe(), str(stream.spec), repr(stream.release(1))):
+        assert KEY._secret.hex() not in text
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    which=st.integers(0, len(STRATEGIES) - 1),
+)
+def test_random_batch_sizes(sizes: list[int], which: int) -> None:
+    xs = inputs(())[: min(sum(sizes), STEPS)]
+    stream = counter(STRATEGIES[which])
+    at, parts = 0, []
+    for size in sizes:
+        parts.append(stream.release_many(xs[at : at + size]).values)
+        at += size
+    whole = counter(STRATEGIES[which]).release_many(xs).values
+    assert (np.concatenate(parts) == whole).all()
