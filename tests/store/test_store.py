@@ -1,0 +1,92 @@
+"""A database knows what its streams have spent together, and keeps to its limit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from counton import ZCDP, ApproxDP, Key, PureDP, Stream
+from counton.errors import BudgetExceeded, InvalidInput
+from counton.privacy import Guarantee
+from counton.store import Store, describe_state
+from counton.strategies import Binary
+
+
+@pytest.fixture(scope="module")
+def key() -> Key:
+    return Key.generate()
+
+
+def create(state: str, name: str, guarantee: Guarantee, key: Key) -> None:
+    Stream.create(state, name, Binary(10), guarantee, key=key).close()
+
+
+def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        assert store.ledger is None
+        assert store.streams == ()
+        store.set_limit(PureDP(1))
+        create(state, "a", PureDP(0.3), key)
+        create(state, "b", PureDP(0.7), key)
+        assert store.ledger is not None
+        assert store.ledger.remaining() is None
+        with pytest.raises(BudgetExceeded, match=r"'c' asks for .* the limit is pure"):
+            create(state, "c", PureDP(0.001), key)
+        assert store.streams == ("a", "b")
+        assert store.spends == (("a", PureDP(0.3)), ("b", PureDP(0.7)))
+        store.set_limit(PureDP(1.001))
+        create(state, "c", PureDP(0.001), key)
+        described = describe_state(state)
+    assert described["limit"] == PureDP(1.001).to_dict()
+    assert [entry["stream"] for entry in described["ledger"]] == ["a", "b", "c"]
+
+
+def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
+    create(state, "a", PureDP(0.5), key)
+    create(state, "b", ZCDP(0.25), key)
+    with Store(state) as store:
+        with pytest.raises(BudgetExceeded):
+            store.set_limit(ZCDP(0.3))
+        with pytest.raises(InvalidInput, match="which no amount of"):
+            store.set_limit(PureDP(100))
+        assert store.ledger is None
+        store.set_limit(ApproxDP(5, 1e-9))
+        store.set_limit(ZCDP(0.4))
+        assert store.ledger is not None
+        assert store.ledger.spent() == ZCDP(0.25 + 0.5**2 / 2)
+        store.set_limit(None)
+        assert store.ledger is None
+
+
+def test_a_refused_stream_leaves_no_key(file: str) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    with pytest.raises(BudgetExceeded):
+        Stream.create(file, "a", Binary(10), PureDP(2))
+    Stream.create(file, "a", Binary(10), PureDP(1)).close()
+    Stream.open(file, "a").close()
+
+
+def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+
+        def attempt(number: int) -> bool:
+            try:
+                create(state, f"s{number}", PureDP(0.3), key)
+            except BudgetExceeded:
+                return False
+            return True
+
+        with ThreadPoolExecutor(6) as pool:
+            made = list(pool.map(attempt, range(6)))
+        assert sum(made) == 3
+        assert len(store.streams) == len(store.spends) == 3
+
+
+def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda n: create(state, f"s{n}", PureDP(1), key), range(6)))
+    with Store(state) as store:
+        assert len(store.streams) == 6
