@@ -6,7 +6,6 @@ set bit of t, so the noise at t is the noise at t without its lowest set bit, pl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_integer, check_metric
+from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.dyadic import dyadic_error
-from counton.strategies.kary import CHUNK, WIDE
 
 
 class Binary(Strategy):
@@ -88,7 +87,7 @@ class Binary(Strategy):
         self.check_window(steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)
-        if math.prod(field.shape) >= WIDE:
+        if is_wide(field.shape):
             return self._noise_rows(field, steps)
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(self.height)):
@@ -107,7 +106,7 @@ class Binary(Strategy):
             row = row + earlier[reached]
             reached += 1 << node.level
             earlier[reached] = row
-        size = max(1, CHUNK // math.prod(field.shape))
+        size = nodes_per_chunk(field.shape, ROWS_CHUNK)
         for at in range(steps.start, steps.stop, size):
             part = range(at, min(at + size, steps.stop))
             drawn = []
@@ -131,7 +130,7 @@ def _expand(
     """Noise at numbers low..high-1 of a level; ``parents`` starts at low // 2, one level up."""
     out = np.empty((high - low, *field.shape), np.int64)
     first = low >> 1
-    size = max(1, CHUNK // max(1, math.prod(field.shape)))
+    size = nodes_per_chunk(field.shape)
     for at in range(first, (high + 1) >> 1, size):
         pairs = range(at, min(at + size, (high + 1) >> 1))
         evens = range(max(pairs.start, low + 1 >> 1), pairs.stop)

@@ -11,7 +11,6 @@ level.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Literal
@@ -29,12 +28,9 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
+from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.digits import Digits
 
-#: Numbers of one chunk of noise: it stays in the second-level cache between two passes.
-CHUNK = 32_768
-#: Nodes with at least this many coordinates are added row by row, else by one cumulative sum.
-WIDE = 32
 #: ``KAry.best`` looks at arities up to here.
 LARGEST_CANDIDATE = 128
 
@@ -172,7 +168,7 @@ class KAry(Strategy):
         for _ in range(self.height):
             low, high = windows[-1]
             windows.append((self._digits.cut(low), self._digits.cut(high - 1) + 1))
-        expand = self._expand_rows if math.prod(field.shape) >= WIDE else self._expand
+        expand = self._expand_rows if is_wide(field.shape) else self._expand
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(self.height)):
             values = expand(field, level, windows[level], values, windows[level + 1][0])
@@ -190,7 +186,7 @@ class KAry(Strategy):
         k, below, shape = self.arity, self._digits.below, field.shape
         low, high = window
         out = np.empty((high - low, *shape), np.int64)
-        groups_per_chunk = max(1, CHUNK // (k * max(1, math.prod(shape))))
+        groups_per_chunk = max(1, nodes_per_chunk(shape) // k)
         position = low
         while position < high:
             group = self._digits.cut(position)
@@ -246,7 +242,7 @@ class KAry(Strategy):
 
 def _rows(field: NodeNoise, level: int, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Nodes of one level one by one, up or down, drawn in chunks."""
-    size = max(1, CHUNK // math.prod(field.shape))
+    size = nodes_per_chunk(field.shape, ROWS_CHUNK)
     for at in range(0, len(nodes), size):
         part = nodes[at : at + size]
         ordered = part if part.step == 1 else part[::-1]

@@ -28,13 +28,13 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
-from counton.strategies.kary import CHUNK, WIDE
+from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.leaves import forks_before, successor, unrank
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256
-#: Steps of a window that are computed at once; a new start costs about a millisecond.
-WINDOW = 1 << 17
+#: Numbers of a window that are computed at once; a new start costs about a millisecond.
+WINDOW = 2**17
 
 
 class SmoothBinary(Strategy):
@@ -80,7 +80,7 @@ class SmoothBinary(Strategy):
         """The height and zeros with the least error at this horizon, by exact computation.
 
         Minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
-        D_2^2 for Gaussian noise (``norm=2``).
+        D_2^2 for Gaussian noise (``norm=2``). Of equals it takes the smallest height.
 
         >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
         (SmoothBinary(horizon=1048576, height=33, zeros=6),
@@ -92,16 +92,14 @@ class SmoothBinary(Strategy):
         horizon = check_integer("horizon", horizon, 1)
         check_norm(norm)
         power = 3 - norm
-        least: float = math.inf
-        zeros, choice = 1, None
-        while zeros**power < least:  # there is at least one 1
+        best: tuple[float, int, int] = (math.inf, 0, 0)  # cost, height, zeros
+        zeros = 1
+        while zeros**power <= best[0]:  # there is at least one 1
             ones = _fewest_ones(horizon, zeros)
-            cost = ones * zeros**power
-            if cost < least and ones + zeros <= LARGEST_HEIGHT:
-                least, choice = cost, (ones + zeros, zeros)
+            if ones + zeros <= LARGEST_HEIGHT:
+                best = min(best, (ones * zeros**power, ones + zeros, zeros))
             zeros += 1
-        assert choice is not None  # 100 bits are enough for any horizon in int64
-        return cls(horizon, *choice)
+        return cls(horizon, height=best[1], zeros=best[2])
 
     @classmethod
     def even(cls, horizon: int) -> SmoothBinary:
@@ -170,10 +168,10 @@ class SmoothBinary(Strategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: level by level for narrow nodes, row by row for wide ones."""
         self.check_window(steps)
-        if len(steps) > 0 and math.prod(field.shape) >= WIDE:
+        if len(steps) > 0 and is_wide(field.shape):
             return self._noise_rows(field, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
-        size = max(1, WINDOW // max(1, math.prod(field.shape)))
+        size = nodes_per_chunk(field.shape, WINDOW)
         for at in range(0, len(steps), size):
             part = steps[at : at + size]
             out[at : at + size] = self._noise_levels(field, part)
@@ -208,7 +206,7 @@ class SmoothBinary(Strategy):
         # Sums of the highest 0, 1, 2, .. nodes of the present leaf; the last one is the release.
         sums = np.zeros((self._ones, *field.shape), np.int64)
         places = [self._place(leaf, level) for level in range(self.height)]
-        size = max(1, CHUNK // (2 * math.prod(field.shape)))
+        size = nodes_per_chunk(field.shape, ROWS_CHUNK // 2)
         for at in range(0, len(steps), size):
             rows = range(at, min(at + size, len(steps)))
             entered = []
