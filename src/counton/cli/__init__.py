@@ -1,0 +1,1 @@
+"""The command line. Thin: commands parse, call and print."""

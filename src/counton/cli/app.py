@@ -1,0 +1,186 @@
+"""The command line: it parses, calls and prints. Everything heavy is imported when needed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from counton.cli import options as o
+from counton.cli.exits import epilogue, explained
+from counton.cli.request import Request
+
+app = typer.Typer(
+    name="counton",
+    help="Private running totals: differential privacy under continual observation.",
+    epilog=epilogue(),
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # rich's help would take most of the time of --help
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"counton {version('counton')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Private running totals: differential privacy under continual observation."""
+
+
+@app.command()
+def count(
+    events: o.Events,
+    state: o.State,
+    time: o.Time = None,
+    every: o.Every = None,
+    by: o.By = None,
+    domain: o.Domain = None,
+    steps: o.Steps = None,
+    start: o.Start = None,
+    until: o.Until = None,
+    timezone: o.Timezone = None,
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    strategy: o.StrategyName = None,
+    metric: o.Metric = None,
+    unit: o.Unit = None,
+    stream: o.StreamName = "events",
+    key: o.KeyFile = None,
+    file_format: o.FileFormat = None,
+    time_format: o.TimeFormat = None,
+    clock_change: o.ClockChange = "raise",
+    unknown: o.Unknown = "refuse",
+    append: o.Append = False,
+    out: o.Out = None,
+    plot: o.Plot = None,
+    level: o.Level = 0.95,
+    json: o.Json = False,
+) -> None:
+    """Release the running number of events after each window, by group.
+
+    A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
+    and may leave them out. More data later: run the same command again, as every night.
+    """
+    request = Request(what="count", **locals())
+    _count_or_sum(request)
+
+
+@app.command(name="sum")
+def total(
+    events: o.Events,
+    state: o.State,
+    value: o.Value = None,
+    lower: o.Lower = None,
+    upper: o.Upper = None,
+    resolution: o.Resolution = None,
+    time: o.Time = None,
+    every: o.Every = None,
+    by: o.By = None,
+    domain: o.Domain = None,
+    steps: o.Steps = None,
+    start: o.Start = None,
+    until: o.Until = None,
+    timezone: o.Timezone = None,
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    strategy: o.StrategyName = None,
+    metric: o.Metric = None,
+    unit: o.Unit = None,
+    stream: o.StreamName = "events",
+    key: o.KeyFile = None,
+    file_format: o.FileFormat = None,
+    time_format: o.TimeFormat = None,
+    clock_change: o.ClockChange = "raise",
+    unknown: o.Unknown = "refuse",
+    append: o.Append = False,
+    out: o.Out = None,
+    plot: o.Plot = None,
+    level: o.Level = 0.95,
+    json: o.Json = False,
+) -> None:
+    """Release the running sum of a column: values clipped to bounds and put on a grid.
+
+    As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
+    without looking at the data.
+    """
+    request = Request(what="sum", **locals())
+    _count_or_sum(request)
+
+
+def _count_or_sum(request: Request) -> None:
+    with explained():
+        from counton.cli.count import perform
+
+        perform(request)
+
+
+@app.command()
+def plan(
+    steps: Annotated[int, typer.Option(help="how many windows the stream will have")],
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    metric: o.Metric = None,
+    json: o.Json = False,
+) -> None:
+    """Rank strategies by their exact error under a guarantee, best first."""
+    with explained():
+        from counton.cli.inspection import print_plan
+
+        print_plan(steps, epsilon, delta, rho, metric, json)
+
+
+@app.command()
+def ledger(
+    state: o.State,
+    limit_epsilon: Annotated[
+        str | None, typer.Option(help="set the most that all streams together may spend")
+    ] = None,
+    limit_delta: Annotated[str | None, typer.Option(help="with --limit-epsilon")] = None,
+    limit_rho: Annotated[
+        str | None, typer.Option(help="limit in zero-concentrated privacy instead")
+    ] = None,
+    json: o.Json = False,
+) -> None:
+    """Show what the streams of a state have spent; set a limit that creating streams obeys."""
+    with explained():
+        from counton.cli.inspection import print_ledger
+
+        print_ledger(state, limit_epsilon, limit_delta, limit_rho, json)
+
+
+@app.command()
+def show(state: o.State, json: o.Json = False) -> None:
+    """Show what a state holds: streams, guarantees, last releases. No secrets, no key needed."""
+    with explained():
+        from counton.cli.inspection import print_state
+
+        print_state(state, json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Option(help="where the data, the state and the results go")] = (
+        "demo"
+    ),
+) -> None:
+    """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
+    with explained():
+        from counton.cli.demo import request_for
+
+        request = request_for(folder)
+    _count_or_sum(request)

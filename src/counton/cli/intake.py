@@ -1,0 +1,205 @@
+"""What a run adds to a stream: new windows, late rows for released ones; refuses vanished rows.
+
+Of each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
+of that it has *counted*. A late row is seen in a window that was released without it; it is counted
+at the next release, once, so that one row still changes one step by what one row may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import ReplayMismatch
+from counton.integrations.windows import Windows, moment
+
+_KEY = ("step", "group")
+Observed = Mapping[int, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What to release and what to keep. Exact data: secret.
+
+    Attributes:
+        cells: ``step``, ``group``, and what was seen and counted of its ``rows`` and ``total``.
+        released: steps released before this run.
+        target: steps released after it.
+        groups: cells of one step.
+        measures: columns that are kept: rows, and for sums the total.
+        changed: windows of which more has been seen than is kept.
+    """
+
+    cells: pl.DataFrame
+    released: int
+    target: int
+    groups: int
+    measures: tuple[str, ...]
+    changed: tuple[int, ...]
+
+    @property
+    def late_rows(self) -> int:
+        """Rows of released windows that have not been counted yet."""
+        late = self.cells.filter(pl.col("step") <= self.released)
+        return int((late["seen_rows"] - late["counted_rows"]).sum())
+
+    @property
+    def largest_sum(self) -> int:
+        """A bound on what this run can add to any total, in grid units."""
+        due = self._due().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
+        return int(due["due"].max() or 0)  # type: ignore[arg-type]
+
+    def _due(self) -> pl.DataFrame:
+        """What each cell still has to contribute, at the step where it will be counted."""
+        return self.cells.filter(pl.col("step") <= self.target).select(
+            pl.max_horizontal("step", pl.lit(self.released + 1)).alias("step"),
+            "group",
+            (pl.col("seen_total") - pl.col("counted_total")).alias("due"),
+        )
+
+    def inputs(self, steps: range) -> NDArray[np.int64]:
+        """Totals of new steps in grid units, shape ``(len(steps), groups)``."""
+        dense = np.zeros((len(steps), self.groups), dtype=np.int64)
+        due = self._due().filter(pl.col("step").is_between(steps.start, steps.stop - 1))
+        place = (due["step"].to_numpy() - steps.start, due["group"].to_numpy())
+        np.add.at(dense, place, due["due"].to_numpy())
+        return dense
+
+    def observed(self, steps: range) -> dict[int, NDArray[np.int64]]:
+        """What to keep of changed windows once ``steps`` are released.
+
+        Each has shape ``(2, measures, groups)``: seen, counted. With the first new step come the
+        released windows too, whose late rows it counts.
+        """
+        first = 0 if steps.start == self.released + 1 else steps.start
+        changed = [step for step in self.changed if first <= step < steps.stop]
+        cells = self.cells.filter(pl.col("step").is_in(changed))
+        return self._pack(cells, changed, counted_until=steps.stop - 1)
+
+    def pending(self) -> dict[int, NDArray[np.int64]]:
+        """What to keep of changed windows when nothing more is released."""
+        cells = self.cells.filter(pl.col("step").is_in(list(self.changed)))
+        return self._pack(cells, self.changed, counted_until=0)
+
+    def beyond(self) -> dict[int, NDArray[np.int64]]:
+        """What to keep of changed windows after the target, which stay uncounted."""
+        changed = [step for step in self.changed if step > self.target]
+        return self._pack(self.cells.filter(pl.col("step").is_in(changed)), changed, 0)
+
+    def _pack(
+        self, cells: pl.DataFrame, steps: Sequence[int], counted_until: int
+    ) -> dict[int, NDArray[np.int64]]:
+        place = {step: row for row, step in enumerate(steps)}
+        packed = np.zeros((len(steps), 2, len(self.measures), self.groups), dtype=np.int64)
+        rows = np.array([place[step] for step in cells["step"].to_list()], dtype=np.intp)
+        groups = cells["group"].to_numpy()
+        counted_now = cells["step"].to_numpy() <= counted_until
+        for index, measure in enumerate(self.measures):
+            seen = cells[f"seen_{measure}"].to_numpy()
+            packed[rows, 0, index, groups] = seen
+            before = cells[f"counted_{measure}"].to_numpy()
+            packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
+        return {step: packed[row] for step, row in place.items()}
+
+
+def compare(
+    kept: Observed,
+    found: pl.DataFrame,
+    *,
+    released: int,
+    target: int,
+    groups: Sequence[str],
+    windows: Windows,
+    measures: tuple[str, ...],
+    append: bool,
+) -> Intake:
+    """Set what a file holds against what was seen before.
+
+    Args:
+        kept: what the state keeps, by window.
+        found: the file's ``step``, ``group``, ``rows``, ``total``.
+        released: steps released so far.
+        target: windows that have ended.
+        groups: names, for messages.
+        windows: for messages.
+        measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
+        append: the file holds new events only, not everything since the first window.
+
+    Raises:
+        ReplayMismatch: rows have disappeared, or values have changed, since they were seen.
+    """
+    target = max(target, released)
+    before = _unpack(kept, measures)
+    if not append:
+        # What has not ended yet will be seen in full by a later run.
+        found = found.filter(pl.col("step") <= target)
+    cells = before.join(found, on=_KEY, how="full", coalesce=True).fill_null(0).sort(_KEY)
+    if append:
+        cells = cells.with_columns(
+            rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
+        )
+    else:
+        _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows)
+        later = pl.col("step") > target  # seen in files of new events, not in this one's share
+        cells = cells.with_columns(
+            rows=pl.when(later).then("seen_rows").otherwise("rows"),
+            total=pl.when(later).then("seen_total").otherwise("total"),
+        )
+    moved = cells.filter(
+        (pl.col("rows") != pl.col("seen_rows"))
+        | (pl.col("total") != pl.col("seen_total"))
+        | ((pl.col("seen_rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
+    )
+    return Intake(
+        cells=cells.with_columns(seen_rows="rows", seen_total="total").drop("rows", "total"),
+        released=released,
+        target=target,
+        groups=len(groups),
+        measures=measures,
+        changed=tuple(moved["step"].unique().sort().to_list()),
+    )
+
+
+_COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total")
+_SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
+
+
+def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
+    if not kept:
+        return pl.DataFrame(schema=_SCHEMA)
+    packed = np.stack(list(kept.values()))  # windows, seen or counted, measures, groups
+    row, group = np.nonzero(packed.any(axis=(1, 2)))
+    seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
+    steps = np.array(list(kept), dtype=np.int64)[row]
+    last = len(measures) - 1  # for counts the total is the number of rows
+    columns = (steps, group, seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
+    return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), schema=_SCHEMA)
+
+
+def _refuse_vanished(cells: pl.DataFrame, groups: Sequence[str], windows: Windows) -> None:
+    fewer = pl.col("rows") < pl.col("seen_rows")
+    altered = (pl.col("rows") == pl.col("seen_rows")) & (pl.col("total") != pl.col("seen_total"))
+    wrong = cells.filter(fewer | altered)
+    if not wrong.height:
+        return
+    step, group, rows, seen = (
+        wrong.row(0)[0],
+        wrong.row(0)[1],
+        wrong["rows"][0],
+        wrong["seen_rows"][0],
+    )
+    begin = moment(int(windows.starts(range(step, step + 1))[0])).isoformat()
+    what = (
+        f"holds {rows:,} rows where {seen:,} were seen before"
+        if rows < seen
+        else "holds other values than those seen before"
+    )
+    raise ReplayMismatch(
+        f"window {step:,} (from {begin}) of group {groups[group]!r} {what} ({wrong.height:,} such "
+        f"cells): rows must not disappear or change once they are counted; restore them, or use "
+        f"--append for a file that holds new events only"
+    )

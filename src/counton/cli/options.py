@@ -1,0 +1,69 @@
+"""Options of the command line, each said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Events = Annotated[
+    str, typer.Argument(help="CSV, Parquet or JSON lines, one row per event; - for standard input")
+]
+State = Annotated[
+    str, typer.Option(help="SQLite file or database URL that keeps the stream; secret")
+]
+StreamName = Annotated[str, typer.Option("--stream", help="name of the stream within the state")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", help="file of the stream's key; default: STATE.key")
+]
+Time = Annotated[str | None, typer.Option(help="column of the events' times")]
+Every = Annotated[str | None, typer.Option(help="length of a window: 15m, 1h, 1d, 1w, 1mo")]
+By = Annotated[str | None, typer.Option(help="column of the events' groups")]
+Domain = Annotated[
+    str | None,
+    typer.Option(help="the declared groups: a file (one per line, or a table) or a list A,B,C"),
+]
+Steps = Annotated[int | None, typer.Option(help="how many windows the stream will ever have")]
+Start = Annotated[str | None, typer.Option("--from", help="beginning of the first window")]
+Until = Annotated[
+    str | None,
+    typer.Option(help="release windows that ended by then; default: the newest event's time"),
+]
+Timezone = Annotated[
+    str | None, typer.Option(help="zone of local times and calendar windows; default: UTC")
+]
+Epsilon = Annotated[str | None, typer.Option(help="privacy loss of one row")]
+Delta = Annotated[str | None, typer.Option(help="with --epsilon: approximate privacy")]
+Rho = Annotated[str | None, typer.Option(help="zero-concentrated privacy instead of epsilon")]
+StrategyName = Annotated[
+    str | None,
+    typer.Option("--strategy", help="auto, binary, honaker, kary, smooth or sqrt"),
+]
+Metric = Annotated[str | None, typer.Option(help="error to make small: mean or max")]
+Unit = Annotated[str | None, typer.Option(help="what one row is called in the output")]
+FileFormat = Annotated[
+    str | None, typer.Option("--format", help="csv, parquet or jsonl, where the name does not say")
+]
+TimeFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
+    ),
+]
+ClockChange = Annotated[
+    str,
+    typer.Option(help="local times that come twice a year: raise, earliest or latest"),
+]
+Unknown = Annotated[str, typer.Option(help="rows of undeclared groups: refuse or drop")]
+Append = Annotated[
+    bool, typer.Option("--append", help="the file holds new events only, not all since --from")
+]
+Out = Annotated[Path | None, typer.Option(help="write all released steps: .csv, .parquet, .jsonl")]
+Plot = Annotated[Path | None, typer.Option(help="draw all released steps: .png, .svg or .pdf")]
+Level = Annotated[float, typer.Option(help="probability that an interval holds the true total")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+Value = Annotated[str | None, typer.Option(help="column of the values to add up")]
+Lower = Annotated[str | None, typer.Option(help="smaller values count as this")]
+Upper = Annotated[str | None, typer.Option(help="larger values count as this")]
+Resolution = Annotated[str | None, typer.Option(help="values are rounded to multiples of this")]

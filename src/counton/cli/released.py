@@ -1,0 +1,141 @@
+"""What a stream has released, as a table with intervals; files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.analysis.intervals import halfwidths
+from counton.analysis.plots import Curves
+from counton.cli.definition import Definition
+from counton.errors import InvalidInput
+from counton.integrations.events import format_of
+from counton.mechanisms import Specification
+from counton.store import Stream
+
+
+@dataclass(frozen=True)
+class Released:
+    """All released steps; estimates and bounds have shape ``(steps, groups)``."""
+
+    definition: Definition
+    steps: range
+    estimates: NDArray[np.float64] | NDArray[np.int64]
+    std: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @classmethod
+    def read(cls, stream: Stream, definition: Definition, level: float) -> Released:
+        """Everything in the journal, with intervals of confidence ``level``."""
+        releases = stream.releases()
+        steps = range(1, len(releases.steps) + 1)
+        values = np.asarray(releases.values).reshape(len(steps), len(definition.groups))
+        std = np.asarray(releases.std, dtype=np.float64)
+        specification = Specification.from_dict(stream.spec)
+        half = halfwidths(specification.strategy, specification.law, steps, level)
+        return cls(definition, steps, values, std, half * float(specification.resolution))
+
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """Lower ends of the intervals."""
+        return np.asarray(self.estimates - self.half[:, None], dtype=np.float64)
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """Upper ends of the intervals."""
+        return np.asarray(self.estimates + self.half[:, None], dtype=np.float64)
+
+    def local_ends(self) -> NDArray[np.datetime64]:
+        """Ends of the windows in local time, without a zone."""
+        ends = _moments(self.definition.windows.ends(self.steps), self.definition)
+        local = ends.dt.replace_time_zone(None).to_numpy()
+        return np.asarray(local, dtype="datetime64[us]")
+
+    def curves(self) -> Curves:
+        """What a chart shows."""
+        names = ["total"] if self.definition.domain is None else list(self.definition.domain)
+        estimates = np.asarray(self.estimates, dtype=np.float64)
+        return Curves(self.local_ends(), names, estimates, self.lower, self.upper)
+
+    def table(self) -> pl.DataFrame:
+        """One row per step and group."""
+        windows, groups = self.definition.windows, self.definition.groups
+        steps = len(self.steps)
+
+        def each(series: pl.Series) -> pl.Series:
+            return series.gather(np.repeat(np.arange(steps), len(groups)))
+
+        return pl.DataFrame(
+            {
+                "step": np.repeat(np.arange(1, steps + 1), len(groups)),
+                "window_start": each(_moments(windows.starts(self.steps), self.definition)),
+                "window_end": each(_moments(windows.ends(self.steps), self.definition)),
+                "group": pl.Series(list(groups) * steps, dtype=pl.String),
+                "estimate": self.estimates.ravel(),
+                "std": np.repeat(self.std, len(groups)),
+                "lower": self.lower.ravel(),
+                "upper": self.upper.ravel(),
+            }
+        )
+
+
+def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
+    series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
+    return series.dt.convert_time_zone(definition.windows.timezone)
+
+
+def check_output(path: Path, formats: tuple[str, ...] | None = None) -> None:
+    """Refuse a path that could not be written later.
+
+    Raises:
+        InvalidInput: an unknown format, or no such folder.
+    """
+    if formats is None:
+        format_of(str(path))
+    elif path.suffix.lower() not in formats:
+        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(formats)}; rename it")
+    if not path.resolve().parent.is_dir():
+        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+
+
+def write_table(table: pl.DataFrame, path: Path) -> None:
+    """CSV, Parquet or JSON lines, as the name ends."""
+    kind = format_of(str(path))
+    if kind == "parquet":
+        replace_file(path, lambda name: table.write_parquet(name))
+        return
+    text = table.with_columns(
+        pl.col("window_start", "window_end").dt.to_string("%Y-%m-%dT%H:%M:%S%:z")
+    )
+    write = text.write_csv if kind == "csv" else text.write_ndjson
+    replace_file(path, lambda name: write(name))
+
+
+def replace_file(path: Path, write: Callable[[str], None]) -> None:
+    """Write beside a file, then take its name: readers see the old file or the whole new one."""
+    handle, name = tempfile.mkstemp(
+        prefix=f".{path.name}.", suffix=path.suffix, dir=path.resolve().parent
+    )
+    os.close(handle)
+    try:
+        write(name)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path.resolve())
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

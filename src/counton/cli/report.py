@@ -1,0 +1,156 @@
+"""What the command line prints: words, a table, JSON. Only released values, except on stderr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from counton.analysis.labels import quantity
+from counton.cli.job import Outcome
+from counton.cli.released import Released
+from counton.cli.request import Request
+from counton.integrations.windows import moment
+
+
+def operator_notes(outcome: Outcome) -> list[str]:
+    """Exact facts about the input, for the operator's eyes only."""
+    tally, windows = outcome.tally, outcome.definition.windows
+    start = windows.start.isoformat()
+    end = moment(windows.end).isoformat()
+    counted_at = (
+        f"they are counted at step {outcome.before + 1:,}"
+        if outcome.after > outcome.before
+        else "they will be counted at the next release"
+    )
+    notes = [
+        (outcome.late, f"arrived late for windows released before; {counted_at}"),
+        (tally.before, f"lie before the first window ({start}) and are counted nowhere"),
+        (tally.beyond, f"lie after the last window ({end}) and are counted nowhere"),
+        (tally.unknown, "belong to undeclared groups and are counted nowhere"),
+    ]
+    return [f"not private, for the operator: {rows:,} rows {what}" for rows, what in notes if rows]
+
+
+def protection(outcome: Outcome) -> list[tuple[str, str]]:
+    """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
+    definition = outcome.definition
+    unit = str(definition.contribution).replace("one unit", f"one {definition.unit}", 1)
+    lines = [
+        ("protected", f"{unit}; one row of the events is one {definition.unit}"),
+        ("guarantee", f"{definition.guarantee}, for all releases of the stream together"),
+        ("", definition.guarantee.meaning.replace("one unit", f"one {definition.unit}", 1)),
+        ("strategy", repr(definition.strategy)),
+    ]
+    until = moment(outcome.until).astimezone(definition.windows.start.tzinfo).isoformat()
+    if outcome.until_stated:
+        lines.append(("released", f"windows that ended by {until}, as stated"))
+    else:
+        lines.append(
+            (
+                "released",
+                f"windows that ended by {until}, the time of the newest event; that time comes "
+                f"from the data and is not protected: state --until to avoid this",
+            )
+        )
+    return lines
+
+
+def progress_line(outcome: Outcome) -> str:
+    """How many steps are new."""
+    new = outcome.after - outcome.before
+    steps = outcome.definition.windows.steps
+    if new == 0 and outcome.after == 0:
+        return "Nothing released: no window has ended yet."
+    if new == 0:
+        return f"Nothing new to release: {outcome.after:,} of {steps:,} windows are released."
+    return (
+        f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,} of "
+        f"{steps:,})."
+    )
+
+
+def show(console: Console, outcome: Outcome, released: Released | None, request: Request) -> None:
+    """Print words and the last step's table."""
+    console.print(progress_line(outcome), style="bold", highlight=False)
+    words = Table.grid(padding=(0, 2))
+    words.add_column(style="dim", no_wrap=True)
+    words.add_column(overflow="fold")
+    for name, text in protection(outcome):
+        words.add_row(name, text)
+    if released is not None:
+        last = f"{released.std[-1]:,.4g}"
+        words.add_row("noise", f"standard deviation {last} at step {released.steps[-1]:,}")
+    console.print(words, highlight=False, markup=False)
+    if released is None:
+        return
+    console.print(_table(outcome, released, request.level), highlight=False, markup=False)
+    for name, path in (("table", request.out), ("chart", request.plot)):
+        if path is not None:
+            console.print(
+                f"{name} written to {path}", highlight=False, markup=False, soft_wrap=True
+            )
+
+
+def _table(outcome: Outcome, released: Released, level: float) -> Table:
+    definition = outcome.definition
+    end = str(released.local_ends()[-1].astype("datetime64[s]")).replace("T", " ")
+    counts = definition.what == "count"
+    what = f"number of {definition.unit}s" if counts else f"sum of {definition.columns.value}"
+    table = Table(
+        title=f"\nrunning {what} at the end of step {released.steps[-1]:,} "
+        f"({end}, {definition.windows.timezone})",
+        title_justify="left",
+        title_style="",
+    )
+    table.add_column(definition.columns.group or "")
+    table.add_column("estimate", justify="right")
+    table.add_column(f"{100 * level:g}% interval", justify="right")
+    half = float(released.half[-1])
+    for index, group in enumerate(definition.groups):
+        value, lower, upper = (
+            quantity(float(array[-1, index]), half)
+            for array in (released.estimates, released.lower, released.upper)
+        )
+        table.add_row(group, value, f"{lower} to {upper}")
+    return table
+
+
+def as_json(outcome: Outcome, released: Released | None, request: Request) -> dict[str, Any]:
+    """The machine-readable report."""
+    definition = outcome.definition
+    report: dict[str, Any] = {
+        "state": request.state,
+        "stream": request.stream,
+        "steps": definition.windows.steps,
+        "released": outcome.after,
+        "new": outcome.after - outcome.before,
+        "until": moment(outcome.until).isoformat(),
+        "until_from_data": not outcome.until_stated,
+        "protected": dict(protection(outcome))["protected"],
+        "unit": definition.unit,
+        "contribution": definition.contribution.to_dict(),
+        "guarantee": definition.guarantee.to_dict(),
+        "strategy": repr(definition.strategy),
+        "level": request.level,
+        "out": None if request.out is None else str(request.out),
+        "plot": None if request.plot is None else str(request.plot),
+        "last": None,
+    }
+    if released is not None:
+        report["last"] = {
+            "step": released.steps[-1],
+            "window_end": moment(int(definition.windows.ends(released.steps)[-1])).isoformat(),
+            "std": float(released.std[-1]),
+            "groups": [
+                {
+                    "group": group,
+                    "estimate": released.estimates[-1, index].item(),
+                    "lower": released.lower[-1, index].item(),
+                    "upper": released.upper[-1, index].item(),
+                }
+                for index, group in enumerate(definition.groups)
+            ],
+        }
+    return report
