@@ -59,7 +59,7 @@ def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fractio
     ],
 )
 def test_what_is_not_a_finite_number_is_refused_by_name(value: object) -> None:
-    with pytest.raises(InvalidInput, match="epsilon is .* finite number"):
+    with pytest.raises(InvalidInput, match=r"epsilon is .* finite number"):
         exact(value, "epsilon")  # type: ignore[arg-type]
 
 

@@ -41,7 +41,7 @@ def test_values_that_are_not_finite_are_refused_with_position_and_value(bad: flo
         PRICES.to_grid([1.0, 2.0, bad, bad])
     with pytest.raises(InvalidInput, match=rf"value {bad} at position \(1, 0\)"):
         PRICES.to_grid(np.array([[1.0, 2.0], [bad, 0.0]]))
-    with pytest.raises(InvalidInput, match="total .*finite"):
+    with pytest.raises(InvalidInput, match=r"total .*finite"):
         PRICES.grid_total(bad)
 
 
@@ -69,7 +69,7 @@ def test_totals_of_counts_are_integers_only() -> None:
     assert counts.grid_total([]).dtype == np.int64
     with pytest.raises(InvalidInput, match=r"total 2\.0 .*Contribution.clipped"):
         counts.grid_total([2.0])
-    with pytest.raises(InvalidInput, match="1/2 is not a multiple|0.5 is not a multiple"):
+    with pytest.raises(InvalidInput, match=r"0\.5 is not a multiple"):
         counts.grid_total(Fraction(1, 2))
 
 

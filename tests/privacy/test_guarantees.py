@@ -44,7 +44,7 @@ def test_losses_must_be_finite_and_positive(name: str, make: Any, bad: Any) -> N
 
 @pytest.mark.parametrize("bad", [0, 1, -1e-9, 1.5, math.nan, math.inf])
 def test_delta_must_lie_strictly_between_0_and_1(bad: float) -> None:
-    with pytest.raises(InvalidInput, match="delta is .*; it must be"):
+    with pytest.raises(InvalidInput, match=r"delta is .*; it must be"):
         ApproxDP(1, bad)
 
 

@@ -1,0 +1,117 @@
+"""Which law is taken, why, and that it keeps the guarantee."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Shift, calibrate
+
+
+@given(st.fractions("0.001", "100"), st.integers(1, 1000))
+def test_pure_is_laplace_of_the_exact_scale(epsilon: Fraction, l1: int) -> None:
+    law = calibrate(PureDP(epsilon), Shift(l1, l1)).law
+    assert law == DiscreteLaplace(l1 / epsilon)
+
+
+@given(st.fractions("0.001", "1"), st.integers(1, 1000))
+def test_concentrated_is_gaussian_of_the_exact_variance(rho: Fraction, count: int) -> None:
+    law = calibrate(ZCDP(rho), Shift(2 * count, 4 * count)).law
+    assert law == DiscreteGaussian(4 * count / (2 * rho))
+
+
+def test_concentrated_takes_laplace_where_it_has_less_variance() -> None:
+    """One large jump and a large rho: P(x = 1) is exp(-rho/l1) against exp(-rho/l1^2)."""
+    chosen = calibrate(ZCDP(300), Shift(10, 100))
+    assert chosen.law == DiscreteLaplace(Fraction(10, 300))
+    # epsilon = l1 / scale bounds every Renyi divergence, and alpha > 1.
+    assert 10 / chosen.law.scale <= 300
+    assert chosen.law.variance < calibrate(ZCDP(300), Shift(10, 100), "gaussian").law.variance
+
+
+@pytest.mark.parametrize("delta", ["1e-3", "1e-6", "1e-9", "1e-12", "1e-15", "1e-40", "1e-300"])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])
+@pytest.mark.parametrize("count", [1, 4, 20, 90])
+def test_approximate_takes_the_least_variance(count: int, epsilon: str, delta: str) -> None:
+    chosen = calibrate(ApproxDP(epsilon, delta), Shift(count, count, ((1, count),)))
+    assert len(chosen.candidates) == 6
+    assert chosen.law.variance == min(candidate.variance for candidate in chosen.candidates)
+    assert [c.variance for c in chosen.candidates] == sorted(c.variance for c in chosen.candidates)
+    assert chosen.reason.startswith(chosen.candidates[0].method)
+    by_method = {c.method: c.variance for c in chosen.candidates}
+    composed = by_method["Laplace by composed privacy-loss distributions"]
+    for method, variance in by_method.items():
+        assert not method.startswith("Laplace") or composed <= variance * (1 + 1e-9)
+
+
+def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:
+    shift = Shift(20, 20, ((1, 20),))
+    assert isinstance(calibrate(ApproxDP(1, 1e-6), shift).law, DiscreteGaussian)
+    assert isinstance(calibrate(ApproxDP(1, 1e-30), shift).law, DiscreteLaplace)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6), ApproxDP(1, 1e-30)])
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
+    if isinstance(guarantee, PureDP) and family == "gaussian":
+        with pytest.raises(InvalidInput, match="never satisfies pure"):
+            calibrate(guarantee, Shift(20, 20), family)
+        return
+    chosen = calibrate(guarantee, Shift(20, 20), family)  # type: ignore[arg-type]
+    assert isinstance(chosen.law, DiscreteLaplace if family == "laplace" else DiscreteGaussian)
+    assert chosen.reason.endswith(f"{family} noise was asked for")
+
+
+def test_unknown_families_and_guarantees_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="family is 'cauchy'"):
+        calibrate(PureDP(1), Shift(1, 1), "cauchy")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="cannot be calibrated"):
+        calibrate("strong", Shift(1, 1))  # type: ignore[arg-type]
+
+
+def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
+    with pytest.raises(InvalidInput, match="raise epsilon"):
+        calibrate(PureDP(1e-13), Shift(1, 1))
+    with pytest.raises(InvalidInput, match=r"no noise is known .*raise epsilon"):
+        calibrate(ApproxDP(1e-13, 1e-13), Shift(1, 1, ((1, 1),)))
+
+
+def test_unknown_entries_leave_out_composition_only() -> None:
+    chosen = calibrate(ApproxDP(1, 1e-6), Shift(30, 60))
+    missing = [c for c in chosen.candidates if c.law is None]
+    assert ["not all known" in c.method for c in missing] == [True]
+    assert missing[0].variance == math.inf
+
+
+def test_more_privacy_never_means_less_noise() -> None:
+    shift = Shift(12, 12, ((1, 12),))
+    for family in ("laplace", "gaussian"):
+        stds = [
+            calibrate(ApproxDP(epsilon, 1e-6), shift, family).law.std  # type: ignore[arg-type]
+            for epsilon in (0.1, 0.3, 1, 3, 10)
+        ]
+        assert stds == sorted(stds, reverse=True)
+
+
+def test_results_are_remembered() -> None:
+    arguments = ApproxDP(1, 1e-7), Shift(12, 12, ((1, 12),))
+    assert calibrate(*arguments) is calibrate(*arguments)
+
+
+def test_pure_and_concentrated_calibration_load_no_large_library() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from counton.privacy import *; calibrate(PureDP(1), Shift(2, 2)); "
+        "calibrate(ZCDP(1), Shift(2, 2)); "
+        "sys.exit(' '.join({'scipy', 'dp_accounting', 'polars'} & set(sys.modules)) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
