@@ -22,7 +22,7 @@ METRICS = ("mean", "max")
 
 def guarantee_from(
     epsilon: str | None, delta: str | None, rho: str | None, prefix: str = ""
-) -> Guarantee | None:
+) -> PureDP | ApproxDP | ZCDP | None:
     """The guarantee that options state; None if they state none.
 
     Raises:

@@ -10,7 +10,7 @@ from rich.console import Console
 from counton.cli.job import Outcome, run
 from counton.cli.progress import Report, working
 from counton.cli.released import Released, check_output, replace_file, write_table
-from counton.cli.report import as_json, operator_notes, show
+from counton.cli.report import as_json, operator_notes, show, subject
 from counton.cli.request import Request
 
 _PICTURES = (".png", ".svg", ".pdf")
@@ -53,17 +53,12 @@ def _write(outcome: Outcome, released: Released, request: Request, report: Repor
     from counton.analysis.plots import plot_totals, save_figure
 
     definition = outcome.definition
-    what = (
-        f"{definition.unit}s so far"
-        if definition.what == "count"
-        else f"Running sum of {definition.columns.value}"
-    )
     by = f", by {definition.columns.group}" if definition.columns.group else ""
     figure = plot_totals(
         released.curves(),
-        f"{what[0].upper()}{what[1:]}{by}",
+        f"Running {subject(definition)}{by}",
         f"{definition.guarantee} protects each single {definition.unit} "
         f"({definition.contribution.neighbours}); bands: {100 * request.level:g}% intervals",
-        "running total" if definition.what == "sum" else f"{definition.unit}s since the start",
+        f"since {released.local_start()}",
     )
     replace_file(request.plot, lambda name: save_figure(figure, name))

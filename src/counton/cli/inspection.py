@@ -83,21 +83,31 @@ def print_ledger(
     limit = guarantee_from(limit_epsilon, limit_delta, limit_rho, prefix="limit-")
     with Store(state) as store:
         if limit is not None:
-            store.limit = limit
-        described = store.describe()
+            store.set_limit(limit)
+        spends, ledger = store.spends, store.ledger
+    remaining = None if ledger is None else ledger.remaining()
     if as_json:
-        _print_json({name: described[name] for name in ("state", "ledger", "limit")})
+        _print_json(
+            {
+                "state": state,
+                "spent": [{"stream": name, **spend.to_dict()} for name, spend in spends],
+                "limit": None if ledger is None else ledger.limit.to_dict(),
+                "remaining": None if remaining is None else remaining.to_dict(),
+            }
+        )
         return
     console = Console()
-    table = Table(title=f"spent in {described['state']}", title_justify="left", title_style="")
+    table = Table()
     table.add_column("stream", overflow="fold")
-    table.add_column("guarantee", overflow="fold")
-    for entry in described["ledger"]:
-        table.add_row(entry["stream"], str(guarantee_from_dict(entry["guarantee"])))
+    table.add_column("spent", overflow="fold")
+    for name, spend in spends:
+        table.add_row(name, str(spend))
     console.print(table, highlight=False, markup=False)
-    kept = described["limit"]
-    words = "none" if kept is None else str(guarantee_from_dict(kept))
+    words = "none" if ledger is None else str(ledger.limit)
+    left = "nothing" if remaining is None else str(remaining)
     console.print(f"limit: {words}", highlight=False, markup=False, soft_wrap=True)
+    if ledger is not None:
+        console.print(f"remaining: {left}", highlight=False, markup=False, soft_wrap=True)
 
 
 def print_state(state: str, as_json: bool) -> None:

@@ -18,8 +18,11 @@ from counton.analysis.plots import Curves
 from counton.cli.definition import Definition
 from counton.errors import InvalidInput
 from counton.integrations.events import format_of
+from counton.integrations.windows import load_zone
 from counton.mechanisms import Specification
 from counton.store import Stream
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Released:
 
     definition: Definition
     steps: range
-    estimates: NDArray[np.float64] | NDArray[np.int64]
+    estimates: Numbers
     std: NDArray[np.float64]
     half: NDArray[np.float64]
 
@@ -44,14 +47,25 @@ class Released:
         return cls(definition, steps, values, std, half * float(specification.resolution))
 
     @property
-    def lower(self) -> NDArray[np.float64]:
-        """Lower ends of the intervals."""
-        return np.asarray(self.estimates - self.half[:, None], dtype=np.float64)
+    def lower(self) -> Numbers:
+        """Lower ends of the intervals; integers where estimates are."""
+        return self._shifted(-self.half)
 
     @property
-    def upper(self) -> NDArray[np.float64]:
-        """Upper ends of the intervals."""
-        return np.asarray(self.estimates + self.half[:, None], dtype=np.float64)
+    def upper(self) -> Numbers:
+        """Upper ends of the intervals; integers where estimates are."""
+        return self._shifted(self.half)
+
+    def _shifted(self, by: NDArray[np.float64]) -> Numbers:
+        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
+            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
+        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+
+    def local_start(self) -> str:
+        """Beginning of the first window in local time."""
+        start = self.definition.windows.start
+        zone = load_zone(self.definition.windows.timezone)
+        return start.astimezone(zone).strftime("%Y-%m-%d %H:%M")
 
     def local_ends(self) -> NDArray[np.datetime64]:
         """Ends of the windows in local time, without a zone."""
@@ -62,8 +76,8 @@ class Released:
     def curves(self) -> Curves:
         """What a chart shows."""
         names = ["total"] if self.definition.domain is None else list(self.definition.domain)
-        estimates = np.asarray(self.estimates, dtype=np.float64)
-        return Curves(self.local_ends(), names, estimates, self.lower, self.upper)
+        arrays = (np.asarray(a, np.float64) for a in (self.estimates, self.lower, self.upper))
+        return Curves(self.local_ends(), names, *arrays)
 
     def table(self) -> pl.DataFrame:
         """One row per step and group."""

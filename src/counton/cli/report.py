@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.analysis.labels import quantity
+from counton.cli.definition import Definition
 from counton.cli.job import Outcome
 from counton.cli.released import Released
 from counton.cli.request import Request
-from counton.integrations.windows import moment
+from counton.integrations.windows import load_zone, moment
 
 
 def operator_notes(outcome: Outcome) -> list[str]:
@@ -43,7 +44,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         ("", definition.guarantee.meaning.replace("one unit", f"one {definition.unit}", 1)),
         ("strategy", repr(definition.strategy)),
     ]
-    until = moment(outcome.until).astimezone(definition.windows.start.tzinfo).isoformat()
+    zone = load_zone(definition.windows.timezone)
+    until = moment(outcome.until).astimezone(zone).isoformat()
     if outcome.until_stated:
         lines.append(("released", f"windows that ended by {until}, as stated"))
     else:
@@ -85,7 +87,10 @@ def show(console: Console, outcome: Outcome, released: Released | None, request:
     console.print(words, highlight=False, markup=False)
     if released is None:
         return
-    console.print(_table(outcome, released, request.level), highlight=False, markup=False)
+    heading = _heading(outcome.definition, released)
+    console.print(heading, highlight=False, markup=False, soft_wrap=True)
+    table = _table(outcome.definition, released, request.level)
+    console.print(table, highlight=False, markup=False)
     for name, path in (("table", request.out), ("chart", request.plot)):
         if path is not None:
             console.print(
@@ -93,17 +98,32 @@ def show(console: Console, outcome: Outcome, released: Released | None, request:
             )
 
 
-def _table(outcome: Outcome, released: Released, level: float) -> Table:
-    definition = outcome.definition
+def subject(definition: Definition) -> str:
+    """What is counted or added up.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
+    if definition.what == "count":
+        return f"number of {plural(definition.unit)}"
+    return f"sum of {definition.columns.value}"
+
+
+def plural(unit: str) -> str:
+    """A unit's plural, for regular English words."""
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return unit if unit.endswith("s") else f"{unit}s"
+
+
+def _heading(definition: Definition, released: Released) -> str:
     end = str(released.local_ends()[-1].astype("datetime64[s]")).replace("T", " ")
-    counts = definition.what == "count"
-    what = f"number of {definition.unit}s" if counts else f"sum of {definition.columns.value}"
-    table = Table(
-        title=f"\nrunning {what} at the end of step {released.steps[-1]:,} "
-        f"({end}, {definition.windows.timezone})",
-        title_justify="left",
-        title_style="",
-    )
+    zone = definition.windows.timezone
+    return f"\nrunning {subject(definition)} after step {released.steps[-1]:,} ({end}, {zone})"
+
+
+def _table(definition: Definition, released: Released, level: float) -> Table:
+    table = Table()
     table.add_column(definition.columns.group or "")
     table.add_column("estimate", justify="right")
     table.add_column(f"{100 * level:g}% interval", justify="right")
