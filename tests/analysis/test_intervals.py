@@ -1,0 +1,181 @@
+"""Intervals: the smallest half-width with the wanted probability, neither shorter nor longer."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.analysis import halfwidths, interval_halfwidth
+from counton.analysis.intervals import _gaussian_tail, _laplace_tail
+from counton.errors import HorizonExceeded, InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz, Strategy
+
+LEVELS = (0.5, 0.9, 0.95, 0.999)
+
+
+def masses(law: Law) -> NDArray[np.float64]:
+    """Probabilities on -reach..reach."""
+    if isinstance(law, DiscreteLaplace):
+        scale = float(law.scale)
+        x = np.arange(-math.ceil(36 * scale) - 5, math.ceil(36 * scale) + 6)
+        weights = np.exp(-np.abs(x) / scale)
+    else:
+        variance = float(law.sigma_squared)
+        x = np.arange(-math.ceil(9 * variance**0.5) - 5, math.ceil(9 * variance**0.5) + 6)
+        weights = np.exp(-(x**2) / (2 * variance))
+    return np.asarray(weights / weights.sum())
+
+
+def by_convolution(law: Law, terms: int) -> NDArray[np.float64]:
+    """P(|N| <= c) for c = 0, 1, ..."""
+    total = np.ones(1)
+    for _ in range(terms):
+        total = np.convolve(total, masses(law))
+    half = total[len(total) // 2 :]
+    return np.asarray(2 * np.cumsum(half) - half[0])
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5, 30])
+@pytest.mark.parametrize(
+    "law",
+    [DiscreteLaplace(Fraction(b)) for b in ("0.2", "1", "3.7", "12")]
+    + [DiscreteGaussian(Fraction(s)) for s in ("0.05", "0.5", "1", "3.9", "4.1", "100")],
+)
+def test_halfwidth_is_the_smallest_by_direct_convolution(law: Law, terms: int) -> None:
+    inside = by_convolution(law, terms)
+    for level in LEVELS:
+        assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
+
+
+@pytest.mark.parametrize("terms", [1, 4, 200])
+def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
+    """Against the continuous law: a mixture of Gamma laws, from independent formulas."""
+    from scipy.special import gammaincc
+
+    scale = 2**40
+    left = np.arange(terms)
+    weights = [
+        2.0 * math.comb(2 * terms - i - 1, terms - 1) / 2 ** (2 * terms - i)
+        for i in range(terms, 0, -1)
+    ]
+    assert sum(weights) == pytest.approx(1)
+    tail = _laplace_tail(DiscreteLaplace(Fraction(scale)), terms)
+    for x in (0.1, 1.0, 3.0, 50.0):
+        continuous = float(np.dot(weights, gammaincc(terms - left, x)))
+        assert tail(int(x * scale)) == pytest.approx(continuous, rel=1e-9, abs=1e-300)
+
+
+def test_gaussian_sum_and_integral_meet() -> None:
+    summed, integrated = _gaussian_tail(4095.9**2), _gaussian_tail(4096.1**2)
+    for c in (0, 100, 8000, 12_000):
+        scaled = round((c + 0.5) * 4096.1 / 4095.9 - 0.5)
+        assert integrated(scaled) == pytest.approx(summed(c), abs=2e-4)
+        assert integrated(c) >= math.erfc((c + 0.5) / (4096.1 * math.sqrt(2)))
+    assert interval_halfwidth(DiscreteGaussian(Fraction(2**60)), 4) / 2**31 == pytest.approx(
+        1.959964, rel=1e-6
+    )
+
+
+class Draws:
+    """Independent draws of a law for every node, from numpy's generator."""
+
+    def __init__(self, law: Law, draws: int, seed: int) -> None:
+        self.shape, self._law, self._seed = (draws,), law, seed
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        if not len(nodes):
+            return np.zeros((0, *self.shape), np.int64)
+        return np.stack([self._node(level, node) for node in nodes])
+
+    def _node(self, level: int, node: int) -> NDArray[np.int64]:
+        rng = np.random.default_rng([self._seed, level, node])
+        if isinstance(self._law, DiscreteLaplace):
+            success = -math.expm1(-1 / float(self._law.scale))
+            first, second = rng.geometric(success, (2, *self.shape))
+            return np.asarray(first - second, dtype=np.int64)
+        std = math.sqrt(self._law.sigma_squared)  # wide: rounding a normal is close enough
+        return np.rint(rng.normal(0, std, self.shape)).astype(np.int64)
+
+
+LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60**2))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize(
+    ("strategy", "law"),
+    [
+        (Binary(15), LAPLACE),
+        (KAry(15, 5, subtraction=True), LAPLACE),
+        (KAry(15, 3, subtraction=False), GAUSSIAN),
+        (SmoothBinary.even(15), LAPLACE),
+        (HonakerOnline(15), GAUSSIAN),
+        (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_intervals_cover_as_often_as_they_say(strategy: Strategy, law: Law, level: float) -> None:
+    draws, steps = 40_000, range(1, 16)
+    noise = strategy.noise(Draws(law, draws, seed=11), steps) / 2.0**strategy.fraction_bits
+    covered = (np.abs(noise) <= halfwidths(strategy, law, steps, level)[:, None]).mean(axis=1)
+    error = 5 * math.sqrt(level * (1 - level) / draws)
+    assert error < 0.0101  # tells 95% from 94% and 96%
+    # At most half a percent above: one integer more or less at this width.
+    assert (covered > level - error).all()
+    assert (covered < level + 0.005 + error).all()
+
+
+def test_laplace_nodes_with_fractional_weights_are_covered_a_little_too_often() -> None:
+    strategy, draws, steps = HonakerOnline(15), 40_000, range(1, 16)
+    noise = strategy.noise(Draws(LAPLACE, draws, seed=12), steps) / 2.0**strategy.fraction_bits
+    covered = (np.abs(noise) <= halfwidths(strategy, LAPLACE, steps)[:, None]).mean(axis=1)
+    assert (covered > 0.945).all()
+    assert (covered < 0.967).all()
+
+
+def test_coarse_laws_with_fractional_weights_are_covered() -> None:
+    law, draws = DiscreteGaussian(Fraction(1, 5)), 40_000
+    inside = by_convolution(law, 1)
+    assert inside[0] < 0.9  # mostly 0: the normal quantile alone would be too short
+    mass = masses(law)
+    rng = np.random.default_rng(13)
+
+    class Table(Draws):
+        def _node(self, level: int, node: int) -> NDArray[np.int64]:
+            return rng.choice(np.arange(len(mass)) - len(mass) // 2, self.shape, p=mass)
+
+    strategy = HonakerOnline(15)
+    noise = strategy.noise(Table(law, draws, 0), range(1, 16)) / 2.0**strategy.fraction_bits
+    assert (
+        (np.abs(noise) <= halfwidths(strategy, law, range(1, 16))[:, None]).mean(axis=1) > 0.945
+    ).all()
+
+
+def test_halfwidths_of_a_year_of_hours_are_those_of_single_steps() -> None:
+    strategy = KAry.best(8760)
+    law = DiscreteLaplace(strategy.l1_sensitivity())
+    widths = halfwidths(strategy, law, range(1, 8761))
+    assert widths.shape == (8760,)
+    for step in (1, 13, 14, 4000, 8760):
+        terms = len(strategy.row(step))
+        assert widths[step - 1] == interval_halfwidth(law, terms)
+    assert (halfwidths(strategy, law, np.array([4000, 1])) == widths[[3999, 0]]).all()
+    assert halfwidths(strategy, law, range(5, 5)).shape == (0,)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 95, float("nan"), 1 - 1e-10])
+def test_levels_are_checked(level: float) -> None:
+    with pytest.raises(InvalidInput, match="level"):
+        interval_halfwidth(LAPLACE, 1, level)
+    with pytest.raises(InvalidInput, match="level"):
+        halfwidths(Binary(3), LAPLACE, range(1, 4), level)
+
+
+def test_terms_and_steps_are_checked() -> None:
+    assert interval_halfwidth(LAPLACE, 0) == 0
+    with pytest.raises(InvalidInput, match="terms"):
+        interval_halfwidth(LAPLACE, -1)
+    with pytest.raises(HorizonExceeded):
+        halfwidths(Binary(3), LAPLACE, range(1, 5))

@@ -1,0 +1,225 @@
+"""The planner ranks by exact error, and finds the published crossings by computing."""
+
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counton.analysis import Plan, crossing_delta, plan
+from counton.analysis.contenders import contenders
+from counton.errors import InvalidInput
+from counton.mechanisms import law_for
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy.candidates import elders_scale
+from counton.privacy.gaussian import analytic_gaussian_sigma
+from counton.strategies import (
+    Binary,
+    HonakerOnline,
+    KAry,
+    Metric,
+    SmoothBinary,
+    SqrtToeplitz,
+    Strategy,
+)
+
+UNIT = Contribution.add_remove()
+GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
+
+
+def error_of(strategy: Strategy, guarantee: Guarantee, metric: Metric) -> float:
+    law = law_for(strategy, guarantee, UNIT).law
+    return strategy.error(metric) * law.variance / 4.0**strategy.lattice_bits
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+@pytest.mark.parametrize("metric", ["mean", "max"])
+@pytest.mark.parametrize("horizon", [1, 2, 3, 10, 250, 1000])
+def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
+    """All arities, and all heights and zeros that suffice, not only the contenders."""
+    everything: list[Strategy] = [Binary(horizon), HonakerOnline(horizon), SqrtToeplitz(horizon)]
+    everything += [KAry(horizon, arity, form) for arity in range(2, 40) for form in (True, False)]
+    everything += [
+        SmoothBinary(horizon, height, zeros)
+        for height in range(2, 24)
+        for zeros in range(1, height)
+        if math.comb(height, zeros) > horizon
+    ]
+    least = min(error_of(strategy, guarantee, metric) for strategy in everything)
+    best = plan(horizon, guarantee, metric).best
+    assert best.std(metric) ** 2 == pytest.approx(error_of(best.strategy, guarantee, metric))
+    assert best.std(metric) ** 2 <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
+    for choice in plan(300, guarantee):
+        variance = choice.strategy.noise_variance(choice.law, range(1, 301))
+        assert choice.mean_std**2 == pytest.approx(variance.mean())
+        assert choice.max_std**2 == pytest.approx(variance.max())
+        assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
+
+
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
+    result = plan(8760, PureDP(1), metric)
+    stds = [choice.std(metric) for choice in result]
+    assert stds == sorted(stds)
+    assert [choice.rank for choice in result] == list(range(1, len(result) + 1))
+    assert result.best.why.startswith("least " + ("mean" if metric == "mean" else "largest"))
+    assert all("above the best" in choice.why for choice in result.choices[1:])
+    kinds = {type(choice.strategy) for choice in result}
+    assert kinds == {Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz}
+
+
+def test_known_best_trees() -> None:
+    """Arities and errors from exact enumeration ("Count on Your Elders" gives k = 19 for all)."""
+    for horizon, arity in ((2**8, 23), (2**10, 13), (2**12, 21), (2**20, 19)):
+        best = plan(horizon, PureDP(1)).best.strategy
+        assert isinstance(best, KAry)
+        assert best.subtraction
+        odd = {2**8: 90.25, 2**10: 170.5078125, 2**12: 270.861328, 2**20: 1147.434044}[horizon]
+        assert 2 * best.error("mean") * best.height**2 <= odd + 1e-6
+        if horizon != 2**12:
+            assert best.arity in (arity, arity - 1, arity + 1)
+    assert plan(2**20, PureDP(1), "max").best.strategy == SmoothBinary(2**20, 33, 6)
+    assert isinstance(plan(2**10, ZCDP(0.5)).best.strategy, SqrtToeplitz)
+
+
+def test_both_smooth_rules_are_listed() -> None:
+    strategies = [choice.strategy for choice in plan(2**20, ZCDP(0.5))]
+    assert SmoothBinary(2**20, 23, 10) in strategies
+    assert SmoothBinary.even(2**20) in strategies
+
+
+# --- crossing of Laplace trees and the Gaussian square root ------------------------------------
+
+
+def paper_crossing(horizon: int) -> float:
+    """With the bounds in print: Elders' Laplace on odd trees, Balle and Wang's Gaussian."""
+    kinds, _ = contenders(horizon, "mean")
+    trees = [KAry(horizon, k) for k in range(3, 60, 2)]
+    assert min(t.error("mean") * t.height**2 for t in trees) >= min(
+        t.error("mean") * float(t.l1_sensitivity()) ** 2
+        for t in dict(kinds)["k-ary with subtraction"]
+    )
+    (root,) = dict(kinds)["square root"]
+
+    def laplace_wins(delta: float) -> bool:
+        gaussian = (
+            analytic_gaussian_sigma(1, delta) ** 2
+            * float(root.squared_sensitivity())
+            * root.error("mean")
+        )
+        scales = [
+            min(tree.height, float(elders_scale(Fraction(1), Fraction(delta), tree.height)))
+            for tree in trees
+        ]
+        laplace = min(
+            2 * scale**2 * tree.error("mean") for scale, tree in zip(scales, trees, strict=True)
+        )
+        return laplace < gaussian
+
+    low, high = -20.0, -2.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if laplace_wins(10**middle) else (low, middle)
+    return float(10**low)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "in_print", "tighter"),
+    [(2**10, "1.13e-06", "1.24e-06"), (2**16, "5.61e-10", "7.37e-10")],
+)
+def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: str) -> None:
+    assert f"{paper_crossing(horizon):.3g}" == in_print
+    # Even arities, discrete laws and composed losses move the crossing a little.
+    assert f"{crossing_delta(horizon, 1):.3g}" == tighter
+
+
+def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
+    crossing = crossing_delta(2**10, 1)
+    assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.noise == "laplace"
+    assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.noise == "gaussian"
+
+
+# --- contributions, shapes, given strategies -----------------------------------------------------
+
+
+def test_std_is_in_data_units() -> None:
+    counts = plan(1000, PureDP(1)).best
+    cents = plan(1000, PureDP(1), contribution=Contribution.clipped(0, 50, 0.01)).best
+    assert cents.mean_std == pytest.approx(50 * counts.mean_std, rel=1e-2)
+
+
+def test_more_cells_favour_gaussian_noise() -> None:
+    guarantee = ApproxDP(1, 1e-9)
+    one = plan(8760, guarantee, shape=(16,))
+    many = plan(8760, guarantee, contribution=Contribution.add_remove(cells=8), shape=(16,))
+    assert one.best.noise == "laplace"
+    assert many.best.noise == "gaussian"
+    assert many.best.mean_std > one.best.mean_std
+
+
+def test_given_strategies_are_ranked() -> None:
+    given = [Binary(100), KAry.best(100), SmoothBinary.even(50)]
+    result = plan(100, PureDP(1), strategies=given)
+    assert [choice.strategy for choice in result] == [KAry.best(100), Binary(100)]
+    assert "fewer than 100" in result.notes[0]
+
+
+def test_table_and_text() -> None:
+    result = plan(8760, PureDP(1))
+    rows = result.table()
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    assert set(rows[0]) == {"rank", "strategy", "noise", "mean_std", "max_std", "why"}
+    text = str(result)
+    assert "8,760 steps" in text
+    assert "epsilon = 1" in text
+    for row in rows:
+        assert row["strategy"] in text
+    assert repr(result).startswith("Plan(horizon=8760, guarantee=PureDP(epsilon=1)")
+    assert len(repr(result)) < 200
+
+
+def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
+    result = plan(10**9, PureDP(1))
+    assert any("square root" in note and "2^22" in note for note in result.notes)
+    assert all(np.isfinite(choice.mean_std) for choice in result)
+
+
+def timed(horizon: int, guarantee: Guarantee) -> float:
+    """CPU seconds of a plan without anything remembered."""
+    from counton.privacy import calibrate
+
+    contenders.cache_clear()
+    calibrate.cache_clear()
+    start = time.process_time()
+    assert isinstance(plan(horizon, guarantee), Plan)
+    return time.process_time() - start
+
+
+def test_plans_are_fast() -> None:
+    plan(100, ApproxDP(1, 1e-6))  # imports
+    for guarantee in (PureDP(1), ZCDP(0.5)):
+        assert timed(8760, guarantee) < 0.5
+        assert timed(10**9, guarantee) < 0.5
+    assert timed(8760, ApproxDP(1, 1e-9)) < 3
+    assert timed(10**9, ApproxDP(1, 1e-9)) < 3
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="horizon"):
+        plan(0, PureDP(1))
+    with pytest.raises(InvalidInput, match="metric"):
+        plan(10, PureDP(1), "median")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="guarantee"):
+        plan(10, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="shape"):
+        plan(10, PureDP(1), shape=(0,))
+    with pytest.raises(InvalidInput, match="no strategy"):
+        plan(10, PureDP(1e-15))
