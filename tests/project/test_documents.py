@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from counton.cli.exits import MEANINGS
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(
@@ -149,3 +151,9 @@ def test_make_commands_in_the_documents_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"\bmake ([a-z]+)`", page.read_text(encoding="utf-8")):
             assert target in targets, f"{page.name} names `make {target}`"
+
+
+def test_the_table_of_exit_codes_is_the_programs() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
+    assert table == {str(int(code)): meaning for code, meaning in MEANINGS.items()}

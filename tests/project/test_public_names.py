@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 PACKAGES = (
     "counton",
     "counton.analysis",
@@ -59,3 +61,13 @@ def test_an_undocumented_class_would_be_noticed() -> None:
 
     assert not examples_in(Silent)
     assert not needs_no_example(Silent)
+
+
+def test_the_reference_shows_every_public_name() -> None:
+    shown = {
+        line.removeprefix("::: ")
+        for line in REFERENCE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("::: ")
+    }
+    public = {address for address, thing in public_objects() if address.count(".") > 1}
+    assert public - shown == set()
