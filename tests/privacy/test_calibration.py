@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,50 @@ def test_approximate_takes_the_least_variance(count: int, epsilon: str, delta: s
     composed = by_method["Laplace by composed privacy-loss distributions"]
     for method, variance in by_method.items():
         assert not method.startswith("Laplace") or composed <= variance * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "0.01"), ("5", "1e-9")])
+@pytest.mark.parametrize("magnitude", [1, 3])
+def test_every_candidate_keeps_the_guarantee(magnitude: int, epsilon: str, delta: str) -> None:
+    """One node that moves by `magnitude`: the divergence is a sum over the integers."""
+    shift = Shift(magnitude, magnitude**2, ((magnitude, 1),))
+    chosen = calibrate(ApproxDP(epsilon, delta), shift)
+    assert all(candidate.law is not None for candidate in chosen.candidates)
+    for candidate in chosen.candidates:
+        assert one_node_delta(candidate.law, magnitude, float(epsilon)) <= float(delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "0.01"), ("5", "1e-9")])
+def test_every_laplace_candidate_keeps_the_guarantee_for_many_nodes(
+    epsilon: str, delta: str
+) -> None:
+    shift = Shift(80, 80, ((1, 80),))
+    laplace = [
+        c.law
+        for c in calibrate(ApproxDP(epsilon, delta), shift).candidates
+        if isinstance(c.law, DiscreteLaplace)
+    ]
+    assert len(laplace) == 4
+    for law in laplace:
+        a, e = 1 / float(law.scale), float(epsilon)
+        p = 1 / (1 + math.exp(-a))
+        losses = [
+            ((2 * k - 80) * a, math.comb(80, k) * p**k * (1 - p) ** (80 - k)) for k in range(81)
+        ]
+        assert sum(-mass * math.expm1(e - x) for x, mass in losses if x > e) <= float(delta)
+
+
+def one_node_delta(law: object, magnitude: int, epsilon: float) -> float:
+    reach = 2000
+    x = np.arange(-reach, reach + 1).astype(float)
+    if isinstance(law, DiscreteLaplace):
+        exponents = [-np.abs(x - m) / float(law.scale) for m in (magnitude, 0)]
+    else:
+        assert isinstance(law, DiscreteGaussian)
+        exponents = [-((x - m) ** 2) / (2 * float(law.sigma_squared)) for m in (magnitude, 0)]
+    one, other = (np.exp(e) / np.exp(e).sum() for e in exponents)
+    # Differences of the size of the rounding error of exp are no violation of pure privacy.
+    return float(np.maximum(one - math.exp(epsilon) * other - 1e-12 * one, 0).sum())
 
 
 def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:

@@ -70,12 +70,6 @@ def _highest(value: Callable[[float], float]) -> float:
     return best
 
 
-def largest_pure_in(rho: Fraction) -> Fraction:
-    """Largest epsilon, rounded down, whose pure guarantee is known to imply rho-zCDP."""
-    root = Fraction(math.isqrt(math.floor(2 * rho * 4**40)), 2**40)
-    return max(root, rho)
-
-
 def concentrated_by_pure(epsilon: Fraction) -> Fraction:
     """Least known rho such that epsilon-DP implies rho-zCDP: min(epsilon^2 / 2, epsilon).
 

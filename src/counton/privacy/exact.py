@@ -16,7 +16,7 @@ from counton.errors import InvalidInput
 #: What a parameter may be given as. Floats stand for their shortest decimal text.
 Number = int | float | str | Decimal | Fraction
 
-_LARGEST_EXPONENT = 400  # "1e-999999999" would otherwise fill the memory with zeros
+_LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
 _LONGEST_TEXT = 1000
 
 
@@ -29,14 +29,15 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
+    shown = hex(value) if isinstance(value, int) else str(value)  # hex: of any length
     wrong = InvalidInput(
-        f"{name} is {str(value)[:80]!r}; it must be a finite number: give an int, a float, a "
-        f"Fraction, a Decimal or decimal text"
+        f"{name} is {shown[:80]!r}; it must be a finite number from 1e-300 to 1e300: give an int, "
+        f"a float, a Fraction, a Decimal or decimal text"
     )
     if isinstance(value, bool):
         raise wrong
     if isinstance(value, Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
+        return _moderate(Fraction(int(value.numerator), int(value.denominator)), wrong)
     if not isinstance(value, (str, Decimal, Real)):
         raise wrong
     text = str(value).strip()
@@ -44,13 +45,19 @@ def exact(value: Number, name: str) -> Fraction:
         raise wrong
     try:
         if "/" in text:
-            return Fraction(text)
+            return _moderate(Fraction(text), wrong)
         decimal = Decimal(text)
         if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
             raise wrong
         return Fraction(decimal)
     except (ValueError, InvalidOperation, ZeroDivisionError) as error:
         raise wrong from error
+
+
+def _moderate(value: Fraction, wrong: InvalidInput) -> Fraction:
+    if value and not 1 <= abs(value) * 10**_LARGEST_EXPONENT <= 10 ** (2 * _LARGEST_EXPONENT):
+        raise wrong
+    return value
 
 
 def text(value: Fraction) -> str:

@@ -28,11 +28,9 @@ def clip(
         numbers = _each(numbers, float, np.dtype(np.float64), "value")
     numbers = numbers.astype(np.float64)
     _refuse(~np.isfinite(numbers), numbers, "value", "it must be finite: drop or repair it first")
-    low, high = int(lower / resolution), int(upper / resolution)
     bounded = np.clip(numbers, float(lower), float(upper))
-    cells = np.rint(bounded * resolution.denominator / resolution.numerator).astype(np.int64)
-    clipped: NDArray[np.int64] = np.clip(cells, low, high)
-    return clipped
+    cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
+    return cells
 
 
 def counts(values: ArrayLike, per_cell: int) -> NDArray[np.int64]:
@@ -120,7 +118,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
             "with Contribution.clipped",
         )
         return numbers.astype(np.int64)  # only an empty array comes here
-    cells = numbers * resolution.denominator / resolution.numerator
+    cells = numbers / float(resolution)
     _refuse(
         ~(np.abs(cells) <= _FLOAT_CELLS),
         numbers,
