@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.strategies import square_root, toeplitz
 from counton.strategies.square_root import (
     SqrtToeplitz,
@@ -107,6 +107,30 @@ def test_short_horizons_are_the_real_factorisation() -> None:
     f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(9)]
     assert strategy.row_coefficients(9) == f
     assert strategy.squared_sensitivity() == sum(v * v for v in f)
+
+
+@pytest.mark.parametrize("horizon", [4000, 2**19 + 1])
+def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
+    """Against integers with 100 more bits, at the first and the last 4000 coefficients."""
+    strategy, guard = SqrtToeplitz(horizon), 100
+    scaled = 1 << strategy.lattice_bits + guard
+    exact = []
+    for k in range(4000):
+        scaled = scaled * (2 * k - 1) // (2 * k) if k else scaled
+        exact.append((scaled + (1 << guard - 1)) >> guard)
+    assert strategy.numerators[:4000].tolist() == exact
+    # Far out by Stirling's series, whose next term is below 1e-20.
+    k = np.arange(max(horizon - 4000, 1000), horizon, dtype=np.float64)
+    series = 1 - 1 / (8 * k) + 1 / (128 * k**2) + 5 / (1024 * k**3) - 21 / (32768 * k**4)
+    values = 2.0**strategy.lattice_bits * series / np.sqrt(np.pi * k)
+    assert (strategy.numerators[k.astype(int)] == np.rint(values)).all()
+
+
+def test_c_is_the_same_everywhere() -> None:
+    """Noise is addressed by the horizon, so C must never change: sums of its numerators."""
+    known = {1000: 37411080, 8760: 110738956, 2**16: 302896328, 2**20: 1211587705}
+    for horizon, total in known.items():
+        assert SqrtToeplitz(horizon).l1_sensitivity() == Fraction(total, 2**20)
 
 
 def test_variance_is_the_squared_norm_of_rows() -> None:
@@ -278,6 +302,11 @@ def test_noise_has_the_claimed_variance() -> None:
 def test_bad_horizons_are_refused(horizon: object) -> None:
     with pytest.raises(InvalidInput, match="horizon"):
         SqrtToeplitz(horizon)  # type: ignore[arg-type]
+
+
+def test_noise_beyond_exact_arithmetic_is_refused() -> None:
+    with pytest.raises(SumOverflow, match=r"2\^52"):
+        SqrtToeplitz(3).noise(Table(np.array([1, 2**52, 1])), range(1, 4))
 
 
 def test_steps_beyond_the_horizon_are_refused() -> None:

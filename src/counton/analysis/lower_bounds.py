@@ -1,8 +1,8 @@
 """What no factorisation can beat: lower bounds on running totals.
 
-"Constant matters" section 3: for every factorisation A = B C of the T x T prefix-sum matrix the
-product of B's largest row norm and C's largest column norm (both 2-norms) is at least the norm
-|A|_cb, which Mathias (1993) gives to within 1/2.
+Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 1: for every factorisation
+A = B C of the T x T prefix-sum matrix the product of B's largest row norm and C's largest column
+norm (both 2-norms) is at least the norm |A|_cb, which Mathias (1993) gives to within 1/2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The square-root factorisation: A = C C up to rounding C to a lattice, both Toeplitz.
 
-Henzinger, Upadhyay and Upadhyay, "Almost tight error bounds on differentially private continual
-counting" (constant matters), sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
+Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on differentially
+private continual observation", sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
 Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so that private measurements C x + z
 lie on a lattice and the sensitivity is an exact rational; B = A C^-1 then makes B C = A exactly.
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
 from counton.strategies.base import (
     Metric,
     Node,
@@ -49,8 +49,8 @@ _FINER_BEYOND = 2**19
 #: Rounding offset in cells: 1/2, moved by a multiple of 1/3 so that no dyadic number is a tie.
 _OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
 
-#: Numbers in one block of transforms (coordinates are taken in blocks), which bounds memory.
-_BLOCK = 2**22
+#: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
+_BLOCK = 2**16
 
 #: Windows up to this many steps are summed directly: cheaper than a transform.
 _FEW_STEPS = 16
@@ -101,7 +101,11 @@ def _checked_horizon(horizon: int) -> int:
 
 
 class SqrtToeplitz(Strategy):
-    """Square-root factorisation on a lattice: the least known error with Gaussian noise.
+    """Square-root factorisation on a lattice: very small error with Gaussian noise.
+
+    D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2.
 
     Released noise is B z rounded *correctly* to multiples of ``2^-fraction_bits``: computed by FFT
     with a proven error bound, and where that leaves two candidates, by integer arithmetic. So a
@@ -200,7 +204,11 @@ class SqrtToeplitz(Strategy):
         return float(self._cumulative[-1] if metric == "max" else self._cumulative.mean())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate."""
+        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+
+        Raises:
+            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+        """
         self.check_window(steps)
         released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
         if released.size:
@@ -216,25 +224,31 @@ class SqrtToeplitz(Strategy):
         self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64], few: bool
     ) -> None:
         """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
-        b, reals = self._coefficients, z.astype(np.float64)
+        b, reals = self._coefficients, np.ascontiguousarray(z.T, dtype=np.float64)
         if few:
-            sums = np.stack([b[step - 1 :: -1] @ reals[:step] for step in steps])
+            backwards = b[len(z) - 1 :: -1].copy()  # BLAS wants it contiguous
+            sums = np.stack([reals[:, :t] @ backwards[len(z) - t :] for t in steps], axis=1)
             slack = (len(z) + 2) * 2.0**-53
         else:
             length = fft_length(len(z))
-            spectrum = self._spectrum(length)[:, None] * np.fft.rfft(reals, length, axis=0)
-            sums = np.fft.irfft(spectrum, length, axis=0)[steps.start - 1 : steps.stop - 1]
+            sums = np.fft.irfft(self._spectrum(length) * np.fft.rfft(reals, length), length)
+            sums = sums[:, steps.start - 1 : steps.stop - 1]
             slack = relative_slack(length)
         # z and b to float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
         of_b = self._quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(len(z))
-        norms = 1.001 * np.linalg.norm(reals, axis=0)
+        norms = 1.001 * np.linalg.norm(reals, axis=1)
+        if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
+            raise SumOverflow(
+                "noise of a node of SqrtToeplitz is 2^52 or more, or of all nodes 2^60, which its "
+                "exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
+            )
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         guard = cell * norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
         cells = sums * cell + float(_OFFSET)
-        guard = guard + (1 + np.abs(cells)) * 2.0**-51
+        guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-51
         low = np.floor(cells - guard)
-        released[:] = low.astype(np.int64)
-        for row, column in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
+        released[:] = low.astype(np.int64).T
+        for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
