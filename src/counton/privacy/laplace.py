@@ -23,14 +23,14 @@ from counton.privacy.exact import float_above, float_below, rounded_up
 
 _MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbers
 _ROUNDING = 8e-15  # of a few float64 operations
-_SUPPORT = 256  # values in the composed distribution, where grouping may choose
-_LARGEST_COUNT = 512
-_PRECISION = 1e-7
+_SUPPORT = 160  # values in the composed distribution, where grouping may choose
+_LARGEST_COUNT = 256  # of changed nodes; with so many, Gaussian noise has half the variance
+_PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
     """Whether ``count`` losses of shifts by ``magnitude`` are composed in reasonable time."""
-    return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 2)
+    return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 
 
 def least_scale(
