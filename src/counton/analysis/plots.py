@@ -72,11 +72,7 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
 
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
-    if len(curves.groups) > _MOST_GROUPS:
-        raise InvalidInput(
-            f"{len(curves.groups):,} groups are too many for one chart, which can name "
-            f"{_MOST_GROUPS}; leave the chart out, or draw it from the released table"
-        )
+    check_groups(len(curves.groups))
     curves = curves.thinned()
     panels = split_by_size(curves.estimates[-1])
     heights = [max(2.2, 0.32 * len(panel)) for panel in panels]
@@ -107,6 +103,19 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     for ax, panel in zip(axes, panels, strict=True):
         _label_ends(figure, ax, curves, panel, colours, labels)
     return figure
+
+
+def check_groups(count: int) -> None:
+    """Refuse more groups than a chart can name.
+
+    Raises:
+        InvalidInput: there are too many.
+    """
+    if count > _MOST_GROUPS:
+        raise InvalidInput(
+            f"{count:,} groups are too many for one chart, which can name {_MOST_GROUPS}; leave "
+            f"the chart out, or draw it from the released table"
+        )
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

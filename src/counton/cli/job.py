@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.analysis.intervals import check_level
+from counton.analysis.plots import check_groups
 from counton.cli.definition import Definition, check, define, reopen
 from counton.cli.intake import Intake, compare
 from counton.cli.progress import Report, silent
@@ -75,6 +76,8 @@ def run(request: Request, report: Report = silent) -> Outcome:
         definition = reopen(saved["spec"], saved["details"], request.stream)
         released = int(saved["step"])
         check(definition, request)
+    if request.plot is not None:
+        check_groups(len(definition.groups))
     report("reading events", 0.25)
     found = _read(file, definition, request)
     until, stated = _until(request, definition, found)

@@ -21,17 +21,17 @@ def operator_notes(outcome: Outcome) -> list[str]:
     start = windows.start.isoformat()
     end = moment(windows.end).isoformat()
     counted_at = (
-        f"they are counted at step {outcome.before + 1:,}"
+        f"counted at step {outcome.before + 1:,}"
         if outcome.after > outcome.before
-        else "they will be counted at the next release"
+        else "to be counted at the next release"
     )
     notes = [
-        (outcome.late, f"arrived late for windows released before; {counted_at}"),
-        (tally.before, f"lie before the first window ({start}) and are counted nowhere"),
-        (tally.beyond, f"lie after the last window ({end}) and are counted nowhere"),
-        (tally.unknown, "belong to undeclared groups and are counted nowhere"),
+        (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
+        (f"rows before the first window ({start}), counted nowhere", tally.before),
+        (f"rows after the last window ({end}), counted nowhere", tally.beyond),
+        ("rows of undeclared groups, counted nowhere", tally.unknown),
     ]
-    return [f"not private, for the operator: {rows:,} rows {what}" for rows, what in notes if rows]
+    return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 
 
 def protection(outcome: Outcome) -> list[tuple[str, str]]:

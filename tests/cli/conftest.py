@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Workplace:
+    """A folder with events, and the command line called on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state.db"
+
+    def __call__(self, *arguments: str) -> Result:
+        done = CliRunner().invoke(app, list(arguments), prog_name="counton")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Result(done.exit_code, done.stdout, done.stderr)
+
+    def write(self, name: str, rows: Sequence[str], header: str = "time,group") -> str:
+        """Events of 1 January 2013, each as ``HH:MM,group``."""
+        lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+        (self.folder / name).write_text(f"{header}\n{lines}")
+        return str(self.folder / name)
+
+    def count(self, events: str, *more: str) -> Result:
+        """Count by hour into six windows, with noise that is 0 almost surely."""
+        return self("count", events, *self.new(), *more)
+
+    def new(self, **changed: str | None) -> list[str]:
+        """Options of a new stream; a change to None leaves one out."""
+        options: dict[str, str | None] = {
+            "time": "time",
+            "every": "1h",
+            "by": "group",
+            "domain": "a,b",
+            "steps": "6",
+            "from": "2013-01-01T00:00",
+            "epsilon": "100",
+            "state": str(self.state),
+        }
+        options |= changed
+        return [
+            word
+            for name, value in options.items()
+            if value is not None
+            for word in (f"--{name}", value)
+        ]
+
+    @property
+    def again(self) -> list[str]:
+        """Options of a later run."""
+        return ["--state", str(self.state)]
+
+    def estimates(self, *more: str) -> list[list[int]]:
+        """All released estimates: a row a step, from a run's table."""
+        import polars as pl
+
+        table = pl.read_parquet(self.folder / "out.parquet")
+        return [list(row) for row in table["estimate"].reshape((-1, 2)).to_list()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace(tmp_path)
+
+
+@pytest.fixture
+def contents(place: Workplace) -> Callable[[], dict[str, bytes]]:
+    """Everything in the folder, to compare before and after."""
+    return lambda: {
+        path.name: path.read_bytes() for path in place.folder.iterdir() if path.is_file()
+    }

@@ -1,0 +1,228 @@
+"""What is refused: the message says what is wrong and what to do, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from counton.cli import job
+
+EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
+
+Contents = Callable[[], dict[str, bytes]]
+
+OPTIONS: list[tuple[dict[str, str | None], str]] = [
+    ({"epsilon": "-1"}, r"epsilon is -1; it must be above 0"),
+    ({"epsilon": "0"}, r"epsilon is 0; it must be above 0"),
+    ({"epsilon": "nan"}, r"epsilon is 'nan'; it must be a finite number"),
+    ({"epsilon": "inf"}, r"epsilon is 'inf'; it must be a finite number"),
+    ({"epsilon": "one"}, r"epsilon is 'one'; it must be a finite number"),
+    ({"epsilon": None}, r"no guarantee is stated; give --epsilon"),
+    ({"delta": "0"}, r"delta is 0; it must be above 0 and below 1"),
+    ({"delta": "1"}, r"delta is 1; it must be above 0 and below 1"),
+    ({"delta": "-1e-9"}, r"delta is -1e-9; it must be above 0"),
+    ({"delta": "nan"}, r"delta is 'nan'; it must be a finite number"),
+    ({"rho": "1"}, r"--rho 1 and --epsilon 100 are two different guarantees; give one"),
+    ({"epsilon": None, "delta": "1e-9", "rho": "1"}, r"--rho 1 and --delta 1e-9 are two"),
+    ({"epsilon": None, "delta": "1e-9"}, r"--delta 1e-9 stands alone; it needs --epsilon"),
+    ({"epsilon": None, "rho": "0"}, r"rho is 0; it must be above 0"),
+    ({"time": None}, r"a new stream needs --time"),
+    ({"every": None}, r"a new stream needs --every"),
+    ({"steps": None}, r"a new stream needs --steps"),
+    ({"from": None}, r"a new stream needs --from"),
+    ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
+    ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
+    ({"domain": None}, r"--by group needs --domain: .* would reveal whose events .* list A,B,C"),
+    ({"by": None}, r"--domain a,b declares groups, but there is no --by"),
+    ({"domain": "a"}, r"groups in column 'group' that are not declared: 'b'; .* drop unknown"),
+    ({"domain": "a,b,a"}, r"names the group 'a' twice"),
+    ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
+    ({"steps": "0"}, r"steps is 0; it must be at least 1"),
+    ({"steps": "2"}, r"beyond the end of step 2, 2013-01-01T02:00:00.*; give --until"),
+    ({"until": "2013-01-02"}, r"--until 2013-01-02 is beyond the end of step 6"),
+    ({"until": "soon"}, r"'soon' is not a time; write ISO 8601"),
+    ({"from": "then"}, r"'then' is not a time; write ISO 8601"),
+    ({"every": "1x"}, r"window length '1x' is not"),
+    ({"timezone": "Mars"}, r"time zone 'Mars' is not known; use an IANA name"),
+    ({"strategy": "magic"}, r"strategy 'magic' is not known; use auto or one of binary"),
+    ({"metric": "median"}, r"metric 'median' is not known; use mean or max"),
+    ({"level": "1"}, r"level is 1.0; it must be above 0 and at most 1 - 1e-9"),
+    ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
+    ({"clock-change": "x"}, r"--clock-change is 'x'; use one of raise, earliest, latest"),
+    ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
+    ({"out": "out.xls"}, r"'out.xls' cannot be told from its name"),
+    ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
+    ({"plot": "chart.gif"}, r"'chart.gif' does not end in .png, .svg, .pdf"),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), OPTIONS, ids=lambda value: str(value)[:40])
+def test_options_outside_what_is_allowed_leave_no_trace(
+    changed: dict[str, str | None], words: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    done = place("count", events, *place.new(**changed))
+    assert done.code == 2
+    assert _matches(words, done.err), done.err
+    assert done.out == ""
+    assert contents() == before
+
+
+DATA = [
+    ("time,group\n", r"holds no rows"),
+    ("", r"is empty \(0 bytes\)"),
+    ("time,group\n2013-01-01T00:00Z,a\nnoon,b\n", r"row 2 .* cannot be read .*'noon'.* ISO 8601"),
+    ("time,group\n2013-01-01T00:00Z,a\n,b\n", r"row 2 .* has no time"),
+    ("time,group\n2013-01-01T00:00Z,\n", r"row 1 .* has no group"),
+    ("time,group\n2013-01-01T00:00Z,zebra\n", r"not declared: 'zebra'"),
+    ("time,group\n2013-01-01T00:00Z,a\n2113-01-01T00:00Z,a\n", r"beyond the end of step 6"),
+    ("when,group\n2013-01-01T00:00Z,a\n", r"no column 'time'"),
+    ("time,group\n2013-01-01T00:00Z,a,x,y\n", r"cannot be read as csv"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), DATA, ids=lambda value: value[:40])
+@pytest.mark.parametrize("exists", [False, True])
+def test_events_that_cannot_be_counted_leave_the_state_as_it_was(
+    text: str, words: str, exists: bool, place: Any, contents: Contents
+) -> None:
+    if exists:
+        place.count(place.write("e.csv", EVENTS))
+    (place.folder / "bad.csv").write_text(text)
+    before = contents()
+    done = place.count(str(place.folder / "bad.csv"), "--until", "2013-01-01T05:00")
+    if "2113" in text:  # stated until, so what lies after it is no reason to refuse
+        return
+    assert done.code == 2, done.out
+    assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+def test_events_in_the_future_do_not_release_windows_ahead_of_time(
+    place: Any, contents: Contents
+) -> None:
+    (place.folder / "e.csv").write_text("time,group\n2013-01-01T00:00Z,a\n2999-01-01T00:00Z,a\n")
+    before = contents()
+    done = place(
+        *("count", str(place.folder / "e.csv"), *place.new(every="24h", steps="400000")),
+    )
+    assert done.code == 2
+    assert "lies in the future" in done.err
+    assert contents() == before
+
+
+SUMS: list[tuple[dict[str, str | None], str]] = [
+    ({"value": None}, r"a sum needs --value COLUMN"),
+    ({"lower": None}, r"a sum needs --lower: values are clipped"),
+    ({"resolution": None}, r"a sum needs --resolution"),
+    ({"lower": "5", "upper": "1"}, r"lower is 5, which is not below upper, 1"),
+    ({"upper": "nan"}, r"upper is 'nan'; it must be a finite number"),
+    ({"resolution": "0"}, r"resolution is 0; it must be above 0"),
+    ({"resolution": "3"}, r"upper is 10, not a multiple of the resolution 3; .* 9 and 12"),
+    ({"value": "group"}, r"row 1 .* not a finite number in column 'group'"),
+]
+
+
+def sum_options(place: Any, **changed: str | None) -> list[str]:
+    options = {"value": "value", "lower": "0", "upper": "10", "resolution": "0.5"} | changed
+    return place.new(**options)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("changed", "words"), SUMS, ids=lambda value: str(value)[:40])
+def test_sums_without_sound_bounds_are_refused(
+    changed: dict[str, str | None], words: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", ["00:10,a,1", "02:10,b,1"], "time,group,value")
+    before = contents()
+    done = place("sum", events, *sum_options(place, **changed))
+    assert done.code == 2
+    assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "", "seven"])
+def test_values_that_are_no_numbers_are_refused(value: str, place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", ["00:10,a,1", f"02:10,b,{value}"], "time,group,value")
+    before = contents()
+    done = place("sum", events, *sum_options(place))
+    assert done.code == 2
+    assert _matches(r"row 2 .* 'value'", done.err)
+    assert contents() == before
+
+
+def test_sums_beyond_the_exact_range_are_refused(
+    place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "LARGEST_SUM", 60)  # in steps of 0.5
+    events = place.write("e.csv", ["00:10,a,10", "01:10,a,10", "02:10,a,10.5"], "time,group,value")
+    before = contents()
+    done = place("sum", events, *sum_options(place), "--until", "2013-01-01T02:00")
+    assert done.code == 0, done.err
+    grown = place.write("e.csv", ["00:10,a,10"] * 5, "time,group,value")
+    before = contents()
+    done = place("sum", grown, *sum_options(place, stream="s"), "--until", "2013-01-01T02:00")
+    assert done.code == 2
+    words = r"the values add up to 100 times the resolution; the bound is 60: use a coarser"
+    assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
+    ({"epsilon": "2"}, r"the guarantee is .* epsilon = 2, but .* epsilon = 100"),
+    ({"rho": "2"}, r"the guarantee is"),
+    ({"every": "2h"}, r"--every is 2h, but stream 'events' was created with 1h"),
+    ({"steps": "7"}, r"--steps is 7, .* with 6"),
+    ({"from": "2013-01-01T01:00"}, r"--from is 2013-01-01T01:00"),
+    ({"timezone": "Asia/Tokyo"}, r"--timezone is Asia/Tokyo"),
+    ({"domain": "a,b,c", "by": "group"}, r"--domain is 3 groups \(a, b, c\), .* with 2 groups"),
+    ({"by": "time"}, r"--by is time"),
+    ({"time": "group"}, r"--time is group"),
+    ({"unit": "visit"}, r"--unit is visit"),
+    ({"strategy": "binary"}, r"--strategy is binary, .* with auto"),
+    ({"metric": "max"}, r"--metric is max, .* with mean"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), CONTRADICTIONS, ids=str)
+def test_options_that_contradict_the_stream_are_refused(
+    options: dict[str, str], words: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events)
+    before = contents()
+    asked = [word for name, value in options.items() for word in (f"--{name}", value)]
+    done = place("count", events, *place.again, *asked)
+    assert done.code == 3
+    assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events)
+    before = contents()
+    done = place("sum", events, *place.again)
+    assert done.code == 3
+    assert "is a count and cannot be continued as a sum" in done.err
+    assert contents() == before
+
+
+def test_more_groups_than_a_chart_can_name_are_refused_before_anything_is_released(
+    place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    domain = ",".join(["a", "b", *(f"g{n}" for n in range(50))])
+    done = place("count", events, *place.new(domain=domain, plot=str(place.folder / "c.png")))
+    assert done.code == 2
+    assert "52 groups are too many for one chart" in done.err
+    assert contents() == before
+
+
+def _matches(words: str, text: str) -> bool:
+    import re
+
+    return re.search(words, " ".join(text.split())) is not None

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.cli import job
+from counton.cli.request import Request
+from counton.store import Stream
+
+EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
+TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
+
+
+def test_windows_that_have_ended_are_released_with_their_running_totals(place: Any) -> None:
+    out = place.folder / "out.parquet"
+    done = place.count(place.write("e.csv", EVENTS), "--out", str(out))
+    assert done.code == 0, done.err
+    assert place.estimates() == TOTALS
+    table = pl.read_parquet(out)
+    assert table.columns == [
+        *("step", "window_start", "window_end", "group"),
+        *("estimate", "std", "lower", "upper"),
+    ]
+    assert table["group"].to_list() == ["a", "b"] * 3
+    assert table["window_end"][5].isoformat() == "2013-01-01T03:00:00+00:00"
+    assert (table["lower"] <= table["estimate"]).all()
+    assert "Released 3 new windows (steps 1 to 3 of 6)" in done.out
+    assert "the time of the newest event; that time comes from the data" in _flat(done.out)
+
+
+def test_until_releases_also_windows_without_events(place: Any) -> None:
+    done = place.count(
+        place.write("e.csv", EVENTS),
+        *("--until", "2013-01-01T06:00", "--out", str(place.folder / "out.parquet")),
+    )
+    assert "as stated" in _flat(done.out)
+    assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]
+
+
+def test_the_output_says_what_is_protected(place: Any) -> None:
+    words = _flat(place.count(place.write("e.csv", EVENTS), "--unit", "visit").out)
+    assert "one visit, which counts in one cell of one step by at most 1, added or removed" in words
+    assert "pure differential privacy with epsilon = 100" in words
+    assert "strategy" in words
+    assert "standard deviation" in words
+
+
+def test_quantities_have_thousands_separators(place: Any) -> None:
+    done = place.count(place.write("e.csv", ["00:10,a"] * 12_345 + ["01:00,b"]))
+    assert "│ 12,345 │" in _flat(done.out)
+
+
+def test_running_again_releases_nothing_new_and_says_so(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    out = ("--out", str(place.folder / "out.csv"))
+    place.count(events, *out)
+    first = (place.folder / "out.csv").read_bytes()
+    done = place.count(events, *out)
+    assert done.code == 0
+    assert "Nothing new to release: 3 of 6 windows are released." in done.out
+    assert (place.folder / "out.csv").read_bytes() == first
+
+
+def test_no_window_has_ended_yet(place: Any) -> None:
+    done = place.count(place.write("e.csv", ["00:10,a"]))
+    assert done.code == 0
+    assert "no window has ended yet" in done.out
+
+
+def test_a_nightly_run_continues_the_stream_without_its_options(place: Any) -> None:
+    place.count(place.write("e.csv", EVENTS[:4]))
+    done = place(
+        *("count", place.write("e.csv", EVENTS), *place.again),
+        *("--until", "2013-01-01T04:00", "--out", str(place.folder / "out.parquet")),
+    )
+    assert done.code == 0, done.err
+    assert "steps 2 to 4" in done.out
+    assert place.estimates() == [*TOTALS, [3, 2]]
+
+
+def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_many(
+    place: Any,
+) -> None:
+    place.count(place.write("e.csv", EVENTS))
+    late = [*EVENTS, "00:20,b", "00:30,b", "04:00,a"]
+    out = ("--out", str(place.folder / "out.parquet"))
+    done = place("count", place.write("e.csv", late), *place.again, *out)
+    assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
+    assert "not private, for the operator: rows that arrived late" in done.err
+    assert "counted at step 4: 2\n" in done.err
+    assert "arrived" not in done.out
+    done = place("count", place.write("e.csv", [*late, "05:00,b"]), *place.again, *out)
+    assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
+    assert done.err == ""
+
+
+def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
+    place.count(place.write("e.csv", EVENTS))
+    events = place.write("e.csv", [*EVENTS, "00:20,b"])
+    out = ("--out", str(place.folder / "out.parquet"))
+    for _ in range(2):
+        done = place("count", events, *place.again, *out)
+        assert "to be counted at the next release: 1\n" in done.err
+        assert place.estimates() == TOTALS
+
+
+def test_rows_that_have_disappeared_are_refused(place: Any) -> None:
+    place.count(place.write("e.csv", EVENTS))
+    fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
+    done = place("count", fewer, *place.again)
+    assert done.code == 3
+    assert "window 2 (from 2013-01-01T01:00:00+00:00) of group 'a' holds 1 rows where 2" in done.err
+    done = place("count", place.write("e.csv", EVENTS), *place.again)
+    assert "Nothing new" in done.out
+
+
+def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:
+    out = ("--out", str(place.folder / "out.parquet"))
+    place.count(place.write("1.csv", EVENTS[:3]), "--append")
+    place("count", place.write("2.csv", EVENTS[3:]), *place.again, "--append", *out)
+    # The second row of hour 2 came late: it counts in hour 3.
+    assert place.estimates() == [[1, 1], [2, 1], [3, 1]] or place.estimates() == TOTALS
+    place("count", place.write("3.csv", ["00:30,b"]), *place.again, "--append")  # pending
+    done = place("count", place.write("4.csv", ["05:00,a"]), *place.again, "--append", *out)
+    assert "counted at step 4: 1\n" in done.err
+    assert place.estimates()[2:] == [[3, 1], [3, 3], [3, 3]]
+    # The whole file fits what its parts gave.
+    whole = place.write("e.csv", [*EVENTS, "00:30,b", "05:00,a"])
+    assert "Nothing new" in place("count", whole, *place.again).out
+
+
+def test_a_file_of_new_events_counts_once(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events, "--append")
+    shutil.copy(events, place.folder / "copy.csv")
+    done = place("count", str(place.folder / "copy.csv"), *place.again, "--append")
+    assert done.code == 3
+    assert "has been counted already" in done.err
+
+
+def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, late = place.write("e.csv", EVENTS), place.write("l.csv", [*EVENTS, "00:20,b"])
+    key, out = str(place.folder / "key"), str(place.folder / "out.parquet")
+    small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
+    end = ("--key", key, "--until", "2013-01-01T06:00", "--out", out)
+    place("count", events, *small, "--key", key)
+    assert place("count", late, *small, *end).code == 0
+    expected = pl.read_parquet(out)
+
+    monkeypatch.setattr(job, "_CHUNK", 2)  # one step a transaction
+    killed = place.new(epsilon="0.1")
+    place("count", events, *killed, "--key", key)
+    calls: list[int] = []
+    release = Stream.release_many
+
+    def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return release(self, *args, **more)
+
+    monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
+    with pytest.raises(KeyboardInterrupt):
+        job.run(
+            Request(
+                what="count",
+                events=late,
+                state=str(place.state),
+                key=Path(key),
+                until="2013-01-01T06:00",
+            )
+        )
+    monkeypatch.setattr(Stream, "release_many", release)
+    done = place("count", late, *place.again, *end)
+    assert "steps 5 to 6" in done.out
+    assert pl.read_parquet(out).equals(expected)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_output_formats_hold_the_same(suffix: str, place: Any) -> None:
+    path = place.folder / f"out.{suffix}"
+    place.count(place.write("e.csv", EVENTS), "--out", str(path), "--timezone", "America/New_York")
+    if suffix == "parquet":
+        table = pl.read_parquet(path)
+    else:
+        table = pl.read_csv(path) if suffix == "csv" else pl.read_ndjson(path)
+    assert table["estimate"].to_list() == [1, 1, 3, 1, 3, 1]
+    first = table["window_start"][0]
+    assert (first if isinstance(first, str) else first.isoformat()) == "2013-01-01T00:00:00-05:00"
+    assert [p.name for p in place.folder.iterdir() if p.name.startswith(".")] == []
+
+
+def test_json_is_one_object_and_nothing_else(place: Any) -> None:
+    done = place.count(place.write("e.csv", [*EVENTS, "00:00,b"]), "--json")
+    report = json.loads(done.out)
+    assert (report["released"], report["new"], report["until_from_data"]) == (3, 3, True)
+    assert report["guarantee"] == {"guarantee": "pure", "epsilon": "100"}
+    assert report["last"]["groups"][0] == {"group": "a", "estimate": 3, "lower": 3, "upper": 3}
+
+
+def test_events_without_groups_give_one_total(place: Any) -> None:
+    out = place.folder / "out.csv"
+    done = place(
+        *("count", place.write("e.csv", EVENTS), *place.new(by=None, domain=None)),
+        *("--out", str(out)),
+    )
+    assert done.code == 0, done.err
+    table = pl.read_csv(out)
+    assert table["estimate"].to_list() == [2, 4, 4]
+    assert set(table["group"]) == {"all"}
+
+
+def test_unknown_groups_may_be_dropped_and_only_the_operator_hears_how_many(place: Any) -> None:
+    done = place.count(place.write("e.csv", [*EVENTS, "00:30,z"]), "--unknown", "drop")
+    assert done.code == 0
+    assert "rows of undeclared groups, counted nowhere: 1\n" in done.err
+    assert "undeclared" not in done.out
+
+
+def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    done = place("count", events, *place.new(**{"from": "2013-01-01T01:00", "steps": "2"}))
+    assert done.code == 2
+    assert "beyond the end of step 2, 2013-01-01T03:00:00+00:00; give --until" in done.err
+    done = place(
+        *("count", events, *place.new(**{"from": "2013-01-01T01:00", "steps": "2"})),
+        *("--until", "2013-01-01T03:00"),
+    )
+    assert done.code == 0
+    assert (
+        "rows before the first window (2013-01-01T01:00:00+00:00), counted nowhere: 2\n" in done.err
+    )
+    assert (
+        "rows after the last window (2013-01-01T03:00:00+00:00), counted nowhere: 1\n" in done.err
+    )
+
+
+def test_a_chart_is_drawn(place: Any) -> None:
+    chart = place.folder / "chart.png"
+    done = place.count(place.write("e.csv", EVENTS), "--plot", str(chart))
+    assert done.code == 0, done.err
+    assert chart.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", ["auto", "binary", "honaker", "kary", "smooth", "sqrt"])
+def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    done = place(
+        *("count", events, *place.new(rho="200", epsilon=None), "--strategy", kind, "--json"),
+    )
+    assert done.code == 0, done.err
+    names = {"binary": "Binary", "honaker": "Honaker", "kary": "KAry", "smooth": "Smooth"}
+    assert json.loads(done.out)["strategy"].startswith(names.get(kind, ""))
+    assert place("count", events, *place.again, "--strategy", kind).code == 0
+
+
+def test_python_m_counton_reads_standard_input(place: Any) -> None:
+    events = Path(place.write("e.csv", EVENTS))
+    done = subprocess.run(
+        [sys.executable, "-m", "counton", "count", "-", *place.new(), "--json"],
+        stdin=events.open("rb"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["released"] == 3
+    assert done.stderr == ""
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
