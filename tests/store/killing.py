@@ -1,0 +1,296 @@
+"""A warm process which forks writers of a durable stream, kills them, and reports what it saw.
+
+Run as ``python killing.py MODE STATE KEYFILE COUNT SEED``; prints one JSON object. It is a process
+of its own because forking is safe only where no threads run.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from counton import Counter, Key, PureDP, Stream
+from counton.errors import StateError, StreamConflict
+from counton.store import describe_state, writer
+from counton.strategies import KAry
+
+STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
+SHAPE = (3,)
+NAME = "visits"
+
+#: Where in its work a writer can be when it dies, in order.
+PHASES = (
+    "opening",
+    "computing",
+    "begun",
+    "row moved",
+    "journaled",
+    "observed",
+    "committing",
+    "committed",
+    "shown",
+)
+
+
+def inputs(first: int, count: int, salt: int = 0) -> NDArray[np.int64]:
+    """Inputs of consecutive steps, a function of the step alone."""
+    steps = np.arange(first, first + count)[:, np.newaxis]
+    made: NDArray[np.int64] = (steps * 2654435761 + salt + np.arange(SHAPE[0]) * 40503) % 97
+    return made
+
+
+class Progress:
+    """Phase and step of a child, in memory which its killer can read."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 16)
+        self.at = unharmed
+        self.reset()
+
+    def reset(self) -> None:
+        self._memory[:16] = bytes(16)
+
+    def enter(self, phase: str) -> None:
+        self._memory[0] = PHASES.index(phase)
+        if phase == "shown":
+            self._memory[1] = 1
+        self.at(phase)
+
+    def set_step(self, step: int) -> None:
+        self._memory[8:16] = step.to_bytes(8, "little")
+
+    @property
+    def phase(self) -> str:
+        return PHASES[self._memory[0]]
+
+    @property
+    def has_shown(self) -> bool:
+        return self._memory[1] == 1
+
+    @property
+    def step(self) -> int:
+        return int.from_bytes(self._memory[8:16], "little")
+
+
+def watch(progress: Progress) -> None:
+    """Note the phases of every release, inside SQLAlchemy and around the commit."""
+
+    def after(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if progress.phase == "opening":
+            return
+        for start, phase in (
+            ("UPDATE counton_streams", "row moved"),
+            ("INSERT INTO counton_journal", "journaled"),
+            ("INSERT INTO counton_sources", "observed"),
+        ):
+            if statement.startswith(start):
+                progress.enter(phase)
+
+    def before(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if progress.phase == "computing" and statement.startswith("UPDATE counton_streams"):
+            progress.enter("begun")
+
+    def committing(_c: object) -> None:
+        if progress.phase != "opening":
+            progress.enter("committing")
+
+    event.listen(Engine, "before_cursor_execute", before)
+    event.listen(Engine, "after_cursor_execute", after)
+    event.listen(Engine, "commit", committing)
+    commit = writer.Writer._commit
+
+    def committed(*arguments: Any) -> None:
+        commit(*arguments)
+        progress.enter("committed")
+
+    writer.Writer._commit = committed  # type: ignore[method-assign]
+
+
+def show(pipe: int, first: int, values: NDArray[np.int64]) -> None:
+    """What a user would see, a line a step, each written at once."""
+    for step, value in enumerate(values, first):
+        os.write(pipe, f"{step} {value.astype('<i8').tobytes().hex()}\n".encode())
+
+
+def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
+    """Process id of the child and the reading end of its pipe."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(30)  # should nobody kill it
+            os.close(reading)
+            child(writing)
+        except BaseException as error:
+            os.write(writing, f"error {error!r}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return pid, reading
+
+
+def collect(reading: int) -> list[str]:
+    with os.fdopen(reading) as file:
+        return file.read().splitlines()
+
+
+def kill(arguments: list[str]) -> dict[str, Any]:
+    """Kill writers: half where chance finds them, half in every phase on purpose."""
+    state, key_file, count, seed = arguments[0], arguments[1], int(arguments[2]), arguments[3]
+    key, chance, progress = Key.load(key_file), random.Random(seed), Progress()
+    Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
+    warm_up()
+    watch(progress)
+    shown: list[str] = []
+    landed: list[tuple[str, int]] = []
+    for number in range(count):
+        progress.reset()
+        on_purpose = number % 2 == 0
+        target = PHASES[1 + number // 2 % (len(PHASES) - 1)]
+        progress.at = dying(target, chance.randrange(1, 4)) if on_purpose else unharmed
+        batches = random.Random(chance.random())
+        pid, reading = fork(lambda pipe, b=batches: write(state, key, pipe, progress, b))
+        if not on_purpose:
+            while number % 8 != 1 and not progress.has_shown:
+                time.sleep(0.0005)
+            time.sleep(chance.uniform(0, 0.012))
+            os.kill(pid, signal.SIGKILL)
+        lines = collect(reading)
+        shown += lines
+        status = os.waitpid(pid, 0)[1]
+        if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+            raise RuntimeError(f"a writer ended by itself in {progress.phase}: {shown[-1:]}")
+        landed.append((progress.phase, progress.step))
+        # what the dead has shown must be in the journal now, before anybody can release it again
+        journaled = describe_state(state)["streams"][0]["step"]
+        last_shown = max((int(line.split()[0]) for line in lines), default=0)
+        if last_shown > journaled:
+            raise RuntimeError(f"step {last_shown} was shown, the journal ends at {journaled}")
+    return {"shown": shown, "landed": landed}
+
+
+def warm_up() -> None:
+    """Build the tables of the samplers once, not in each child."""
+    counter = Counter(STRATEGY, PureDP(1), key=Key.generate(), stream=NAME, shape=SHAPE)
+    counter.release_many(inputs(1, 4))
+
+
+def unharmed(_phase: str) -> None:
+    """Go on."""
+
+
+def dying(target: str, times: int) -> Callable[[str], None]:
+    """Kill the process when it enters a phase for the given time."""
+    entered = 0
+
+    def at(phase: str) -> None:
+        nonlocal entered
+        entered += phase == target
+        if entered == times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at
+
+
+def write(state: str, key: Key, pipe: int, progress: Progress, batches: random.Random) -> NoReturn:
+    """Release for ever. First repeat the last step, as a user does who did not see its answer."""
+    stream = Stream.open(state, NAME, key=key)
+    progress.set_step(stream.step)
+    if stream.step:
+        again = stream.release_many(inputs(stream.step, 1), first_step=stream.step)
+        show(pipe, stream.step, again.values)
+    while True:
+        progress.enter("computing")
+        first, count = stream.step + 1, batches.choice((1, 1, 2, 5))
+        progress.set_step(first)
+        xs = inputs(first, count)
+        releases = stream.release_many(
+            xs,
+            observed={first + i: x for i, x in enumerate(xs)},
+            sources=[f"file {first + i}" for i in range(count)],
+        )
+        show(pipe, first, releases.values)
+        progress.enter("shown")
+
+
+def race(arguments: list[str]) -> dict[str, Any]:
+    """Several writers at once, each with inputs of its own, taking the stream from each other."""
+    state, key_file, count, _ = arguments
+    key = Key.load(key_file)
+    Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
+    end = time.monotonic() + 2.0
+    children = [
+        fork(lambda pipe, salt=salt: contend(state, key, pipe, salt, end))
+        for salt in range(int(count))
+    ]
+    lines = [collect(reading) for _, reading in children]
+    for pid, _ in children:
+        os.waitpid(pid, 0)
+    return {"shown": lines}
+
+
+def contend(state: str, key: Key, pipe: int, salt: int, end: float) -> NoReturn:
+    rest = random.Random(salt)
+    while time.monotonic() < end:
+        try:
+            with Stream.open(state, NAME, key=key) as stream:
+                while time.monotonic() < end:
+                    first = stream.step + 1
+                    show(pipe, first, stream.release_many(inputs(first, 2, salt)).values)
+        except StreamConflict:
+            time.sleep(rest.uniform(0, 0.02))
+    os._exit(0)
+
+
+def create(arguments: list[str]) -> dict[str, Any]:
+    """Kill writers while they create their state, then do what a user does: run again."""
+    folder, _, count, seed = arguments
+    warm_up()
+    chance = random.Random(seed)
+    found = []
+    for number in range(int(count)):
+        state = f"{folder}/{number}.db"
+        pid, reading = fork(lambda pipe, state=state: begin(state, pipe))
+        time.sleep(chance.uniform(0, 0.03))
+        os.kill(pid, signal.SIGKILL)
+        lines = collect(reading)
+        os.waitpid(pid, 0)
+        shown = None if not lines else lines[0]
+        if not os.path.exists(state):
+            found.append("no state")
+            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
+        elif not describe_state(state)["streams"]:
+            found.append("no stream")
+            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
+        else:
+            found.append(f"stream at {min(describe_state(state)['streams'][0]['step'], 1)}")
+            stream = Stream.open(state, NAME)
+        value = stream.release_many(inputs(1, 1), first_step=1).values[0]
+        stream.close()
+        if shown is not None and shown != f"1 {value.astype('<i8').tobytes().hex()}":
+            raise StateError(f"shown {shown}, journal {value}")
+    return {"found": found}
+
+
+def begin(state: str, pipe: int) -> NoReturn:
+    with Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE) as stream:
+        show(pipe, 1, stream.release_many(inputs(1, 1)).values)
+    time.sleep(10)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    mode = {"kill": kill, "race": race, "create": create}[sys.argv[1]]
+    print(json.dumps(mode(sys.argv[2:])))
