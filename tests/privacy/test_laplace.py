@@ -137,7 +137,7 @@ def test_least_scale_of_larger_shifts_by_enumeration(magnitude: int) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), list(product(["0.1", "1", "5"], ["1e-6", "1e-12"])))
 @pytest.mark.parametrize("count", [30, 200])
 def test_the_bound_of_elders_holds(count: int, epsilon: str, delta: str) -> None:
-    """Henzinger et al., Theorem 1.3: a^2/2 + a sqrt(2 ln(1/delta)) = epsilon, scale l2/a."""
+    """Andersson et al., Theorem 1.3: a^2/2 + a sqrt(2 ln(1/delta)) = epsilon, scale l2/a."""
     scale = elders_scale(Fraction(epsilon), Fraction(delta), count)
     a = math.sqrt(count) / float(scale)
     assert math.isclose(

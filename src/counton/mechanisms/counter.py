@@ -82,7 +82,7 @@ class Counter:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
-    (Henzinger et al., Andersson and Pagh; the shift argument holds for adaptive streams too).
+    (Andersson and Pagh; Andersson et al.; the shift argument holds for adaptive streams too).
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry

@@ -109,7 +109,7 @@ def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
     """Laplace scale l2 / a with a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon; rounded up.
 
-    Henzinger et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. It holds for discrete
+    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. It holds for discrete
     Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and Steinke's
     conversion of the sum is the paper's formula.
     """

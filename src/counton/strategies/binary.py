@@ -24,7 +24,7 @@ class Binary(Strategy):
     D_1 = D_2^2 = bit_length(horizon), attained by item 1; the variance at t is the number of set
     bits of t.
 
-    Source: Andersson and Pagh, "A Smooth Binary Mechanism", sec. 2.3; Henzinger et al., "Count on
+    Source: Andersson and Pagh, "A Smooth Binary Mechanism", sec. 2.3; Andersson et al., "Count on
     Your Elders", sec. 3.1; after Dwork et al. and Chan, Shi and Song.
 
     >>> tree = Binary(1000)

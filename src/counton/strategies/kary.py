@@ -1,4 +1,4 @@
-"""k-ary trees, with and without subtraction (Henzinger et al., "Count on Your Elders", Alg. 1-2).
+"""k-ary trees, with and without subtraction (Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Alg. 1-2).
 
 A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
 with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
@@ -41,7 +41,7 @@ class KAry(Strategy):
     Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
     horizon; the variance at a step is the sum of the absolute digits of that step.
 
-    Source: Henzinger, Upadhyay and Upadhyay, "Count on Your Elders", Alg. 1 (no subtraction) and
+    Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and
     Alg. 2 (subtraction, odd arity). Even arity with digits -k/2+1 .. k/2 is the same idea.
     Erratum: Alg. 2 line 14 sums x_j where it means the items of one node; Alg. 3 line 15 must
     subtract the interval [p - k^(l-1) + 1, p].
@@ -223,28 +223,41 @@ class KAry(Strategy):
         low, high = window
         out = np.empty((high - low, *field.shape), np.int64)
         scratch = np.empty(field.shape, np.int64)
-        for group in range(self._digits.cut(low), self._digits.cut(high - 1) + 1):
+        last_group = self._digits.cut(high - 1)
+        rows = _Rows(field, level, stop=max(high, last_group * self.arity + 1))
+        for group in range(self._digits.cut(low), last_group + 1):
             middle, parent = group * self.arity, parents[group - first]
             start = max(low, middle - self._digits.below)
-            stop = min(high, middle + self.arity - self._digits.below)
+            stop = min(high, middle + self._digits.above + 1)
             if start <= middle < stop:
                 out[middle - low] = parent
             current = parent
-            for q, row in _rows(field, level, range(middle + 1, stop)):
-                target = out[q - low] if q >= start else scratch
-                current = np.add(current, row, out=target)
-            current = parent
-            for q, row in _rows(field, level, range(middle, start, -1)):
+            for q, row in rows.read(range(middle, start, -1)):
                 target = out[q - 1 - low] if q <= stop else scratch
                 current = np.subtract(current, row, out=target)
+            current = parent
+            for q, row in rows.read(range(middle + 1, stop)):
+                target = out[q - low] if q >= start else scratch
+                current = np.add(current, row, out=target)
         return out
 
 
-def _rows(field: NodeNoise, level: int, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Nodes of one level one by one, up or down, drawn in chunks."""
-    size = nodes_per_chunk(field.shape, ROWS_CHUNK)
-    for at in range(0, len(nodes), size):
-        part = nodes[at : at + size]
-        ordered = part if part.step == 1 else part[::-1]
-        noise = field.run(level, range(ordered.start, ordered.stop))
-        yield from zip(part, noise if part.step == 1 else noise[::-1], strict=True)
+class _Rows:
+    """Nodes of one level one by one, up or down, drawn ahead in chunks but not beyond ``stop``."""
+
+    def __init__(self, field: NodeNoise, level: int, stop: int) -> None:
+        self._field, self._level, self._stop = field, level, stop
+        self._size = nodes_per_chunk(field.shape, ROWS_CHUNK)
+        self._held = range(0)
+        self._noise = np.empty((0, *field.shape), np.int64)
+
+    def read(self, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Each node's number and noise, in the order of ``nodes``."""
+        for at in range(0, len(nodes), self._size):
+            part = nodes[at : at + self._size]
+            low, high = min(part), max(part) + 1
+            if not (self._held.start <= low and high <= self._held.stop):
+                self._held = range(low, max(high, min(low + self._size, self._stop)))
+                self._noise = self._field.run(self._level, self._held)
+            for node in part:
+                yield node, self._noise[node - self._held.start]
