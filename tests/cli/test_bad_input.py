@@ -39,6 +39,8 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"domain": "a"}, r"groups in column 'group' that are not declared: 'b'; .* drop unknown"),
     ({"domain": "a,b,a"}, r"names the group 'a' twice"),
     ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
+    ({"steps": "six"}, r"'six' is not a whole number"),
+    ({"level": "high"}, r"'high' is not a number"),
     ({"steps": "0"}, r"steps is 0; it must be at least 1"),
     ({"steps": "2"}, r"beyond the end of step 2, 2013-01-01T02:00:00.*; give --until"),
     ({"until": "2013-01-02"}, r"--until 2013-01-02 is beyond the end of step 6"),

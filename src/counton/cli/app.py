@@ -130,7 +130,7 @@ def _count_or_sum(request: Request) -> None:
 
 @app.command()
 def plan(
-    steps: Annotated[int, typer.Option(help="how many windows the stream will have")],
+    steps: o.Horizon,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
     rho: o.Rho = None,

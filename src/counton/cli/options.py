@@ -7,6 +7,23 @@ from typing import Annotated
 
 import typer
 
+
+def whole_number(text: str) -> int:
+    """An integer as people write it; typer's own message does not name the value."""
+    try:
+        return int(text.replace(",", "_"))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a whole number; write it as in 8760") from error
+
+
+def fraction(text: str) -> float:
+    """A floating-point number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a number; write it as in 0.95") from error
+
+
 Events = Annotated[
     str, typer.Argument(help="CSV, Parquet or JSON lines, one row per event; - for standard input")
 ]
@@ -24,7 +41,13 @@ Domain = Annotated[
     str | None,
     typer.Option(help="the declared groups: a file (one per line, or a table) or a list A,B,C"),
 ]
-Steps = Annotated[int | None, typer.Option(help="how many windows the stream will ever have")]
+Steps = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, help="how many windows the stream will ever have"),
+]
+Horizon = Annotated[
+    int, typer.Option(parser=whole_number, help="how many windows the stream will ever have")
+]
 Start = Annotated[str | None, typer.Option("--from", help="beginning of the first window")]
 Until = Annotated[
     str | None,
@@ -61,7 +84,9 @@ Append = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="write all released steps: .csv, .parquet, .jsonl")]
 Plot = Annotated[Path | None, typer.Option(help="draw all released steps: .png, .svg or .pdf")]
-Level = Annotated[float, typer.Option(help="probability that an interval holds the true total")]
+Level = Annotated[
+    float, typer.Option(parser=fraction, help="probability that an interval holds the true total")
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 Value = Annotated[str | None, typer.Option(help="column of the values to add up")]
 Lower = Annotated[str | None, typer.Option(help="smaller values count as this")]

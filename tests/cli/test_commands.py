@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import errors
+from counton.cli.demo import command_line, request_for
+from counton.cli.exits import MEANINGS, ExitCode, exit_code
+
+
+def test_plan_ranks_by_error(place: Any) -> None:
+    done = place("plan", "--steps", "8760", "--epsilon", "1", "--json")
+    choices = json.loads(done.out)["choices"]
+    assert [row["rank"] for row in choices] == list(range(1, len(choices) + 1))
+    errors = [row["mean_std"] for row in choices]
+    assert errors == sorted(errors)
+    assert choices[0]["strategy"].startswith("KAry")
+    table = place("plan", "--steps", "8760", "--epsilon", "1").out
+    assert "8,760 steps, pure differential privacy with epsilon = 1" in table
+
+
+@pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])
+def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
+    done = place("plan", "--steps", "100", "--epsilon", "1", *more, "--json")
+    assert done.code == 0
+    column = "max_std" if "max" in more else "mean_std"
+    errors = [row[column] for row in json.loads(done.out)["choices"]]
+    assert errors == sorted(errors)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--steps", "0", "--epsilon", "1"], "horizon is 0"),
+        (["--steps", "10", "--epsilon", "nan"], "epsilon is 'nan'"),
+        (["--steps", "10"], "no guarantee is stated"),
+        (["--steps", "ten", "--epsilon", "1"], "'ten' is not a whole number"),
+        (["--epsilon", "1"], "steps"),
+    ],
+)
+def test_plan_refuses_bad_input(more: list[str], words: str, place: Any) -> None:
+    done = place("plan", *more)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
+    rows = ["00:10,a,1.24", "00:20,a,99", "00:30,b,-3", "01:10,b,0.3", "02:00,a,1"]
+    out = place.folder / "out.parquet"
+    done = place(
+        *("sum", place.write("e.csv", rows, "time,group,value"), *place.new(epsilon="1000")),
+        *("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5"),
+        *("--out", str(out)),
+    )
+    assert done.code == 0, done.err
+    table = pl.read_parquet(out)
+    assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
+    assert "running sum of value" in done.out
+    more = [*rows, "00:15,b,2.0", "03:00,a,1"]
+    again = place(
+        "sum", place.write("e.csv", more, "time,group,value"), *place.again, "--out", str(out)
+    )
+    assert again.code == 0, again.err
+    assert pl.read_parquet(out)["estimate"].to_list()[4:] == [12.0, 2.5]
+
+
+def test_values_that_have_changed_are_refused(place: Any) -> None:
+    bounds = ("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5")
+    rows = ["00:10,a,1", "02:00,a,1"]
+    place("sum", place.write("e.csv", rows, "time,group,value"), *place.new(), *bounds)
+    rows[0] = "00:10,a,2"
+    done = place("sum", place.write("e.csv", rows, "time,group,value"), *place.again)
+    assert done.code == 3
+    assert "of group 'a' holds other values than those seen before" in done.err
+
+
+def test_every_kind_of_error_has_its_code() -> None:
+    expected = {
+        errors.InvalidInput: ExitCode.INPUT,
+        errors.HorizonExceeded: ExitCode.INPUT,
+        errors.SumOverflow: ExitCode.INPUT,
+        errors.NoiseAddressError: ExitCode.INPUT,
+        errors.StateError: ExitCode.STATE,
+        errors.ReplayMismatch: ExitCode.STATE,
+        errors.StreamConflict: ExitCode.CONFLICT,
+        errors.WrongKey: ExitCode.KEY,
+        errors.BudgetExceeded: ExitCode.BUDGET,
+        OSError: ExitCode.FAILED,
+    }
+    for kind, code in expected.items():
+        assert exit_code(kind("x")) is code
+    defined = {
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert defined - set(expected) == {errors.CountonError}
+
+
+def test_the_exit_codes_are_documented(place: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| (\d) \| (.*) \|$", page, re.MULTILINE)
+    assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
+    help_text = " ".join(place("--help").out.split())
+    assert all(meaning in help_text for meaning in MEANINGS.values())
+
+
+def test_help_and_version(place: Any) -> None:
+    commands = ("count", "sum", "plan", "ledger", "show", "demo")
+    help_text = place("--help").out
+    for command in commands:
+        assert command in help_text
+        assert place(command, "--help").code == 0
+    assert re.fullmatch(r"counton \d+\.\d+.*\n", place("--version").out)
+
+
+def test_an_unwritable_output_is_a_failure_and_the_release_is_kept(place: Any) -> None:
+    events = place.write("e.csv", ["00:10,a", "01:00,b"])
+    (place.folder / "out.csv").mkdir()
+    done = place.count(events, "--out", str(place.folder / "out.csv"))
+    assert done.code == 1
+    assert "out.csv" in done.err
+    assert "Nothing new" in place("count", events, *place.again).out
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> list[Any]:
+    folder = tmp_path / "demo"
+    call = [sys.executable, "-m", "counton", "demo", "--folder", str(folder)]
+    runs = [subprocess.run(call, capture_output=True, text=True, check=True) for _ in range(2)]
+    return [folder, *runs]
+
+
+def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
+    folder, first, again = demo
+    assert "Released 8,760 new windows" in first.stdout
+    assert "Nothing new to release: 8,760 of 8,760" in again.stdout
+    assert "100%" in first.stderr
+    assert "not private" not in first.stderr
+    table = pl.read_parquet(folder / "releases.parquet")
+    assert table.height == 8760 * 16
+    last = table.tail(16)
+    truth = pl.read_parquet(folder / "departures.parquet")["carrier"].value_counts()
+    assert truth["count"].sum() == 336_776
+    joined = last.join(truth, left_on="group", right_on="carrier")
+    error = (joined["estimate"] - joined["count"]).abs()
+    assert joined.height == 16
+    assert (error < 8 * joined["std"]).all()
+    assert (folder / "chart.png").stat().st_size > 50_000
+    assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"
+
+
+def test_the_demonstration_shows_the_command_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = request_for(str(tmp_path))
+    shown = capsys.readouterr().out
+    assert shown.startswith("$ counton count ")
+    assert command_line(request) in shown

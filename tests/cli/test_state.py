@@ -1,0 +1,153 @@
+"""States that do not fit, keys that are not theirs, budgets that are spent."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from counton.noise import Key
+from counton.privacy import PureDP
+from counton.store import Stream, database
+from counton.strategies import Binary
+
+EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
+
+Contents = Callable[[], dict[str, bytes]]
+
+
+@pytest.fixture
+def events(place: Any) -> str:
+    """Events of which three windows are released."""
+    path = place.write("e.csv", EVENTS)
+    assert place.count(path).code == 0
+    return str(path)
+
+
+def refused(place: Any, events: str, contents: Contents, *more: str) -> tuple[int, str]:
+    before = contents()
+    done = place("count", events, *place.again, *more)
+    assert contents() == before
+    assert done.out == ""
+    return done.code, done.err
+
+
+def test_another_key_is_refused(place: Any, events: str, contents: Contents) -> None:
+    other = place.folder / "other.key"
+    Key.generate().save(other)
+    code, words = refused(place, events, contents, "--key", str(other))
+    assert code == 6
+    assert "was created with the key" in words
+
+
+def test_a_missing_key_is_refused(place: Any, events: str, contents: Contents) -> None:
+    (place.folder / "state.db.key").unlink()
+    assert refused(place, events, contents)[0] == 6
+
+
+def test_a_truncated_state_is_refused(place: Any, events: str, contents: Contents) -> None:
+    place.state.write_bytes(place.state.read_bytes()[:5000])
+    code, words = refused(place, events, contents)
+    assert code == 3
+    assert "truncated" in words
+
+
+def test_a_file_that_is_no_state_is_refused(place: Any, events: str, contents: Contents) -> None:
+    place.state.write_text("time,group\n" * 100)
+    code, words = refused(place, events, contents)
+    assert code == 3
+    assert "not a counton database" in words
+
+
+def test_another_format_version_is_refused(place: Any, events: str) -> None:
+    connection = sqlite3.connect(place.state)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    done = place("count", events, *place.again)
+    assert (done.code, done.out) == (3, "")
+    assert "format version 99" in done.err
+
+
+def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
+    Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
+    done = place("count", events, *place.again, "--stream", "mine")
+    assert done.code == 3
+    assert "was not made by `counton count`" in done.err
+
+
+def test_a_locked_state_is_refused(
+    place: Any, events: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
+    holder = sqlite3.connect(place.state, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    done = place("count", events, *place.again)
+    holder.close()
+    assert done.code == 5
+    assert "locked by another process" in done.err
+    assert place("count", events, *place.again).code == 0
+
+
+def test_a_new_stream_beyond_the_limit_is_refused(place: Any, events: str) -> None:
+    place("ledger", *place.again, "--limit-epsilon", "150")
+    done = place("count", events, *place.new(stream="second"))
+    assert done.code == 4
+    assert "second" not in place("ledger", *place.again).out
+    assert place("count", events, *place.new(stream="second", epsilon="50")).code == 0
+
+
+def test_two_streams_of_one_state_are_kept_apart(place: Any, events: str) -> None:
+    done = place("count", events, *place.new(stream="second", steps="9"), "--json")
+    assert json.loads(done.out)["new"] == 3
+    assert "Nothing new to release: 3 of 6" in place("count", events, *place.again).out
+
+
+def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
+    events, key = place.write("e.csv", EVENTS), place.folder / "my.key"
+    assert place.count(events, "--key", str(key)).code == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert not (place.folder / "state.db.key").exists()
+    assert "Nothing new" in place("count", events, *place.again, "--key", str(key)).out
+
+
+def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
+    place: Any, events: str
+) -> None:
+    place("ledger", *place.again, "--limit-epsilon", "100")
+    key = place.folder / "my.key"
+    assert place("count", events, *place.new(stream="s", key=str(key))).code == 4
+    assert not key.exists()
+
+
+def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
+    shown = place("show", *place.again)
+    for word in ("stream events", "released", "3 steps", "epsilon = 100", "2 by group", "1h"):
+        assert word in shown.out
+    as_json = place("show", *place.again, "--json").out
+    assert json.loads(as_json)["streams"][0]["step"] == 3
+    secret = (place.folder / "state.db.key").read_text().strip().rpartition(":")[2]
+    assert len(bytes.fromhex(secret)) == 32
+    for text in (shown.out, as_json):
+        assert secret not in text
+        assert "checkpoint" not in text
+        assert "observed" not in text
+
+
+def test_show_of_no_state_is_an_error(place: Any) -> None:
+    done = place("show", *place.again)
+    assert done.code == 3
+    assert "does not exist" in done.err
+
+
+def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
+    assert "limit: none" in place("ledger", *place.again).out
+    done = place("ledger", *place.again, "--limit-epsilon", "100.5", "--json")
+    report = json.loads(done.out)
+    assert report["spent"] == [{"stream": "events", "guarantee": "pure", "epsilon": "100"}]
+    assert report["remaining"]["epsilon"] == "0.5"
+    done = place("ledger", *place.again, "--limit-epsilon", "1")
+    assert done.code == 4
+    assert "epsilon = 100.5" in place("ledger", *place.again).out
