@@ -1,0 +1,46 @@
+"""Strategies for a line of cells: how to measure it so that sums over intervals are accurate."""
+
+from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy
+from counton.strategies.ranges.dense import Dense
+from counton.strategies.ranges.haar import Haar
+from counton.strategies.ranges.nodes import Nodes
+from counton.strategies.ranges.optimal import (
+    LARGEST_LAPLACE,
+    gaussian_bound,
+    optimal_gaussian,
+    optimal_laplace,
+)
+from counton.strategies.ranges.square_root import SquareRoot
+from counton.strategies.ranges.tree import TreeLaw
+from counton.strategies.ranges.workload import (
+    LARGEST_DENSE,
+    AllRanges,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    TreeNodes,
+    Workload,
+    workload,
+)
+
+__all__ = [
+    "LARGEST_DENSE",
+    "LARGEST_LAPLACE",
+    "LATTICE_BITS",
+    "AllRanges",
+    "Dense",
+    "Haar",
+    "Nodes",
+    "Prefixes",
+    "Queries",
+    "RandomSubsets",
+    "RangeStrategy",
+    "SquareRoot",
+    "TreeLaw",
+    "TreeNodes",
+    "Workload",
+    "gaussian_bound",
+    "optimal_gaussian",
+    "optimal_laplace",
+    "workload",
+]

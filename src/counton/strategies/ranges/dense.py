@@ -1,0 +1,144 @@
+"""A strategy written out as a matrix: for lines of up to 4096 cells."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.strategies.ranges.base import Floats, Integers, RangeStrategy
+from counton.strategies.ranges.workload import LARGEST_DENSE
+
+
+class Dense(RangeStrategy):
+    """Any integer matrix C of full column rank, and least squares.
+
+    Args:
+        matrix: int64, shape (measurements, cells).
+        name: by which it was chosen.
+
+    Raises:
+        InvalidInput: not an integer matrix over 1 to 4096 cells, or of deficient rank.
+
+    >>> Dense(np.array([[2, 1], [0, 2]]), "mine").l2_squared
+    5
+    """
+
+    def __init__(self, matrix: NDArray[Any], name: str) -> None:
+        if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"the matrix has shape {matrix.shape} and type {matrix.dtype}; it must be a matrix "
+                f"of integers, one row a measurement"
+            )
+        self.measurements, self.cells = matrix.shape
+        if not 1 <= self.cells <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"a dense strategy over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
+                f"are possible: use haar or square_root"
+            )
+        self._matrix = matrix.astype(np.int64)
+        self._matrix.flags.writeable = False
+        self.name = name
+        self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Size and digest of the matrix."""
+        digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
+        return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
+
+    @cached_property
+    def _factor(self) -> Floats:
+        """Lower Cholesky factor of C^T C."""
+        real = self._matrix.astype(np.float64)
+        try:
+            return np.asarray(np.linalg.cholesky(real.T @ real), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            raise InvalidInput(
+                "the columns of the matrix depend on each other, so cells cannot be told apart: "
+                "measure more"
+            ) from None
+
+    def matrix(self) -> Integers:
+        """C itself, shape (measurements, cells)."""
+        return self._matrix
+
+    def measure(self, counts: Integers) -> Integers:
+        """See `RangeStrategy.measure`; integer arithmetic."""
+        flat = counts.reshape(self.cells, -1)
+        return (self._matrix @ flat).reshape(self.measurements, *counts.shape[1:])
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """See `RangeStrategy.estimate`; normal equations."""
+        flat = measured.reshape(self.measurements, -1).astype(np.float64)
+        solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
+        return solution.reshape(self.cells, *measured.shape[1:])
+
+    def _solve(self, right: Floats) -> Floats:
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
+
+    @property
+    def l1(self) -> int:
+        """See `RangeStrategy.l1`."""
+        return int(np.abs(self._matrix).sum(axis=0).max())
+
+    @property
+    def l2_squared(self) -> int:
+        """See `RangeStrategy.l2_squared`."""
+        return int((self._matrix**2).sum(axis=0).max())
+
+    @property
+    def move_l1(self) -> int:
+        """See `RangeStrategy.move_l1`: the triangle inequality."""
+        return 2 * self.l1
+
+    @cached_property
+    def _gram(self) -> Floats:
+        real = self._matrix.astype(np.float64)
+        return np.asarray(real.T @ real)
+
+    @property
+    def move_l2_squared(self) -> int:
+        """See `RangeStrategy.move_l2_squared`."""
+        return 2 * self.l2_squared - 2 * self.least_inner
+
+    @cached_property
+    def least_inner(self) -> int:
+        """See `RangeStrategy.least_inner`: float64, less a bound on its rounding."""
+        rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
+        return min(int(np.floor(float(self._gram.min()) - rounding)), self.l2_squared)
+
+    @property
+    def largest_entry(self) -> int:
+        """See `RangeStrategy.largest_entry`."""
+        return int(np.abs(self._matrix).max())
+
+    @cached_property
+    def _prefixes(self) -> Floats:
+        """Covariance of all prefix estimates, shape (cells + 1, cells + 1)."""
+        covariance = np.zeros((self.cells + 1, self.cells + 1))
+        inner = covariance[1:, 1:]
+        inner[...] = self._solve(np.eye(self.cells))
+        np.cumsum(inner, axis=0, out=inner)
+        np.cumsum(inner, axis=1, out=inner)
+        return covariance
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `RangeStrategy.variance`."""
+        joint = self._prefixes
+        return np.maximum(joint[low, low] + joint[high, high] - 2 * joint[low, high], 0.0)
+
+    def ranges_variance(self) -> float:
+        """See `RangeStrategy.ranges_variance`."""
+        joint = self._prefixes
+        return float((self.cells + 1) * np.trace(joint) - joint.sum())
+
+    def functional_variance(self, weights: Floats) -> float:
+        """See `RangeStrategy.functional_variance`."""
+        return float((weights * self._solve(weights.T).T).sum())

@@ -1,0 +1,313 @@
+"""Noisy sums of the nodes of a tree, made consistent by least squares.
+
+With binary branching and equal weights this is the hierarchical method of Hay, Rastogi, Miklau and
+Suciu (2010); with all weight on the leaves it is independent noise in every cell. With Laplace
+noise wide branching and unequal weights are far better: `Nodes.best` finds them.
+
+Least squares on a tree needs two passes. Upwards, a node's own measurement and the sum of its
+children's estimates are averaged by precision; downwards, what the final estimate of a node
+differs from the sum of its children is shared out by their variances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.strategies.ranges.base import (
+    LATTICE_BITS,
+    Floats,
+    Integers,
+    RangeStrategy,
+    check_cells,
+    on_lattice,
+)
+from counton.strategies.ranges.tree import TreeLaw, binary_radices
+from counton.strategies.ranges.workload import Workload
+
+#: Branching tried for Laplace noise.
+_BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
+_LARGEST_FAMILY = 2**16
+
+
+class Nodes(RangeStrategy):
+    """Noisy node sums with a weight per level, and least squares.
+
+    Args:
+        cells: number of cells.
+        radices: children of a complete node, lowest level first; their product reaches ``cells``.
+        weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
+            level unmeasured (not the leaves).
+
+    Raises:
+        InvalidInput: radices or weights that do not make a tree over the cells.
+
+    >>> Nodes(3, (2, 2), (1, 2, 0)).matrix().tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 2, 0], [0, 0, 2]]
+    """
+
+    def __init__(
+        self,
+        cells: int,
+        radices: Sequence[int],
+        weights: Sequence[int],
+        name: str = "hierarchy",
+    ) -> None:
+        self.cells = check_cells(cells)
+        self.radices = tuple(int(radix) for radix in radices)
+        self.weights = tuple(int(weight) for weight in weights)
+        if min(self.radices, default=2) < 1 or math.prod(self.radices) < cells:
+            raise InvalidInput(
+                f"radices are {self.radices}; they must be at least 1 and their product at least "
+                f"{cells}, the number of cells"
+            )
+        if (
+            len(self.weights) != len(self.radices) + 1
+            or min(self.weights) < 0
+            or self.weights[0] < 1
+        ):
+            raise InvalidInput(
+                f"weights are {self.weights}; there must be {len(self.radices) + 1} integers, the "
+                f"first at least 1 and none below 0"
+            )
+        self.name = name
+        self.measurements = sum(len(rows) for rows in self.rows() if rows)
+
+    @classmethod
+    def independent(cls, cells: int) -> Self:
+        """Noise in every cell, and nothing else.
+
+        >>> Nodes.independent(10).ranges_variance()
+        220.0
+        """
+        return cls(cells, (cells,), (1, 0), "identity")
+
+    @classmethod
+    def binary(cls, cells: int) -> Self:
+        """All nodes of a binary tree with equal weights (Hay et al. 2010)."""
+        radices = binary_radices(check_cells(cells))
+        return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
+
+    @classmethod
+    def best(cls, workload: Workload, norm: Literal[1, 2], bits: int = LATTICE_BITS) -> Self:
+        """Branching and weights of the least total error found on ``workload``."""
+        cells = workload.cells
+        found = [
+            (error, radices, weights)
+            for radices in _uniform(cells)
+            for error, weights in [_weigh(workload, radices, norm)]
+        ]
+        error, radices, weights = min(found, key=lambda entry: entry[0])
+        for place in range(min(2, len(radices) - 1)):
+            for radix in _BRANCHING:
+                changed = _completed(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
+                other, others = _weigh(workload, changed, norm)
+                if other < error:
+                    error, radices, weights = other, changed, others
+        return cls(cells, radices, on_lattice(weights, bits))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Cells, radices and weights."""
+        return {
+            "cells": self.cells,
+            "radices": list(self.radices),
+            "weights": list(self.weights),
+        }
+
+    def _counts(self) -> list[int]:
+        counts = [self.cells]
+        for radix in self.radices:
+            counts.append(-(-counts[-1] // radix))
+        return counts
+
+    def rows(self) -> list[range]:
+        """Rows of C that hold each level; empty for unmeasured levels."""
+        found, start = [], 0
+        for count, weight in zip(self._counts(), self.weights, strict=True):
+            size = count if weight else 0
+            found.append(range(start, start + size))
+            start += size
+        return found
+
+    def measure(self, counts: Integers) -> Integers:
+        """See `RangeStrategy.measure`."""
+        measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
+        sums = counts
+        for level, (rows, weight) in enumerate(zip(self.rows(), self.weights, strict=True)):
+            if level:
+                starts = np.arange(0, len(sums), self.radices[level - 1])
+                sums = np.add.reduceat(sums, starts, axis=0)
+            if weight:
+                np.multiply(sums, weight, out=measured[rows.start : rows.stop])
+        return measured
+
+    def _spread(self) -> tuple[list[Floats], list[Floats]]:
+        """Variance of every node's estimate from its subtree, and of the sum of its children's."""
+        counts = self._counts()
+        own = np.full(counts[0], 1 / self.weights[0] ** 2)
+        spread, sums = [own], [own]
+        for level, radix in enumerate(self.radices):
+            total = np.add.reduceat(spread[-1], np.arange(0, counts[level], radix))
+            sums.append(total)
+            spread.append(1 / (1 / total + self.weights[level + 1] ** 2))
+        return spread, sums
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """See `RangeStrategy.estimate`; two passes of least squares."""
+        extra = (slice(None),) + (None,) * (measured.ndim - 1)
+        spread, sums = self._spread()
+        rows = self.rows()
+        upward = [measured[rows[0].start : rows[0].stop] / self.weights[0]]
+        summed: list[Floats] = [upward[0]]
+        for level, radix in enumerate(self.radices):
+            total = np.add.reduceat(upward[-1], np.arange(0, len(upward[-1]), radix), axis=0)
+            summed.append(total)
+            weight = self.weights[level + 1]
+            if weight:
+                own = measured[rows[level + 1].start : rows[level + 1].stop]
+                precise = total / sums[level + 1][extra] + own * float(weight)
+                total = precise * spread[level + 1][extra]
+            upward.append(total)
+        final = upward[-1]
+        for level in range(len(self.radices) - 1, -1, -1):
+            parent = np.arange(len(upward[level])) // self.radices[level]
+            share = spread[level] / sums[level + 1][parent]
+            final = upward[level] + share[extra] * (final - summed[level + 1])[parent]
+        return np.asarray(final, dtype=np.float64)
+
+    @property
+    def l1(self) -> int:
+        """See `RangeStrategy.l1`."""
+        return sum(self.weights)
+
+    @property
+    def l2_squared(self) -> int:
+        """See `RangeStrategy.l2_squared`."""
+        return sum(weight**2 for weight in self.weights)
+
+    @property
+    def move_l1(self) -> int:
+        """See `RangeStrategy.move_l1`: the root's sum does not change."""
+        return 2 * max(sum(self.weights[:-1]), 1)
+
+    @property
+    def move_l2_squared(self) -> int:
+        """See `RangeStrategy.move_l2_squared`."""
+        return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
+
+    @property
+    def least_inner(self) -> int:
+        """See `RangeStrategy.least_inner`: two leaves that share the root only."""
+        return self.weights[-1] ** 2
+
+    @property
+    def largest_entry(self) -> int:
+        """See `RangeStrategy.largest_entry`."""
+        return max(self.weights)
+
+    @cached_property
+    def law(self) -> TreeLaw:
+        """Joint law of the estimates in units of one measurement's noise variance."""
+        complete, last, (whole, end) = [], [], _upward(self.cells, self.radices, self.weights)
+        complete, last = whole[:-1], end[:-1]
+        return TreeLaw(self.cells, self.radices, tuple(complete), tuple(last), end[-1])
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `RangeStrategy.variance`."""
+        if self.name == "identity":
+            return np.asarray(high - low, dtype=np.float64)
+        return self.law.variance(low, high)
+
+    def ranges_variance(self) -> float:
+        """See `RangeStrategy.ranges_variance`."""
+        if self.name == "identity":
+            return self.cells * (self.cells + 1) * (self.cells + 2) / 6
+        return math.fsum(self.law.prefix_levels(ranges=True))
+
+    def functional_variance(self, weights: Floats) -> float:
+        """See `RangeStrategy.functional_variance`."""
+        return math.fsum(self.law.functional_levels(weights))
+
+
+def _upward(
+    cells: int, radices: Sequence[int], weights: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Variance of a node's estimate from its subtree, by level: complete nodes and last nodes."""
+    whole = end = 1 / weights[0] ** 2
+    complete, last, count = [whole], [end], cells
+    for radix, weight in zip(radices, weights[1:], strict=True):
+        parents = -(-count // radix)
+        total = (count - (parents - 1) * radix - 1) * whole + end
+        whole, end = (1 / (1 / value + weight**2) for value in (radix * whole, total))
+        complete.append(whole)
+        last.append(end)
+        count = parents
+    return complete, last
+
+
+def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
+    """Lower radices as far as they are needed, and a top that reaches all cells."""
+    kept: list[int] = []
+    left = cells
+    for radix in radices:
+        if left > radix:
+            kept.append(radix)
+            left = -(-left // radix)
+    return (*kept, left) if left > 1 else tuple(kept)
+
+
+def _uniform(cells: int) -> list[tuple[int, ...]]:
+    """Trees of one branching factor, and the line without a tree if it is short."""
+    found = {_completed(cells, (radix,) * 64) for radix in _BRANCHING}
+    if cells <= _LARGEST_FAMILY:
+        found.add(_completed(cells, ()))
+    return sorted(found)
+
+
+@lru_cache(maxsize=1024)
+def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
+    """Error of each level of a complete tree per unit of b_i, leaves first, root last."""
+    ones = (1.0,) * len(radices)
+    return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
+
+
+def _weigh(
+    workload: Workload, radices: tuple[int, ...], norm: Literal[1, 2]
+) -> tuple[float, Floats]:
+    """Least error of a tree with these radices (times squared sensitivity), and its weights."""
+    from scipy.optimize import minimize
+
+    energy = _energy(workload, radices)
+    ratios = np.array(radices, dtype=np.float64)
+
+    def error_and_slope(logs: Floats) -> tuple[float, Floats]:
+        weights = np.exp(logs)
+        precision = np.empty_like(weights)
+        precision[0] = weights[0] ** 2
+        for level, ratio in enumerate(ratios):
+            precision[level + 1] = precision[level] / ratio + weights[level + 1] ** 2
+        error = float((energy / precision).sum())
+        slope, carried = np.zeros_like(weights), 0.0
+        for level in range(len(weights) - 1, -1, -1):
+            carried = -energy[level] / precision[level] ** 2 + (
+                carried / ratios[level] if level < len(ratios) else 0.0
+            )
+            slope[level] = carried * 2 * weights[level] ** 2
+        size = float((weights**norm).sum())
+        value = math.log(error) + 2 / norm * math.log(size)
+        return value, slope / error + 2 * weights**norm / size
+
+    start = np.zeros(len(radices) + 1)
+    found = minimize(
+        error_and_slope, start, jac=True, method="L-BFGS-B", bounds=[(-30, 30)] * len(start)
+    )
+    weights = np.exp(found.x)
+    weights[1:][weights[1:] < weights.max() * 1e-5] = 0.0
+    return float(found.fun), weights

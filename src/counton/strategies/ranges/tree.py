@@ -1,0 +1,213 @@
+"""The joint law of estimates on a tree over a line of cells: variances in closed form.
+
+Given its parent's noise X, the noises of a node's children are
+
+    X_i = (b_i / b) X + G_i,    Cov(G_i, G_j) = b_i [i = j] - b_i b_j / b,    b = sum of the b_i,
+
+independent between nodes. Every estimator in this package that works on a tree has this law:
+cascade sampling ("Ranges", Alg. 1) and Haar contrasts with equal b_i, least squares on noisy nodes
+with b_i the variance of a child's estimate from its own subtree.
+
+A query that gives child i the mean weight c_i therefore has the variance
+
+    sum over nodes of [ sum b_i c_i^2 - (sum b_i c_i)^2 / b ]  +  (root variance) c_root^2,
+
+where a node's own mean weight is (sum b_i c_i) / b.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def level_sizes(cells: int, radices: Sequence[int]) -> list[int]:
+    """Cells of a complete node at each level, leaves first.
+
+    >>> level_sizes(10, (4, 3))
+    [1, 4, 12]
+    """
+    sizes = [1]
+    for radix in radices:
+        sizes.append(sizes[-1] * radix)
+    return sizes
+
+
+def binary_radices(cells: int) -> tuple[int, ...]:
+    """As many twos as a binary tree over ``cells`` leaves has levels below its root.
+
+    >>> binary_radices(5)
+    (2, 2, 2)
+    """
+    return (2,) * (cells - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class TreeLaw:
+    """Law of the estimates on a tree filled from the left; its last nodes may be incomplete.
+
+    Attributes:
+        cells: number of leaves.
+        radices: children of a complete node at each level, lowest level first.
+        complete: b_i of a complete child at each level below the root, leaves first.
+        last: b_i of the last child at each level, complete or not.
+        root: variance of the root's estimate.
+    """
+
+    cells: int
+    radices: tuple[int, ...]
+    complete: tuple[float, ...]
+    last: tuple[float, ...]
+    root: float
+
+    def counts(self) -> list[int]:
+        """Number of nodes at each level, leaves first; 1 at the root."""
+        return [-(-self.cells // size) for size in level_sizes(self.cells, self.radices)]
+
+    def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
+        """Variance of the intervals [low, high), level by level: lowest nodes first, root last.
+
+        Yields arrays of the shape of ``low``.
+        """
+        counts = self.counts()
+        first, second = low, high
+        share_1, share_2 = np.zeros(low.shape), np.zeros(high.shape)
+        for level, radix in enumerate(self.radices):
+            step_1 = self._climb(level, radix, counts, first, share_1)
+            step_2 = self._climb(level, radix, counts, second, share_2)
+            same = step_1.parent == step_2.parent
+            one_node = (first == second) & (first < counts[level])
+            both = np.where(
+                one_node, step_1.before + step_1.weight * share_1 * share_2, step_1.covered
+            )
+            cross = both - step_1.covered * step_2.covered / step_1.total
+            yield np.maximum(step_1.square + step_2.square - 2 * np.where(same, cross, 0.0), 0.0)
+            first, second = step_1.parent, step_2.parent
+            share_1, share_2 = step_1.share, step_2.share
+        # A prefix that ends where the whole tree ends covers the root (its "next node" is not).
+        whole_1, whole_2 = (
+            np.where(node > 0, 1.0, share) for node, share in ((first, share_1), (second, share_2))
+        )
+        yield self.root * (whole_2 - whole_1) ** 2
+
+    def _climb(
+        self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
+    ) -> _Step:
+        """From the node in which a prefix ends (covered to ``share``) to its parent."""
+        complete, last = self.complete[level], self.last[level]
+        parent, place = np.divmod(node, radix)
+        final = counts[level + 1] - 1
+        children = counts[level] - final * radix
+        total = np.where(parent < final, radix * complete, (children - 1) * complete + last)
+        weight = np.where(node == counts[level] - 1, last, complete)
+        before = place * complete
+        covered = before + weight * share
+        square = before + weight * share**2 - covered**2 / total
+        beyond = node >= counts[level]  # the prefix ends with the tree: all children are covered
+        if beyond.any():
+            inside = beyond & (parent <= final)
+            covered = np.where(beyond, np.where(inside, total, 0.0), covered)
+            square = np.where(beyond, 0.0, square)
+        return _Step(parent, before, weight, total, covered, square, covered / total)
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """Variance of the sums over [low, high)."""
+        total = np.zeros(low.shape)
+        for part in self.interval_levels(low, high):
+            total += part
+        return total
+
+    def functional_levels(self, weights: Floats) -> Iterator[float]:
+        """Total variance of the queries ``weights`` (queries, cells), level by level, root last."""
+        counts = self.counts()
+        shares = weights.T
+        for level, radix in enumerate(self.radices):
+            own = np.full((counts[level], 1), self.complete[level])
+            own[-1] = self.last[level]
+            starts = np.arange(0, counts[level], radix)
+            total = np.add.reduceat(own, starts)
+            covered = np.add.reduceat(own * shares, starts)
+            squares = np.add.reduceat(own * shares**2, starts)
+            yield max(float((squares - covered**2 / total).sum()), 0.0)
+            shares = covered / total
+        yield self.root * float((shares**2).sum())
+
+    def prefix_levels(self, ranges: bool) -> Iterator[float]:
+        """Total variance of all prefixes, or of all ranges, level by level, root last; exact.
+
+        Time in proportion to the sum of the radices: complete nodes of one level are alike.
+
+        A range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
+        square is (n + 1) (sum of squares) - (square of the sum) over prefixes.
+        """
+        pairs = self.cells + 1 if ranges else 1
+        counts = self.counts()
+        sizes = level_sizes(self.cells, self.radices)
+        leaf = _Profile(1, 1.0, 1.0)
+        whole, end = leaf, leaf
+        for level, radix in enumerate(self.radices):
+            complete, last = self.complete[level], self.last[level]
+            final = counts[level + 1] - 1
+            children = counts[level] - final * radix
+            inner = _Family([whole] * radix, [complete] * radix)
+            outer = _Family([whole] * (children - 1) + [end], [complete] * (children - 1) + [last])
+            parts = [(final, inner), (1, outer)] if final else [(1, outer)]
+            yield sum(
+                count * (pairs * family.squares - (family.square_of_sum if ranges else 0.0))
+                for count, family in parts
+            )
+            whole = inner.profile if sizes[level + 1] <= self.cells else whole
+            end = outer.profile
+        yield self.root * (pairs * end.squares - (end.sums**2 if ranges else 0.0))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where prefixes stand after one level; ``covered`` is the sum of b_i c_i in the parent."""
+
+    parent: Integers
+    before: Floats
+    weight: Floats
+    total: Floats
+    covered: Floats
+    square: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """Sums of c(t) and c(t)^2 over the prefixes t that end in a node, its last cell included."""
+
+    length: int
+    sums: float
+    squares: float
+
+
+class _Family:
+    """A node's children: what the prefixes that end among them contribute."""
+
+    def __init__(self, children: list[_Profile], own: list[float]) -> None:
+        weight = np.array(own)
+        length = np.array([child.length for child in children], dtype=np.float64)
+        sums = np.array([child.sums for child in children])
+        squares = np.array([child.squares for child in children])
+        total = math.fsum(own)
+        before = np.concatenate([[0.0], np.cumsum(weight)[:-1]])
+        later = np.concatenate([np.cumsum(length[::-1])[::-1][1:], [0.0]])
+        covered = length * before + weight * sums
+        covered_squared = length * before**2 + 2 * before * weight * sums + weight**2 * squares
+        self.squares = math.fsum(length * before + weight * squares - covered_squared / total)
+        column = sums + later  # sum of c_i(t) over the prefixes that end in the family
+        self.square_of_sum = math.fsum(weight * column**2) - math.fsum(weight * column) ** 2 / total
+        self.profile = _Profile(
+            int(length.sum()),
+            math.fsum(covered) / total,
+            math.fsum(covered_squared) / total**2,
+        )

@@ -1,0 +1,166 @@
+"""Laws of every strategy for a line: exact sensitivity, unbiased cells, and the error it claims."""
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.strategies.ranges import (
+    AllRanges,
+    Dense,
+    Haar,
+    Nodes,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    TreeNodes,
+    optimal_gaussian,
+    optimal_laplace,
+    workload,
+)
+
+SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
+
+
+def strategies(cells):
+    asked = AllRanges(cells)
+    queries = Queries(np.random.default_rng(cells).normal(size=(3, cells)))
+    return [
+        Haar.cascade(cells),
+        Haar.cascade(cells, bits=8),
+        Haar.best(asked, 2),
+        Haar.best(asked, 1),
+        Haar.best(queries, 2),
+        Nodes.independent(cells),
+        Nodes.binary(cells),
+        Nodes.best(asked, 1),
+        Nodes(cells, (3, -(-cells // 3)), (5, 2, 1)),
+        optimal_gaussian(asked),
+        optimal_laplace(asked),
+    ]
+
+
+@pytest.mark.parametrize("cells", SIZES)
+def test_sensitivities_against_all_columns_and_all_pairs_of_columns(cells):
+    for strategy in strategies(cells):
+        matrix = strategy.matrix()
+        assert matrix.shape == (strategy.measurements, cells)
+        assert strategy.l1 == np.abs(matrix).sum(axis=0).max()
+        assert strategy.l2_squared == (matrix**2).sum(axis=0).max()
+        assert strategy.largest_entry == np.abs(matrix).max()
+        if cells == 1:
+            continue
+        moves = matrix[:, :, None] - matrix[:, None, :]
+        inner = (matrix.T @ matrix)[~np.eye(cells, dtype=bool)]
+        assert strategy.move_l1 >= np.abs(moves).sum(axis=0).max()
+        assert strategy.move_l2_squared >= (moves**2).sum(axis=0).max()
+        assert strategy.least_inner <= inner.min()
+        if isinstance(strategy, Haar):
+            assert strategy.least_inner == inner.min()
+            if cells & (cells - 1) == 0:
+                assert strategy.move_l2_squared == (moves**2).sum(axis=0).max()
+                assert strategy.move_l1 == np.abs(moves).sum(axis=0).max()
+
+
+@pytest.mark.parametrize("cells", SIZES)
+def test_cells_come_back_and_their_covariance_is_the_inverse_of_the_gram_matrix(cells):
+    counts = np.random.default_rng(1).integers(0, 1000, size=(cells, 2))
+    for strategy in strategies(cells):
+        assert strategy.estimate(strategy.measure(counts)) == pytest.approx(counts, abs=1e-6)
+        matrix = strategy.matrix().astype(float)
+        inverse = np.linalg.inv(matrix.T @ matrix)
+        back = strategy.estimate(np.eye(strategy.measurements))
+        assert back @ back.T == pytest.approx(inverse, rel=1e-5, abs=1e-8 * inverse.max())
+        for asked in (
+            AllRanges(cells),
+            Prefixes(cells),
+            TreeNodes(cells),
+            RandomSubsets(cells),
+            Queries(np.random.default_rng(cells).normal(size=(3, cells))),
+        ):
+            assert asked.total(strategy) == pytest.approx(np.trace(asked.gram() @ inverse))
+
+
+@pytest.mark.parametrize("cells", SIZES)
+def test_interval_variances_against_dense_covariance(cells):
+    low, high = np.triu_indices(cells + 1)
+    for strategy in strategies(cells):
+        matrix = strategy.matrix().astype(float)
+        summed = np.vstack([np.zeros(cells), np.tril(np.ones((cells, cells)))])
+        joint = summed @ np.linalg.inv(matrix.T @ matrix) @ summed.T
+        expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
+        assert strategy.variance(low, high) == pytest.approx(expected, abs=1e-7 * expected.max())
+
+
+@pytest.mark.parametrize(
+    ("cells", "largest", "mean"), [(4, 7 / 4, 47 / 40), (16, 199 / 64, 1017 / 544)]
+)
+def test_cascade_has_the_fractions_of_the_restated_paper(cells, largest, mean):
+    strategy = Haar.cascade(cells)
+    low, high = np.triu_indices(cells + 1, 1)
+    variance = strategy.variance(low, high) * strategy.weights[0] ** 2
+    assert variance.max() == pytest.approx(largest, rel=1e-11)
+    assert variance.mean() == pytest.approx(mean, rel=1e-11)
+
+
+def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities():
+    strategy = Haar.cascade(1024)
+    unit = strategy.weights[0] ** 2
+    low, high = np.triu_indices(1025, 1)
+    variance = strategy.variance(low, high) * unit
+    assert f"{variance.max():.7f}" == "7.1111107"
+    assert f"{variance.mean():.7f}" == "4.7519517"
+    assert strategy.l2_squared / unit == pytest.approx(1 + 10 / 3, rel=1e-11)
+    assert strategy.move_l2_squared / unit == pytest.approx(2 * 11 / 3, rel=1e-11)
+    nodes = strategy.variance(*TreeNodes(1024).intervals()) * unit
+    assert nodes == pytest.approx(np.ones(2047), rel=1e-11)  # equal variance at every node
+
+
+@pytest.mark.parametrize("cells", [5, 6, 7, 100])
+def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells):
+    strategy = Haar.cascade(cells)
+    variance = strategy.variance(*TreeNodes(cells).intervals()) * strategy.weights[0] ** 2
+    assert variance == pytest.approx(np.ones(len(variance)), rel=1e-11)
+
+
+def test_haar_weights_are_a_minimum():
+    for norm, sensitivity in ((1, lambda s: s.l1**2), (2, lambda s: s.l2_squared)):
+        asked = AllRanges(100)
+        best = Haar.best(asked, norm)
+        least = asked.total(best) * sensitivity(best)
+        for level in range(len(best.weights)):
+            for factor in (0.95, 1.05):
+                weights = list(best.weights)
+                weights[level] = int(weights[level] * factor)
+                other = Haar(100, tuple(weights))
+                assert asked.total(other) * sensitivity(other) > least
+
+
+def test_a_cell_nobody_asks_about_still_gets_an_estimate():
+    strategy = Haar.best(Queries([[1, 1, 1, 1]]), 2)
+    assert np.isfinite(strategy.variance(np.array([0]), np.array([1])))[0]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Haar(4, (1, 1)), "needs 3 integers"),
+        (lambda: Haar(4, (1, 0, 1)), "at least 1"),
+        (lambda: Haar.cascade(0), "between 1 and 2"),
+        (lambda: Nodes(10, (3, 3), (1, 1, 1)), "their product at least 10"),
+        (lambda: Nodes(4, (2, 2), (0, 1, 1)), "the first at least 1"),
+        (lambda: Nodes(4, (2, 2), (1, 1)), "there must be 3 integers"),
+        (lambda: Dense(np.array([[1.0]]), "mine"), "matrix of integers"),
+        (lambda: Dense(np.array([[1, 1], [2, 2]]), "mine"), "depend on each other"),
+        (lambda: optimal_gaussian(AllRanges(5000)), "at most 4096"),
+        (lambda: optimal_laplace(AllRanges(5000)), "at most 1024"),
+        (lambda: AllRanges(5000).gram(), "at most 4096"),
+        (lambda: workload("all", 4), "must be one of ranges, prefixes"),
+        (lambda: workload([[1, 1]], 4), "asks about 2 cells, but there are 4"),
+        (lambda: Queries([[np.nan]]), "must be a finite matrix"),
+        (lambda: Queries([["a"]]), "not a matrix of numbers"),
+        (lambda: Queries([[0, 0]]), "all zeros"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(build, message):
+    with pytest.raises(InvalidInput, match=message):
+        build()

@@ -1,0 +1,148 @@
+"""Total squared errors: the published figures, optimality with its proof, and large lines."""
+
+import numpy as np
+import pytest
+
+from counton.strategies.ranges import (
+    AllRanges,
+    Haar,
+    Nodes,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    SquareRoot,
+    TreeLaw,
+    TreeNodes,
+    gaussian_bound,
+    optimal_gaussian,
+    optimal_laplace,
+)
+
+#: sigma(0.1, 1e-9) for unit sensitivity, squared.
+GAUSSIAN = 50.2098**2
+#: Variance of Laplace noise of scale 1 / 0.1.
+LAPLACE = 2 / 0.1**2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "published"),
+    [
+        (Haar.cascade(1024), "2.724e+10"),
+        (Haar.best(AllRanges(1024), 2), "2.388e+10"),
+        (Nodes.binary(1024), "2.866e+10"),
+        (Nodes.independent(1024), "4.525e+11"),
+        (SquareRoot(1024), "2.008e+10"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_all_ranges_with_gaussian_noise(strategy, published):
+    error = GAUSSIAN * strategy.l2_squared * AllRanges(1024).total(strategy)
+    assert f"{error:.3e}" == published
+
+
+def test_the_optimal_gaussian_strategy_reaches_its_proven_bound():
+    asked = AllRanges(1024)
+    strategy = optimal_gaussian(asked)
+    error = GAUSSIAN * strategy.l2_squared * asked.total(strategy)
+    assert f"{error:.3e}" == "1.635e+10"
+    assert GAUSSIAN * gaussian_bound(asked) <= error <= 1.0002 * GAUSSIAN * gaussian_bound(asked)
+
+
+def test_pure_epsilon_is_below_the_published_6_485e9():
+    asked = AllRanges(1024)
+    strategy = optimal_laplace(asked)
+    assert LAPLACE * strategy.l1**2 * asked.total(strategy) < 6.485e9
+    tree = Nodes.best(asked, 1)
+    assert LAPLACE * tree.l1**2 * asked.total(tree) < 8.1e9
+
+
+@pytest.mark.parametrize(
+    "asked", [AllRanges(60), Prefixes(60), TreeNodes(61), RandomSubsets(40), AllRanges(61)]
+)
+def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked):
+    bound = gaussian_bound(asked)
+    strategy = optimal_gaussian(asked)
+    assert bound <= strategy.l2_squared * asked.total(strategy) <= 1.001 * bound
+    for other in (Haar.cascade(asked.cells), Haar.best(asked, 2), Nodes.binary(asked.cells)):
+        assert other.l2_squared * asked.total(other) > bound
+
+
+def test_few_queries_on_many_cells():
+    asked = Queries(np.random.default_rng(3).normal(size=(4, 16)))
+    strategy = optimal_gaussian(asked)
+    bound = gaussian_bound(asked)
+    assert bound <= strategy.l2_squared * asked.total(strategy) <= 1.02 * bound
+
+
+@pytest.mark.parametrize("cells", [2**6, 2**8, 2**10])
+def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells):
+    asked = AllRanges(cells)
+    cascade, best = Haar.cascade(cells), Haar.best(asked, 2)
+    ratio = best.l2_squared * asked.total(best) / (cascade.l2_squared * asked.total(cascade))
+    assert 0.12 < 1 - ratio < 0.18
+
+
+@pytest.mark.parametrize("cells", [3, 17, 100, 300])
+def test_square_root_variances_against_its_matrix(cells):
+    strategy = SquareRoot(cells)
+    first = [float(value) for value in strategy.strategy.row_coefficients(cells)]
+    totals = np.zeros((cells + 1, cells))
+    for step in range(1, cells + 1):
+        totals[step, :step] = first[:step][::-1]
+    totals /= strategy.largest_entry
+    low, high = np.triu_indices(cells + 1)
+    expected = ((totals[high] - totals[low]) ** 2).sum(axis=1)
+    assert strategy.variance(low, high) == pytest.approx(expected, rel=5e-6)
+    cell = np.diff(totals, axis=0)
+    for asked in (
+        AllRanges(cells),
+        Prefixes(cells),
+        TreeNodes(cells),
+        Queries(np.random.default_rng(0).normal(size=(4, cells))),
+    ):
+        exact = np.trace(asked.gram() @ cell @ cell.T)
+        assert asked.total(strategy) == pytest.approx(exact, rel=5e-6)
+
+
+def test_variances_of_long_lines_stay_consistent():
+    """Far apart and close together, the two square-root formulas meet brute force."""
+    strategy = SquareRoot(20000)
+    first = np.sqrt(np.diff(strategy._cumulative))
+    for low, high in ((15000, 15001), (15000, 15100), (70, 20000), (19999, 20000)):
+        end, start = first[:high][::-1], np.zeros(high)
+        start[:low] = first[:low][::-1]
+        exact = ((end - start) ** 2).sum()
+        assert strategy.variance(np.array([low]), np.array([high]))[0] == pytest.approx(
+            exact, rel=5e-6
+        )
+
+
+@pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
+@pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,)])
+def test_tree_laws_with_unequal_shares_against_dense_covariance(cells, radices):
+    rng = np.random.default_rng(cells)
+    shares = rng.uniform(0.5, 2, size=(2, len(radices)))
+    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
+    counts = law.counts()
+    joint = np.array([[law.root]])
+    for level in range(len(radices) - 1, -1, -1):
+        own = np.full(counts[level], shares[0][level])
+        own[-1] = shares[1][level]
+        family = np.arange(counts[level]) // radices[level]
+        together = family[:, None] == family
+        passed = own[:, None] / np.where(together, own, 0).sum(axis=1)[:, None]
+        joint = joint[np.ix_(family, family)] * passed * passed.T
+        joint += (
+            np.diag(own)
+            - together * np.outer(own, own) / (np.where(together, own, 0).sum(axis=1)[:, None])
+        )
+    for asked in (AllRanges(cells), Prefixes(cells), TreeNodes(cells), RandomSubsets(cells)):
+        assert asked.levels(law).sum() == pytest.approx(np.trace(asked.gram() @ joint))
+
+
+def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones():
+    asked = AllRanges(2**25)
+    strategy = Haar.best(asked, 2)
+    assert strategy.l2_squared * asked.total(strategy) < Haar.cascade(2**25).l2_squared * (
+        asked.total(Haar.cascade(2**25))
+    )
