@@ -208,7 +208,8 @@ def check(definition: Definition, request: Request) -> None:
     windows, columns = definition.windows, definition.columns
     timezone = request.timezone or windows.timezone
     start = None if request.start is None else parse_time(request.start, timezone).astimezone(UTC)
-    domain = None if request.domain is None else read_domain(request.domain, request.by or "")
+    by = request.by or columns.group or ""
+    domain = None if request.domain is None else read_domain(request.domain, by)
     pairs: list[tuple[str, object, object]] = [
         ("--time", request.time, columns.time),
         ("--by", request.by, columns.group),

@@ -71,27 +71,27 @@ def run(request: Request, report: Report = silent) -> Outcome:
     saved = find_stream(request.state, request.stream)
     file = EventFile(request.events, request.file_format)
     if saved is None:
-        definition, released = define(request), 0
+        definition = define(request)
     else:
         definition = reopen(saved["spec"], saved["details"], request.stream)
-        released = int(saved["step"])
         check(definition, request)
     if request.plot is not None:
         check_groups(len(definition.groups))
     report("reading events", 0.25)
     found = _read(file, definition, request)
     until, stated = _until(request, definition, found)
-    target = max(definition.windows.ended_by(until), released)
+    ended = definition.windows.ended_by(until)
     key = _given_key(request, new=saved is None)
     if saved is None:
-        intake = _compare({}, found, definition, released, target, request.append)
+        intake = _compare({}, found, definition, 0, ended, request.append)
         _refuse_overflow(definition, intake)
         stream = _create(request, definition, key)
     else:
         stream = Stream.open(request.state, request.stream, key=key)
     try:
         digests = _sources(stream, file, request)
-        intake = _compare(stream.observed(), found, definition, released, target, request.append)
+        released = stream.step  # another process may have released since the state was read
+        intake = _compare(stream.observed(), found, definition, released, ended, request.append)
         _refuse_overflow(definition, intake)
         late = intake.late_rows
         _release(stream, definition, intake, digests, report)

@@ -47,7 +47,7 @@ def format_of(path: str, stated: str | None = None) -> Format:
 
 
 class EventFile:
-    """Rows of one file or of standard input (``-``), which is read once and kept in memory.
+    """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
 
     Args:
         path: a file, or ``-``.
@@ -65,7 +65,9 @@ class EventFile:
             self._bytes = sys.stdin.buffer.read()
         else:
             self.format = format_of(path, stated)
-            if not Path(path).is_file():
+            if Path(path).is_fifo():  # as bash's <(command) is
+                self._bytes = Path(path).read_bytes()
+            elif not Path(path).is_file():
                 raise InvalidInput(
                     f"{path!r} is not a file; check the path, or use - to pipe events"
                 )

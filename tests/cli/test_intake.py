@@ -1,0 +1,114 @@
+"""Every row is counted once, in one step, however files and runs cut the events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from counton.cli.intake import compare
+from counton.integrations.windows import Windows
+
+WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
+GROUPS = ("a", "b")
+
+#: An event: the run at which it arrives, its window, its group, its value.
+Event = tuple[int, int, int, int]
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 1), st.integers(-9, 9)),
+    max_size=14,
+)
+#: How many windows have ended at each run.
+ENDED = st.tuples(*[st.integers(0, 5)] * 4)
+RUNS = st.tuples(*[st.booleans()] * 4)  # which runs get a file of new events only
+
+
+def cells(events: list[Event]) -> pl.DataFrame:
+    frame = pl.DataFrame(
+        [(window, group, 1, value) for _, window, group, value in events],
+        schema=dict.fromkeys(("step", "group", "rows", "total"), pl.Int64),
+        orient="row",
+    )
+    return frame.group_by("step", "group").agg(pl.col("rows", "total").sum())
+
+
+def inputs_of(
+    events: list[Event], ended: tuple[int, ...], append: bool, chunk: int = 10
+) -> NDArray[np.int64]:
+    """Inputs of the five steps after four runs, with a dictionary as the store."""
+    kept: dict[int, NDArray[np.int64]] = {}
+    inputs = np.zeros((5, 2), dtype=np.int64)
+    released = 0
+    for run, target in enumerate(ended):
+        arrived = [e for e in events if (e[0] == run if append else e[0] <= run)]
+        intake = compare(
+            kept,
+            cells(arrived),
+            released=released,
+            target=target,
+            groups=GROUPS,
+            windows=WINDOWS,
+            measures=("rows", "total"),
+            append=append,
+        )
+        if intake.target == released:
+            kept |= intake.pending() if append else {}
+            continue
+        for start in range(released + 1, intake.target + 1, chunk):
+            steps = range(start, min(start + chunk, intake.target + 1))
+            inputs[steps.start - 1 : steps.stop - 1] = intake.inputs(steps)
+            kept |= intake.observed(steps)
+        kept |= intake.beyond() if append else {}
+        released = intake.target
+    return inputs
+
+
+@given(EVENTS, ENDED, st.booleans())
+def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
+    events: list[Event], ended: tuple[int, ...], append: bool
+) -> None:
+    expected = np.zeros((5, 2), dtype=np.int64)
+    released = 0
+    due: list[Event] = []
+    for run, target in enumerate(ended):
+        due += [e for e in events if e[0] == run]
+        if target <= released:
+            continue
+        for event in [e for e in due if e[1] <= target]:
+            expected[max(event[1], released + 1) - 1, event[2]] += event[3]
+            due.remove(event)
+        released = target
+    assert np.array_equal(inputs_of(events, ended, append), expected)
+
+
+@given(EVENTS, ENDED, st.booleans(), st.integers(0, 13))
+def test_one_row_more_changes_one_cell_of_one_step_by_its_value(
+    events: list[Event], ended: tuple[int, ...], append: bool, place: int
+) -> None:
+    event: Event = (place % 4, place % 5 + 1, place % 2, 7)
+    change = inputs_of([*events, event], ended, append) - inputs_of(events, ended, append)
+    assert np.count_nonzero(change) <= 1
+    assert change.sum() in (0, 7)
+
+
+@given(EVENTS, ENDED, st.booleans(), st.integers(1, 4))
+def test_transactions_of_any_size_give_the_same_inputs(
+    events: list[Event], ended: tuple[int, ...], append: bool, chunk: int
+) -> None:
+    cut = inputs_of(events, ended, append, chunk)
+    assert np.array_equal(cut, inputs_of(events, ended, append))
+
+
+def test_files_of_both_kinds_fit_together() -> None:
+    first = [(0, 1, 0, 3), (0, 2, 1, 4)]
+    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    parts = compare({}, cells(first), released=0, target=1, append=True, **common)
+    kept = parts.observed(range(1, 2)) | parts.beyond()
+    whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
+    assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
+    assert whole.late_rows == 0
