@@ -102,6 +102,13 @@ class Strategy(ABC):
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes which item ``step`` enters."""
 
+    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
+
+        With a horizon that is ``column(step)``; an unbounded strategy says it here.
+        """
+        return self.column(step)
+
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes which release ``step`` reads."""
@@ -117,6 +124,10 @@ class Strategy(ABC):
     @abstractmethod
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
+
+    def node_variance(self, level: int) -> float:
+        """Variance of the noise of a node of this level, in units of that of level 0."""
+        return 1.0
 
     @abstractmethod
     def error(self, metric: Metric) -> float:
@@ -165,7 +176,7 @@ class Strategy(ABC):
                 f"are possible: use row(step) and column(step) instead"
             )
         rows = [self.row(step) for step in range(1, steps + 1)]
-        columns = [self.column(step) for step in range(1, steps + 1)]
+        columns = [self.column_until(step, steps) for step in range(1, steps + 1)]
         nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
         place = {node: i for i, node in enumerate(nodes)}
         integral = all(

@@ -1,0 +1,33 @@
+"""Every law at once."""
+
+from __future__ import annotations
+
+from counton.strategies import Strategy
+from counton.testing.matrix_laws import (
+    check_arguments,
+    check_error,
+    check_factorisation,
+    check_parameters,
+    check_sensitivity,
+    check_variance,
+)
+from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
+
+
+def check_strategy(strategy: Strategy, steps: int | None = None) -> None:
+    """Check every law that applies.
+
+    Raises:
+        LawBroken: at the first law that does not hold.
+    """
+    check_parameters(strategy)
+    check_arguments(strategy)
+    check_factorisation(strategy, steps)
+    check_variance(strategy, steps)
+    if strategy.horizon is not None:
+        check_sensitivity(strategy)
+        check_error(strategy)
+    for shape in ((), (3,), (2, 20)):
+        check_noise_is_rows(strategy, steps, shape)
+        check_windows(strategy, steps, shape)
+        check_shift(strategy, steps, shape)

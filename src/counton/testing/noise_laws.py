@@ -1,0 +1,90 @@
+"""Laws of the noise a strategy computes: B z, whatever the window, and the privacy shift."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from counton.strategies import Strategy
+from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.tables import count_steps, lattice_units, require, rows_by_step
+
+
+def check_noise_is_rows(
+    strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """``noise`` is B z: equal to the rows, or within rounding where B is not integral.
+
+    Raises:
+        LawBroken: it is not, or has another shape or type.
+    """
+    count = count_steps(strategy, steps)
+    table = HashedNoise(shape)
+    noise = strategy.noise(table, range(1, count + 1))
+    require(noise.shape == (count, *shape), strategy, f"noise has shape {noise.shape}")
+    require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
+    # Estimates of log(steps) levels are rounded one after the other, and as many added.
+    allowed = 0 if strategy.fraction_bits == 0 else count.bit_length() ** 2 + 1
+    unit = Fraction(2) ** (strategy.fraction_bits - strategy.lattice_bits)
+    rows = rows_by_step(strategy, count)
+    z = {node: table.at(*node).astype(object) for node in set().union(*rows.values())}
+    for step, row in rows.items():
+        exact = sum((z[node] * weight for node, weight in row.items()), np.zeros(shape, object))
+        off = np.max(np.abs(noise[step - 1] - exact * unit))
+        require(off <= allowed, strategy, f"noise at {step} is {float(off)} off its row")
+
+
+def check_windows(
+    strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """Any window, and any split into windows, gives the same noise.
+
+    Raises:
+        LawBroken: it does not.
+    """
+    count = count_steps(strategy, steps)
+    table = HashedNoise(shape)
+    whole = strategy.noise(table, range(1, count + 1))
+    rng = np.random.default_rng(count)
+    cuts = sorted({1, count + 1, *rng.integers(1, count + 2, 6).tolist()})
+    windows = [range(a, b) for a, b in pairwise(cuts)]
+    windows += [range(s, s + 1) for s in {1, count, *rng.integers(1, count + 1, 12).tolist()}]
+    windows += [range(1, 1), range(1, 1 + (count + 1) // 2)]
+    for window in windows:
+        require(
+            np.array_equal(strategy.noise(table, window), whole[window.start - 1 :][: len(window)]),
+            strategy,
+            f"noise differs on {window}",
+        )
+
+
+def check_shift(strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()) -> None:
+    """The shift z + d C e_i turns one stream's releases into its neighbour's, exactly.
+
+    With d more in item i, the prefix sums from i on are larger by d; noise shifted by -d C e_i must
+    make up for it to the last bit, and leave earlier releases alone. That, B C = A for the noise
+    as computed, is what the privacy of a release rests on.
+
+    Raises:
+        LawBroken: the releases of the two streams differ.
+    """
+    count = count_steps(strategy, steps)
+    window = range(1, count + 1)
+    rng = np.random.default_rng(count)
+    for item in {1, count, *rng.integers(1, count + 1, 2).tolist()}:
+        for difference, spread in ((1, 1000), (-3, 2**30)):
+            table = HashedNoise(shape, spread, seed=item)
+            column = lattice_units(strategy, strategy.column_until(item, count))
+            shifts = {node: difference * weight for node, weight in column.items()}
+            moved = strategy.noise(ShiftedNoise(table, shifts), window)
+            moved -= strategy.noise(table, window)
+            expected = np.zeros((count, *shape), np.int64)
+            first_coordinate = expected.reshape(count, -1)[:, 0]
+            first_coordinate[item - 1 + strategy.delay :] = difference << strategy.fraction_bits
+            require(
+                np.array_equal(moved, expected),
+                strategy,
+                f"a change of {difference} in item {item} is not made up for by its nodes",
+            )

@@ -1,0 +1,71 @@
+"""Rows and columns of a strategy as tables, checked for well-formedness while they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from counton.errors import InvalidInput
+from counton.strategies import Node, Strategy
+
+Address = tuple[int, int]
+#: Rows of fractions are checked one by one in exact arithmetic; so many of them at long horizons.
+EXACT_ROWS = 4
+
+
+class LawBroken(AssertionError):
+    """A strategy does not keep a law; the message says which, and where."""
+
+
+def require(holds: bool | np.bool_, strategy: Strategy, complaint: str) -> None:
+    """Raise ``LawBroken`` unless the law holds."""
+    if not holds:
+        raise LawBroken(f"{strategy}: {complaint}")
+
+
+def count_steps(strategy: Strategy, steps: int | None) -> int:
+    """How many steps to look at: ``steps``, else the horizon."""
+    count = strategy.horizon if steps is None else steps
+    if count is None:
+        raise InvalidInput(f"{strategy} is unbounded: say how many steps to check")
+    return count
+
+
+def is_integral(strategy: Strategy) -> bool:
+    """Whether B and C are matrices of integers."""
+    return strategy.fraction_bits == strategy.lattice_bits == 0
+
+
+def rows_by_step(strategy: Strategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
+    """Rows of the first ``count`` steps; of rows of fractions, at long horizons, only a few."""
+    chosen: Iterable[int] = range(1, count + 1)
+    if count > 64 and not is_integral(strategy):
+        chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
+    return {step: _weights(strategy, strategy.row(step)) for step in chosen}
+
+
+def columns_in_order(strategy: Strategy, count: int) -> list[dict[Address, int]]:
+    """Columns of the first ``count`` items, as far as their releases read them, as integers."""
+    items = range(1, count + 1)
+    return [lattice_units(strategy, strategy.column_until(item, count)) for item in items]
+
+
+def _weights(strategy: Strategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
+    """Weights by address; no node is listed twice, none with weight 0."""
+    nodes = tuple(nodes)
+    weights = {(level, index): weight for level, index, weight in nodes}
+    require(len(weights) == len(nodes), strategy, "lists a node twice")
+    require(0 not in weights.values(), strategy, "lists a node with weight 0")
+    return weights
+
+
+def lattice_units(strategy: Strategy, nodes: Iterable[Node]) -> dict[Address, int]:
+    """A column as integers: its weights lie on multiples of 2^-lattice_bits."""
+    units = {}
+    for address, weight in _weights(strategy, nodes).items():
+        unit, rest = divmod(2**strategy.lattice_bits, weight.denominator)
+        require(rest == 0, strategy, f"C has {weight}, off the lattice")
+        units[address] = weight.numerator * unit
+    return units
