@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.analysis.labels import quantity, shorten, spread, tick
+from counton.analysis.plots import PALETTE, Curves, plot_totals, save_figure, split_by_size
+from counton.errors import InvalidInput
+
+
+def curves(last: list[float], steps: int = 50) -> Curves:
+    times = np.datetime64("2013-01-01") + np.arange(steps) * np.timedelta64(1, "h")
+    estimates = np.linspace(0, 1, steps)[:, None] * np.array(last)
+    names = [f"group {n}" for n in range(len(last))]
+    return Curves(times.astype("datetime64[us]"), names, estimates, estimates - 5, estimates + 5)
+
+
+@given(
+    st.lists(st.floats(0, 500), min_size=1, max_size=30),
+    st.floats(1, 30),
+)
+def test_labels_keep_their_distance_and_order(wanted: list[float], gap: float) -> None:
+    height = 500.0
+    places = spread(np.array(wanted), gap, height)
+    least = min(gap, height / max(len(wanted) - 1, 1))
+    assert places.min() > -1e-6
+    assert places.max() < height + 1e-6
+    ordered = places[np.argsort(wanted, kind="stable")]
+    assert (np.diff(ordered) > least - 1e-6).all()
+
+
+def test_labels_stay_where_they_do_not_overlap() -> None:
+    wanted = np.array([400.0, 10.0, 200.0])
+    assert np.array_equal(spread(wanted, 12.0, 500.0), wanted)
+
+
+def test_overlapping_labels_move_as_little_as_possible() -> None:
+    assert spread(np.array([100.0, 100.0, 300.0]), 10.0, 500.0).tolist() == [95.0, 105.0, 300.0]
+
+
+@given(st.lists(st.floats(-100, 1e6), min_size=1, max_size=30))
+def test_every_group_is_in_one_panel(last: list[float]) -> None:
+    panels = split_by_size(np.array(last))
+    assert sorted(index for panel in panels for index in panel) == list(range(len(last)))
+    assert len(panels) <= 2
+    assert all(len(panel) >= 2 for panel in panels) or len(panels) == 1
+
+
+def test_groups_of_like_size_share_a_panel() -> None:
+    assert len(split_by_size(np.array([50.0, 40.0, 30.0, 20.0, 10.0]))) == 1
+    assert split_by_size(np.array([5e4, 4e4, 3e4, 700.0, 600.0])) == [[0, 1, 2], [3, 4]]
+
+
+def test_thinning_keeps_the_last_step() -> None:
+    whole = curves([100.0, 50.0], steps=8760)
+    thin = whole.thinned(1000)
+    assert 900 < len(thin.times) <= 1000
+    assert thin.times[-1] == whole.times[-1]
+    assert np.array_equal(thin.estimates[-1], whole.estimates[-1])
+
+
+@pytest.mark.parametrize("last", [[7.0], [60_000.0, 50_000.0, 700.0, 30.0], [0.0, 0.0], [-5.0]])
+@pytest.mark.parametrize("steps", [1, 2, 50])
+def test_a_chart_names_every_group_and_says_what_is_protected(
+    last: list[float], steps: int, tmp_path: Path
+) -> None:
+    figure = plot_totals(curves(last, steps), "Departures", "one departure is protected", "count")
+    shown = {text.get_text() for text in figure.texts}
+    assert shown >= {"Departures", "one departure is protected"}
+    labels = {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert labels >= {f"group {n}" for n in range(len(last))}
+    assert any("± 5" in label for label in labels)
+    save_figure(figure, tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_values_have_thousands_separators() -> None:
+    figure = plot_totals(curves([58_650.0]), "t", "s", "y")
+    assert any("58,650" in text.get_text() for text in figure.axes[0].texts)
+    assert tick(60_000.0) == "60,000"
+    assert quantity(-1234.0, 20.0) == "−1,234"
+    assert quantity(-0.2, 20.0) == "0"
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="nothing to draw"):
+        plot_totals(curves([1.0], steps=0), "t", "s", "y")
+    with pytest.raises(InvalidInput, match="41 groups are too many"):
+        plot_totals(curves([1.0] * 41), "t", "s", "y")
+
+
+def test_long_names_are_cut() -> None:
+    assert shorten("a" * 25) == "a" * 23 + "…"
+    assert shorten("a" * 24) == "a" * 24
+
+
+def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
+    def rgb(colour: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], dtype=np.float64)
+
+    colours = [rgb(colour) for colour in PALETTE]
+    for one, other in zip(colours, colours[1:] + colours[:1], strict=True):
+        assert np.abs(one - other).max() > 60
