@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from counton.errors import InvalidInput
-from counton.privacy import Calibration, Contribution, Guarantee, Shift, calibrate
+from counton.privacy import (
+    Calibration,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    Shift,
+    calibrate,
+    calibrate_expiring,
+)
 from counton.privacy.calibration import Family
 from counton.strategies import Strategy
 
@@ -19,11 +29,7 @@ def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, .
     Raises:
         InvalidInput: not a strategy, or a contribution that does not fit the shape.
     """
-    if not isinstance(strategy, Strategy):
-        raise InvalidInput(
-            f"strategy is {strategy!r}; pass an instance such as KAry.best(8760), or "
-            f"counton.plan(...).best.strategy"
-        )
+    _check_strategy(strategy)
     return contribution.shift(
         strategy.l1_sensitivity(),
         strategy.squared_sensitivity(),
@@ -31,6 +37,18 @@ def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, .
         cells=math.prod(shape),
         lattice_bits=strategy.lattice_bits,
     )
+
+
+def promised(strategy: Strategy, guarantee: Guarantee) -> Guarantee:
+    """The guarantee as ``strategy`` gives it: an expiring one with the strategy's growth and delay.
+
+    Raises:
+        InvalidInput: an expiring guarantee and a strategy that does not expire.
+    """
+    _check_strategy(strategy)
+    if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
+        return guarantee.bound_to(strategy)  # type: ignore[arg-type]
+    return guarantee
 
 
 def law_for(
@@ -42,14 +60,26 @@ def law_for(
 ) -> Calibration:
     """The law of least variance with which ``strategy`` keeps ``guarantee``.
 
-        Raises:
-            InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
+    Raises:
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
 
-        >>> from counton.errors import InvalidInput
-    from counton.privacy import PureDP
-        >>> from counton.strategies import KAry
-        >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
-        >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
-        DiscreteLaplace(scale=Fraction(6, 1))
+    >>> from counton.privacy import PureDP
+    >>> from counton.strategies import KAry
+    >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
+    >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
+    DiscreteLaplace(scale=Fraction(6, 1))
     """
+    guarantee = promised(strategy, guarantee)
+    if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
+        # The loss by age counts shifts of one unit; here is how many units one step can change by.
+        one = contribution.shift(Fraction(1), Fraction(1), True, cells=math.prod(shape))
+        return calibrate_expiring(guarantee, one, family)
     return calibrate(guarantee, shift_of(strategy, contribution, shape), family)
+
+
+def _check_strategy(strategy: Strategy) -> None:
+    if not isinstance(strategy, Strategy):
+        raise InvalidInput(
+            f"strategy is {strategy!r}; pass an instance such as KAry.best(8760), or "
+            f"counton.plan(...).best.strategy"
+        )

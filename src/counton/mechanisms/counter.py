@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow, WrongKey
 from counton.mechanisms import checkpoint as saved_states
-from counton.mechanisms.calibration import law_for
+from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.lookahead import Lookahead
 from counton.mechanisms.specification import Specification
 from counton.noise import Key
@@ -106,6 +106,7 @@ class Counter:
     ) -> None:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = _checked_shape(shape)
+        guarantee = promised(strategy, guarantee)
         law = law_for(strategy, guarantee, contribution, shape).law
         self._begin(Specification(stream, strategy, guarantee, contribution, shape, law), key)
 

@@ -3,6 +3,8 @@
 from counton.privacy.calibration import Calibration, calibrate
 from counton.privacy.candidates import Candidate, Family
 from counton.privacy.contribution import Contribution
+from counton.privacy.expiration import ExpiringDP, ExpiringZCDP, calibrate_expiring
+from counton.privacy.expiration_loss import expiration_loss
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import (
     ZCDP,
@@ -23,6 +25,8 @@ __all__ = [
     "Calibration",
     "Candidate",
     "Contribution",
+    "ExpiringDP",
+    "ExpiringZCDP",
     "Family",
     "Guarantee",
     "Ledger",
@@ -30,5 +34,7 @@ __all__ = [
     "Shift",
     "analytic_gaussian_sigma",
     "calibrate",
+    "calibrate_expiring",
+    "expiration_loss",
     "guarantee_from_dict",
 ]

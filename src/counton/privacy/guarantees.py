@@ -53,8 +53,8 @@ class Guarantee(ABC):
 class AgesWithData(Protocol):
     """A guarantee whose loss grows with the age of a datum: comparable only at a stated age."""
 
-    def at_age(self, age: int) -> PureDP | ZCDP:
-        """What is promised to a datum that entered ``age`` steps ago."""
+    def at_age(self, age: int) -> PureDP | ZCDP | None:
+        """What is promised to a datum that entered ``age`` steps ago; None: nothing is lost."""
         ...
 
 

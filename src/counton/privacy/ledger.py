@@ -156,7 +156,8 @@ class Ledger:
         return total.loss <= self.limit_loss and total.delta <= delta
 
     def _total(self, spends: list[tuple[str, Guarantee]]) -> _Total:
-        guarantees = [(name, self._at_age(name, spent)) for name, spent in spends]
+        present = ((name, self._at_age(name, spent)) for name, spent in spends)
+        guarantees = [(name, spent) for name, spent in present if spent is not None]
         pure = sorted(g.epsilon for _, g in guarantees if isinstance(g, PureDP))
         rho = sum((g.rho for _, g in guarantees if isinstance(g, ZCDP)), Fraction(0))
         epsilon, delta = Fraction(0), Fraction(0)
@@ -170,7 +171,7 @@ class Ledger:
             return _Total(rho + sum(map(concentrated_by_pure, pure), Fraction(0)))
         return _least_approximate(pure, rho, _Total(epsilon, delta), self.limit.delta)
 
-    def _at_age(self, name: str, guarantee: Guarantee) -> Guarantee:
+    def _at_age(self, name: str, guarantee: Guarantee) -> Guarantee | None:
         if not isinstance(guarantee, AgesWithData):
             return guarantee
         if self.age is None:

@@ -169,7 +169,7 @@ class Expiring(Strategy):
         """Mean of ``variance`` over the steps 1..steps, in closed form.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
-        1.535575
+        1.535758
         """
         reach = self.check_step(steps) - self.delay
         total = Fraction(0)

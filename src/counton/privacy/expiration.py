@@ -1,0 +1,218 @@
+"""Guarantees which weaken as data ages, and the noise that gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from counton.errors import InvalidInput
+from counton.expiry import LEVELS, Expiry
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.privacy.calibration import Calibration
+from counton.privacy.candidates import Candidate, Family
+from counton.privacy.exact import Number, text
+from counton.privacy.expiration_loss import Expires, checked_age, loss_above
+from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
+from counton.privacy.shift import Shift
+
+
+class Expiring(Guarantee):
+    """What both expiring guarantees share: the loss at age d is a base amount times g(d).
+
+    Which function g is depends on the strategy's growth, delay and levels; ``bound_to`` writes
+    them into the guarantee, so that it can be read, compared and added up without the strategy.
+    """
+
+    __slots__ = ()
+    expiry: Expiry | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
+        saved = Guarantee.to_dict(self)
+        return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Rebuild from the values of `to_dict`."""
+        values = {name: value for name, value in saved.items() if name != "guarantee"}
+        return cls(**values)
+
+    def bound_to(self, strategy: Expires) -> Self:
+        """This guarantee as ``strategy`` gives it: with its growth and delay.
+
+        Raises:
+            InvalidInput: the strategy's guarantee does not expire, or expires in another way than
+                the one already written into this guarantee.
+        """
+        expiry = getattr(strategy, "expiry", None)
+        if not isinstance(expiry, Expiry):
+            raise InvalidInput(
+                f"{strategy!r} cannot give {self}: its noise does not depend on age; use "
+                f"counton.strategies.Expiring, or PureDP, ApproxDP or ZCDP"
+            )
+        if self.expiry not in (None, expiry):
+            raise InvalidInput(
+                f"{self!r} was made for another growth or delay than {strategy!r} has: use a "
+                f"guarantee without them, they are taken from the strategy"
+            )
+        return replace(self, expiry=expiry)  # type: ignore[type-var]
+
+    def _loss(self, age: int, analysis: Any) -> Fraction:
+        if self.expiry is None:
+            raise InvalidInput(
+                f"{self!r} is not bound to a strategy, whose growth and delay decide its loss by "
+                f"age: use guarantee.bound_to(strategy)"
+            )
+        return loss_above(self.expiry, checked_age(age), analysis)
+
+    def _how(self) -> str:
+        if self.expiry is None:
+            return "per unit of loss"
+        way = f"growth {text(self.expiry.growth)}, delay {self.expiry.delay:,}"
+        if self.expiry.levels is not None:
+            way += f", levels {self.expiry.levels}"
+        return f"times the loss by age ({way})"
+
+
+def _expiry(value: Expiry | Mapping[str, Any] | None) -> Expiry | None:
+    return Expiry.from_dict(value) if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ExpiringDP(Expiring):
+    """Pure differential privacy that expires: at age d the loss is epsilon * g(d).
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Definition 1.1;
+    g is the exact loss of `expiration_loss`.
+
+    Args:
+        epsilon: the loss of an item that one release has counted.
+        expiry: growth and delay; taken from the strategy if left out.
+
+    Raises:
+        InvalidInput: epsilon is not a finite number above 0.
+
+    >>> from counton.strategies import Expiring
+    >>> guarantee = ExpiringDP(epsilon=0.5).bound_to(Expiring(growth=1, delay=24))
+    >>> print(guarantee)
+    expiring differential privacy, epsilon = 0.5 times the loss by age (growth 1, delay 24)
+    >>> print(guarantee.at_age(23), guarantee.at_age(8760), sep="; ")
+    None; pure differential privacy with epsilon = 7
+    """
+
+    kind: ClassVar[str] = "expiring"
+    epsilon: Fraction
+    expiry: Expiry | None
+
+    def __init__(self, epsilon: Number, expiry: Expiry | Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "epsilon", PureDP(epsilon).epsilon)
+        object.__setattr__(self, "expiry", _expiry(expiry))
+
+    def at_age(self, age: int) -> PureDP | None:
+        """What is promised to an item that entered ``age`` steps ago; None: nothing is lost yet.
+
+        Raises:
+            InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
+        """
+        loss = self.epsilon * self._loss(age, "exact")
+        return PureDP(loss) if loss else None
+
+    def __str__(self) -> str:
+        return f"expiring differential privacy, epsilon = {text(self.epsilon)} {self._how()}"
+
+    def __repr__(self) -> str:
+        return f"ExpiringDP(epsilon={text(self.epsilon)}, expiry={self.expiry})"
+
+    @property
+    def meaning(self) -> str:
+        """What grows with age, in words."""
+        return (
+            "one unit more or less changes the probability of everything released so far by a "
+            "factor that starts small and grows slowly as the unit gets older"
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ExpiringZCDP(Expiring):
+    """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
+
+    The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated".
+
+    Raises:
+        InvalidInput: rho is not a finite number above 0.
+
+    >>> from counton.strategies import Expiring
+    >>> ExpiringZCDP(rho=0.5).bound_to(Expiring(growth=1)).at_age(0)
+    ZCDP(rho=0.5)
+    """
+
+    kind: ClassVar[str] = "expiring zero-concentrated"
+    rho: Fraction
+    expiry: Expiry | None
+
+    def __init__(self, rho: Number, expiry: Expiry | Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "rho", ZCDP(rho).rho)
+        object.__setattr__(self, "expiry", _expiry(expiry))
+
+    def at_age(self, age: int) -> ZCDP | None:
+        """What is promised to an item that entered ``age`` steps ago; None: nothing is lost yet.
+
+        Raises:
+            InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
+        """
+        loss = self.rho * self._loss(age, "concentrated")
+        return ZCDP(loss) if loss else None
+
+    def __str__(self) -> str:
+        return (
+            f"expiring zero-concentrated differential privacy, rho = {text(self.rho)} {self._how()}"
+        )
+
+    def __repr__(self) -> str:
+        return f"ExpiringZCDP(rho={text(self.rho)}, expiry={self.expiry})"
+
+    @property
+    def meaning(self) -> str:
+        """What grows with age, in words."""
+        return (
+            "telling from everything released so far whether one unit is there starts hard and "
+            "becomes slowly easier as the unit gets older"
+        )
+
+
+def calibrate_expiring(
+    guarantee: ExpiringDP | ExpiringZCDP, shift: Shift, family: Family | None = None
+) -> Calibration:
+    """Law of the nodes of level 0 under a guarantee that is bound to a strategy.
+
+    Args:
+        guarantee: with its expiry; the law of level l is ``guarantee.expiry.law(law, l)``.
+        shift: how far one unit moves one step's input, all cells together.
+        family: "laplace" or "gaussian"; must be the one that the guarantee needs.
+
+    Raises:
+        InvalidInput: the other family is asked for, or the noise would be too large.
+
+    >>> from counton.strategies import Expiring
+    >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Shift(1, 1)).law
+    DiscreteLaplace(scale=Fraction(2, 1))
+    """
+    law: DiscreteLaplace | DiscreteGaussian
+    needed: Family
+    if isinstance(guarantee, ExpiringDP):
+        needed, method = "laplace", "Laplace of scale l1 / epsilon times a factor for each level"
+        law = DiscreteLaplace(shift.l1 / guarantee.epsilon)
+    else:
+        needed, method = "gaussian", "Gaussian of variance l2^2 / (2 rho) times a factor each level"
+        law = DiscreteGaussian(shift.l2_squared / (2 * guarantee.rho))
+    if family not in (None, needed):
+        raise InvalidInput(
+            f"{guarantee} needs {needed} noise, not {family}: leave the family out, or use "
+            f"{'ExpiringZCDP' if needed == 'laplace' else 'ExpiringDP'}"
+        )
+    if guarantee.expiry is None:
+        raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
+    guarantee.expiry.law(law, LEVELS - 1)  # refuses too much noise now rather than far out
+    return Calibration(law, (Candidate(needed, law, method),), method)
