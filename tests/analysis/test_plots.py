@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,9 @@ def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
     colours = [rgb(colour) for colour in PALETTE]
     for one, other in zip(colours, colours[1:] + colours[:1], strict=True):
         assert np.abs(one - other).max() > 60
+
+
+def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
+    shown = replace(curves([5.0, 7.0]), groups=["$\\frac$", "a_b^c"])
+    save_figure(plot_totals(shown, "$\\frac$", "$\\sum$", "y"), tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size > 10_000

@@ -243,6 +243,7 @@ def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
     for source in ("d.csv", "one.csv", "d.txt"):
         assert read_domain(str(tmp_path / source), "carrier") == ("NA", "01")
     assert read_domain("NA,01", "carrier") == ("NA", "01")
+    assert read_domain("a/b,c.csv", "carrier") == ("a/b", "c.csv")
 
 
 @pytest.mark.parametrize(

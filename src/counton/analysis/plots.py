@@ -94,8 +94,8 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
         top=1 - 1.15 / tall,
         hspace=0.12,
     )
-    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=_INK)
-    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=_FAINT)
+    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=_INK, parse_math=False)
+    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=_FAINT, parse_math=False)
     colours = dict(zip(itertools.chain(*panels), itertools.cycle(PALETTE), strict=False))
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, curves, panel, colours)
@@ -219,6 +219,7 @@ def _label_ends(
             "textcoords": ("axes fraction", "axes points"),
             "va": "center",
             "annotation_clip": False,
+            "parse_math": False,  # a name with dollar signs is no formula
         }
         ax.annotate(
             labels.names[index],

@@ -37,7 +37,7 @@ def read_domain(source: str, column: str) -> tuple[str, ...]:
     path = Path(source)
     if path.is_file():
         groups = _from_table(source, column) if _is_table(path) else _from_lines(path)
-    elif _is_table(path) or path.suffix == ".txt" or os.sep in source:
+    elif "," not in source and (_is_table(path) or path.suffix == ".txt" or os.sep in source):
         raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
     else:
         groups = [group.strip() for group in source.split(",")]
