@@ -40,22 +40,30 @@ class Labels:
     ) -> Labels:
         """From names, last estimates and half widths of the last bands."""
         names = [shorten(name) for name in groups]
+        whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
         values = [
-            f"{quantity(float(value), float(half))} ± {quantity(float(half), float(half))}"
-            for value, half in zip(last, halves, strict=True)
+            f"{quantity(value, half, whole)} ± {quantity(half, half, whole)}"
+            for value, half in zip(last.tolist(), halves.tolist(), strict=True)
         ]
         letters = max(map(len, names)), max(map(len, values))
         inches = LINE_INCHES + NAME_INCHES * letters[0] + 0.15 + VALUE_INCHES * letters[1]
         return cls(names, values, inches)
 
 
-def quantity(value: float, error: float) -> str:
+def quantity(value: float, error: float, whole: bool = False) -> str:
     """A number with thousands separators and as many decimals as its error makes sense of.
+
+    Args:
+        value: the number.
+        error: how far off it may be, in the same unit.
+        whole: it is an integer by nature.
 
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
     ('58,650', '0.123')
     """
-    decimals = 0 if error >= 10 or error <= 0 else min(2 - math.ceil(math.log10(error)), 12)
+    decimals = (
+        0 if whole or error >= 10 or error <= 0 else min(2 - math.ceil(math.log10(error)), 12)
+    )
     text = f"{value:,.{max(decimals, 0)}f}"
     return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 

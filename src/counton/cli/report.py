@@ -67,6 +67,8 @@ def progress_line(outcome: Outcome) -> str:
         return "Nothing released: no window has ended yet."
     if new == 0:
         return f"Nothing new to release: {outcome.after:,} of {steps:,} windows are released."
+    if new == 1:
+        return f"Released 1 new window (step {outcome.after:,} of {steps:,})."
     return (
         f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,} of "
         f"{steps:,})."
@@ -130,7 +132,7 @@ def _table(definition: Definition, released: Released, level: float) -> Table:
     half = float(released.half[-1])
     for index, group in enumerate(definition.groups):
         value, lower, upper = (
-            quantity(float(array[-1, index]), half)
+            quantity(float(array[-1, index]), half, array.dtype.kind == "i")
             for array in (released.estimates, released.lower, released.upper)
         )
         table.add_row(group, value, f"{lower} to {upper}")
