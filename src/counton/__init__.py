@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
+    from counton.privacy import ExpiringDP as ExpiringDP
+    from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
     from counton.store import Stream as Stream
 
@@ -38,6 +40,8 @@ _HOME = {
     "Contribution": "counton.privacy",
     "Counter": "counton.mechanisms",
     "CountonError": "counton.errors",
+    "ExpiringDP": "counton.privacy",
+    "ExpiringZCDP": "counton.privacy",
     "Key": "counton.noise",
     "PureDP": "counton.privacy",
     "Stream": "counton.store",

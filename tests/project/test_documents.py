@@ -146,6 +146,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_on_a_page_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:tests|src|docs|benchmarks)/[\w/.-]+)`", page.read_text(encoding="utf-8")
+    )
+    invented = {"src/counton/strategies/yours.py", "tests/strategies/test_yours.py"}
+    assert [name for name in named if not (ROOT / name).exists() and name not in invented] == []
+
+
 def test_make_commands_in_the_documents_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
