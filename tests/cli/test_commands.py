@@ -35,6 +35,11 @@ def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
     assert errors == sorted(errors)
 
 
+def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
+    done = place("plan", "--steps", "2", "--epsilon", "1000", "--json")
+    assert json.loads(done.out)["choices"][0]["mean_std"] == 0
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -111,6 +111,13 @@ def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
         assert place.estimates() == TOTALS
 
 
+def test_rows_that_come_after_the_last_release_are_reported_as_lost(place: Any) -> None:
+    end = ("--until", "2013-01-01T06:00")
+    place.count(place.write("e.csv", EVENTS), *end)
+    done = place("count", place.write("e.csv", [*EVENTS, "00:20,b"]), *place.again, *end)
+    assert "counted nowhere: the stream has had its last release: 1\n" in done.err
+
+
 def test_rows_that_have_disappeared_are_refused(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS))
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])

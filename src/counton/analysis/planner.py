@@ -226,7 +226,9 @@ def _choice(
 def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
     best, std = choices[0], choice.std(metric)
     if choice is not best:
-        return f"{std / best.std(metric) - 1:.1%} above the best; {choice.calibration.reason}"
+        least = best.std(metric)  # 0 where a huge epsilon needs no noise that float64 can tell
+        above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
+        return f"{above}; {choice.calibration.reason}"
     rivals = [other for other in choices if other.kind != best.kind and other.std(metric) > std]
     ahead = f", {1 - std / rivals[0].std(metric):.1%} below {rivals[0].kind}" if rivals else ""
     return f"least {_MEASURE[metric]} error{ahead}; {choice.calibration.reason}"

@@ -20,11 +20,12 @@ def operator_notes(outcome: Outcome) -> list[str]:
     tally, windows = outcome.tally, outcome.definition.windows
     start = windows.start.isoformat()
     end = moment(windows.end).isoformat()
-    counted_at = (
-        f"counted at step {outcome.before + 1:,}"
-        if outcome.after > outcome.before
-        else "to be counted at the next release"
-    )
+    if outcome.after > outcome.before:
+        counted_at = f"counted at step {outcome.before + 1:,}"
+    elif outcome.after < windows.steps:
+        counted_at = "to be counted at the next release"
+    else:
+        counted_at = "counted nowhere: the stream has had its last release"
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
         (f"rows before the first window ({start}), counted nowhere", tally.before),
