@@ -32,6 +32,11 @@ class Choice:
         mean_std, max_std: standard deviation of a released cell in data units, root of the mean
             and of the largest variance over all steps.
         why: in words.
+
+    >>> from counton.privacy import PureDP
+    >>> best = plan(365, PureDP(1)).best
+    >>> best.strategy, best.noise, round(best.mean_std, 2), round(best.max_std, 2)
+    (KAry(horizon=365, arity=28, subtraction=True), 'laplace', 10.29, 14.27)
     """
 
     rank: int
@@ -65,6 +70,11 @@ class Plan:
         horizon, guarantee, metric, contribution, shape: what was asked.
         choices: best first.
         notes: what was left out, and why.
+
+    >>> from counton.privacy import PureDP
+    >>> ranked = plan(365, PureDP(1))
+    >>> [choice.kind for choice in ranked][:2], ranked.best is ranked.choices[0]
+    (['k-ary with subtraction', 'k-ary'], True)
     """
 
     horizon: int

@@ -28,6 +28,10 @@ def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, .
 
     Raises:
         InvalidInput: not a strategy, or a contribution that does not fit the shape.
+
+    >>> from counton.strategies import Binary
+    >>> shift_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
+    Shift(l1=10, l2_squared=10, entries=((1, 10),))
     """
     _check_strategy(strategy)
     return contribution.shift(

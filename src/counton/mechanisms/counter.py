@@ -37,6 +37,12 @@ class Release:
         value: private running total, in data units: a number, or an array of the stream's shape.
             Integers for tree strategies on counts, else float64.
         std: standard deviation of its noise, in data units, the same for every coordinate.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter.release(3)
+    Release(step=1, value=..., std=7.05...)
     """
 
     step: int
@@ -51,6 +57,13 @@ class Releases:
     Attributes:
         steps: their numbers.
         values: private running totals in data units, shape ``(len(steps), *shape)``.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> releases = counter.release_many([3, 0, 5])
+    >>> len(releases), releases.values.dtype, releases.std.round(2).tolist()
+    (3, dtype('int64'), [7.06, 7.06, 9.98])
     """
 
     steps: range

@@ -27,6 +27,12 @@ class Specification:
 
     Its JSON text is part of the noise address, so that another budget, strategy or shape never
     meets the same noise.
+
+    >>> from counton import Counter, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter.specification.law
+    DiscreteLaplace(scale=Fraction(5, 1))
     """
 
     stream: str

@@ -22,6 +22,11 @@ class Calibration:
         law: the noise law of every node.
         candidates: all ways considered, least variance first.
         reason: in words, why ``law`` was taken.
+
+    >>> from counton.privacy import ApproxDP
+    >>> calibration = calibrate(ApproxDP(1, 1e-9), Shift(l1=3, l2_squared=3, entries=((1, 3),)))
+    >>> calibration.law == calibration.candidates[0].law
+    True
     """
 
     law: DiscreteLaplace | DiscreteGaussian

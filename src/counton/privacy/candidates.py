@@ -28,6 +28,10 @@ class Candidate:
         family: the kind of noise.
         law: the noise law of every node, or None if this way does not apply.
         method: by which argument it meets the guarantee, or why it does not apply.
+
+    >>> from fractions import Fraction
+    >>> Candidate("laplace", DiscreteLaplace(Fraction(5)), "Laplace of scale l1 / epsilon").variance
+    49.8...
     """
 
     family: Family

@@ -17,6 +17,9 @@ def key_path(state: str | os.PathLike[str]) -> Path:
 
     Raises:
         WrongKey: the state is on a server, which is no place for its key.
+
+    >>> key_path("visits.db").name
+    'visits.db.key'
     """
     url = parse(state)
     if url.get_backend_name() != "sqlite":

@@ -120,6 +120,16 @@ def describe_state(state: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)).close()
+    >>> [(stream["name"], stream["step"]) for stream in describe_state(state)["streams"]]
+    [('visits', 0)]
+    >>> folder.cleanup()
     """
     with Store(state) as store:
         return store.describe()

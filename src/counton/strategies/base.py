@@ -29,7 +29,12 @@ LARGEST_DENSE = 4096
 
 
 class Node(NamedTuple):
-    """One node of a strategy and the weight with which an item enters it or a release reads it."""
+    """One node of a strategy and the weight with which an item enters it or a release reads it.
+
+    >>> from counton.strategies import Binary
+    >>> Binary(31).row(5)
+    (Node(level=2, index=0, weight=1), Node(level=0, index=2, weight=1))
+    """
 
     level: int
     index: int  # type: ignore[assignment]  # a tuple has a method of this name
