@@ -1,0 +1,49 @@
+"""Streams without an end: ten million releases, one release late in a stream, and the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.measure import interleaved
+from benchmarks.row import Row
+from counton import Counter, ExpiringDP, Key
+from counton.strategies import Expiring
+
+STEPS, CALLS = 10**7, 10**4
+EARLY, LATE = 10**3, 10**9
+
+
+def counter_at(step: int) -> Counter:
+    """A counter which has released ``step`` steps."""
+    new = Counter(Expiring(growth=1), ExpiringDP(epsilon=1), key=Key.generate(), stream="bench")
+    sums, waiting = np.zeros((), np.int64), np.zeros((0,), np.int64)
+    return Counter.at(new.specification, key=Key.generate(), step=step, sums=sums, waiting=waiting)
+
+
+def measure() -> Iterator[Row]:
+    """Yield speed, latency and size."""
+    generator = np.random.default_rng()
+    ones = np.ones(STEPS, np.int64)
+    ours, peer = interleaved(
+        lambda: counter_at(0).release_many(ones),
+        lambda: generator.laplace(size=2 * STEPS),
+        repetitions=3,
+    )
+    yield Row(
+        "10^7 releases of Expiring(growth=1)",
+        ours / peer,
+        1.5,
+        note="numpy drawing 2 * 10^7 Laplace numbers",
+    )
+
+    def calls(first: int) -> None:
+        counter = counter_at(first)
+        for _ in range(CALLS):
+            counter.release(1)
+
+    early, late = interleaved(lambda: calls(EARLY), lambda: calls(LATE))
+    yield Row("one release of Expiring at 10^9", late / early, 2, note="one at 10^3")
+    size = len(counter_at(LATE).checkpoint()) / 1000
+    yield Row("state of Expiring at 10^9", size, 10, unit="kB")
