@@ -66,8 +66,8 @@ class Expiring(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
-        """None: an unbounded strategy has no finite columns, hence no sensitivity to check."""
-        return ()
+        """Growth below, at and above 1, with and without delay, and fresh noise at each step."""
+        return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
 
     @property
     def growth(self) -> Fraction:
@@ -113,14 +113,6 @@ class Expiring(Strategy):
             position += 1 << level
         return tuple(sorted(nodes))
 
-    def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Dense (B, C) over the first ``steps`` steps; B C counts items up to step - delay.
-
-        Raises:
-            InvalidInput: no ``steps``, or more than 4096.
-        """
-        return super(Expiring, _FirstSteps(self, steps or 1)).matrices(steps)
-
     def l1_sensitivity(self) -> Fraction:
         """Refused: it is infinite over an endless stream.
 
@@ -149,8 +141,12 @@ class Expiring(Strategy):
         For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
         error from the items of the last ``delay`` steps is not part of it.
         """
-        factors = [float(self.expiry.factor(level)) ** 2 for level in range(self.expiry.top + 1)]
-        return self._sums(factors, steps)
+        levels = range(self.expiry.top + 1)
+        return self._sums([self.node_variance(level) for level in levels], steps)
+
+    def node_variance(self, level: int) -> float:
+        """Square of the factor on the scale of Laplace noise: (1 + level)^(2 - 2 growth)."""
+        return float(self.expiry.factor(level)) ** 2
 
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
         """Exact variance of the released noise, with the law that each level really has."""
@@ -227,15 +223,3 @@ class Expiring(Strategy):
     def _height(self, position: int) -> int:
         """How many intervals contain a position."""
         return min(position.bit_length(), self.expiry.top + 1)
-
-
-class _FirstSteps(Expiring):
-    """The same strategy, of whose columns only what the first steps see is looked at."""
-
-    def __init__(self, whole: Expiring, last: int) -> None:
-        super().__init__(whole.growth, whole.delay, whole.levels)
-        self._last = last
-
-    def column(self, step: int) -> tuple[Node, ...]:
-        """The column as far as the first steps read it."""
-        return self.column_until(step, self._last)

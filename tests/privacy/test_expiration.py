@@ -1,0 +1,168 @@
+"""Guarantees that weaken with age: bound, printed, saved, calibrated, counted."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counton import Counter, Key
+from counton.errors import BudgetExceeded, InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.mechanisms import law_for
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Ledger,
+    PureDP,
+    expiration_loss,
+    guarantee_from_dict,
+)
+from counton.strategies import Binary, Expiring
+
+STRATEGY = Expiring(growth=2, delay=4)
+
+
+@pytest.mark.parametrize("guarantee", [ExpiringDP(0.1), ExpiringZCDP("1/3")])
+def test_it_survives_being_saved_with_or_without_a_strategy(
+    guarantee: ExpiringDP | ExpiringZCDP,
+) -> None:
+    for each in (guarantee, guarantee.bound_to(STRATEGY)):
+        assert guarantee_from_dict(json.loads(json.dumps(each.to_dict()))) == each
+    assert guarantee.bound_to(STRATEGY).bound_to(STRATEGY).expiry == STRATEGY.expiry
+
+
+def test_it_is_printed_in_words() -> None:
+    assert str(ExpiringDP(0.5)) == "expiring differential privacy, epsilon = 0.5 per unit of loss"
+    bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
+    assert str(bound).endswith("times the loss by age (growth 1.5, delay 3, levels 5)")
+    assert "grows slowly" in ExpiringDP(1).meaning
+
+
+def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
+    guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
+    assert guarantee.at_age(3) is None
+    assert guarantee.at_age(4) == PureDP(0.5)
+    assert guarantee.at_age(1003) == PureDP(27.5)
+    concentrated = ExpiringZCDP(0.5).bound_to(STRATEGY).at_age(1003)
+    assert concentrated is not None
+    loss = expiration_loss(STRATEGY, [1003], "concentrated")[0]
+    assert 0 <= concentrated.rho - Fraction(loss) / 2 < 1e-9
+
+
+def test_laws_have_the_papers_scales() -> None:
+    pure = law_for(STRATEGY, ExpiringDP(0.5), Contribution.add_remove()).law
+    assert pure == DiscreteLaplace(Fraction(2))
+    assert STRATEGY.node_law(pure, 3) == DiscreteLaplace(Fraction(1, 2))
+    gaussian = law_for(STRATEGY, ExpiringZCDP(0.5), Contribution.add_remove()).law
+    assert gaussian == DiscreteGaussian(Fraction(1))
+    assert STRATEGY.node_law(gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
+
+
+def test_a_unit_in_more_cells_needs_more_noise() -> None:
+    law = law_for(STRATEGY, ExpiringDP(1), Contribution.add_remove(3), shape=(8,)).law
+    assert law == DiscreteLaplace(Fraction(3))
+    law = law_for(STRATEGY, ExpiringZCDP(1), Contribution.replace(1), shape=(8,)).law
+    assert law == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
+
+
+def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
+    # Shift every interval of the cheapest cover of [1, age + 1] by one: the log-probabilities
+    # change by the sum of 1 / scale, which is the promised loss.
+    guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))
+    law = law_for(Expiring("3/2"), guarantee, Contribution.add_remove()).law
+    scales = [Expiring("3/2").node_law(law, level).scale for level in range(4)]  # type: ignore[union-attr]
+    promised = guarantee.at_age(14)  # positions 1..15: whole trees of 1, 2, 4 and 8 positions
+    assert promised is not None
+    assert 0 <= promised.epsilon - sum(1 / scale for scale in scales) < 1e-9
+
+
+def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> None:
+    key = Key.generate()
+    counter = Counter(STRATEGY, ExpiringDP(0.5), key=key, stream="visits")
+    assert counter.specification.guarantee == ExpiringDP(0.5).bound_to(STRATEGY)
+    xs = np.arange(300)
+    releases = counter.release_many(xs)
+    assert (releases.values[:4] == 0).all()
+    assert (releases.std[:4] == 0).all()
+    assert (releases.std[4:] > 1).all()
+    delayed = np.concatenate([np.zeros(4), np.cumsum(xs)[:-4]])
+    assert np.abs(releases.values - delayed)[4:].max() < 200
+    assert len(set((releases.values - delayed)[4:])) > 10
+
+    single = Counter(STRATEGY, ExpiringDP(0.5), key=key, stream="visits")
+    values = [single.release(int(x)).value for x in xs[:7]]
+    resumed = Counter.resume(single.checkpoint(), key=key)
+    values += resumed.release_many(xs[7:]).values.tolist()
+    assert values == releases.values.tolist()
+
+
+def test_vectors_and_the_gaussian_form_are_the_same_one_by_one() -> None:
+    key = Key.generate()
+    xs = np.arange(300).reshape(100, 3)
+    for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
+        whole = Counter(STRATEGY, guarantee, key=key, stream="s", shape=(3,)).release_many(xs)
+        single = Counter(STRATEGY, guarantee, key=key, stream="s", shape=(3,))
+        assert (np.array([single.release(x).value for x in xs]) == whole.values).all()
+
+
+def test_state_stays_small_far_out() -> None:
+    counter = Counter(Expiring(1), ExpiringDP(1), key=Key.generate(), stream="visits")
+    far = Counter.at(
+        counter.specification,
+        key=Key.generate(),
+        step=10**9,
+        sums=np.array(10**12),
+        waiting=np.zeros(0, np.int64),
+    )
+    far.release(1)
+    assert len(far.checkpoint()) < 10_000
+
+
+def test_the_ledger_wants_to_know_the_age() -> None:
+    guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
+    with pytest.raises(InvalidInput, match="state the age"):
+        Ledger(PureDP(3)).spend("visits", guarantee)
+    ledger = Ledger(PureDP(30), age=1003)
+    ledger.spend("visits", guarantee)
+    ledger.spend("sales", PureDP(1))
+    assert ledger.spent() == PureDP(28.5)
+    with pytest.raises(BudgetExceeded):
+        ledger.spend("clicks", guarantee)
+    assert Ledger.from_dict(ledger.to_dict()).spent() == PureDP(28.5)
+
+
+def test_at_an_age_within_the_delay_nothing_is_spent() -> None:
+    ledger = Ledger(PureDP("0.1"), age=3)
+    ledger.spend("visits", ExpiringDP(0.5).bound_to(STRATEGY))
+    assert ledger.remaining() == PureDP("0.1")
+
+
+def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> None:
+    key = Key.generate()
+    for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
+        with pytest.raises(InvalidInput, match="its noise does not depend on age"):
+            Counter(Binary(9), guarantee, key=key, stream="s")
+        with pytest.raises(InvalidInput, match="not bound to a strategy"):
+            guarantee.at_age(1)
+        with pytest.raises(InvalidInput, match="another growth or delay"):
+            Counter(Expiring(1), guarantee.bound_to(STRATEGY), key=key, stream="s")
+        with pytest.raises(InvalidInput, match="age is -1"):
+            guarantee.bound_to(STRATEGY).at_age(-1)
+    for fixed in (PureDP(1), ApproxDP(1, 1e-6), ZCDP(1)):
+        with pytest.raises(InvalidInput, match="use ExpiringDP or ExpiringZCDP"):
+            Counter(STRATEGY, fixed, key=key, stream="s")
+    with pytest.raises(InvalidInput, match="needs laplace noise"):
+        law_for(STRATEGY, ExpiringDP(1), Contribution.add_remove(), family="gaussian")
+    with pytest.raises(InvalidInput, match="2\\^40"):  # level 62 would have 63 times this scale
+        law_for(Expiring(0), ExpiringDP("1e-11"), Contribution.add_remove())
+    for bad in (0, -1, float("nan")):
+        with pytest.raises(InvalidInput, match="epsilon is"):
+            ExpiringDP(bad)
+        with pytest.raises(InvalidInput, match="rho is"):
+            ExpiringZCDP(bad)
