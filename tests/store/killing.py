@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import random
 import signal
 import sys
 import time
@@ -22,7 +21,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
-from counton.errors import StateError, StreamConflict
+from counton.errors import StreamConflict
 from counton.store import describe_state, writer
 from counton.strategies import KAry
 
@@ -148,25 +147,26 @@ def collect(reading: int) -> list[str]:
 
 def kill(arguments: list[str]) -> dict[str, Any]:
     """Kill writers: half where chance finds them, half in every phase on purpose."""
-    state, key_file, count, seed = arguments[0], arguments[1], int(arguments[2]), arguments[3]
-    key, chance, progress = Key.load(key_file), random.Random(seed), Progress()
+    state, key_file, count, seed = arguments
+    key, chance, progress = Key.load(key_file), np.random.default_rng(int(seed)), Progress()
     Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
     warm_up()
     watch(progress)
     shown: list[str] = []
     landed: list[tuple[str, int]] = []
-    for number in range(count):
+    for number in range(int(count)):
         progress.reset()
         on_purpose = number % 2 == 0
         target = PHASES[1 + number // 2 % (len(PHASES) - 1)]
-        progress.at = dying(target, chance.randrange(1, 4)) if on_purpose else unharmed
-        batches = random.Random(chance.random())
+        progress.at = dying(target, int(chance.integers(1, 4))) if on_purpose else unharmed
+        batches = chance.spawn(1)[0]
         pid, reading = fork(lambda pipe, b=batches: write(state, key, pipe, progress, b))
         if not on_purpose:
             while number % 8 != 1 and not progress.has_shown:
                 time.sleep(0.0005)
             time.sleep(chance.uniform(0, 0.012))
             os.kill(pid, signal.SIGKILL)
+        progress.at = unharmed  # the hooks are in this process too
         lines = collect(reading)
         shown += lines
         status = os.waitpid(pid, 0)[1]
@@ -204,7 +204,9 @@ def dying(target: str, times: int) -> Callable[[str], None]:
     return at
 
 
-def write(state: str, key: Key, pipe: int, progress: Progress, batches: random.Random) -> NoReturn:
+def write(
+    state: str, key: Key, pipe: int, progress: Progress, batches: np.random.Generator
+) -> NoReturn:
     """Release for ever. First repeat the last step, as a user does who did not see its answer."""
     stream = Stream.open(state, NAME, key=key)
     progress.set_step(stream.step)
@@ -213,7 +215,7 @@ def write(state: str, key: Key, pipe: int, progress: Progress, batches: random.R
         show(pipe, stream.step, again.values)
     while True:
         progress.enter("computing")
-        first, count = stream.step + 1, batches.choice((1, 1, 2, 5))
+        first, count = stream.step + 1, int(batches.choice((1, 1, 2, 5)))
         progress.set_step(first)
         xs = inputs(first, count)
         releases = stream.release_many(
@@ -242,7 +244,7 @@ def race(arguments: list[str]) -> dict[str, Any]:
 
 
 def contend(state: str, key: Key, pipe: int, salt: int, end: float) -> NoReturn:
-    rest = random.Random(salt)
+    rest = np.random.default_rng(salt)
     while time.monotonic() < end:
         try:
             with Stream.open(state, NAME, key=key) as stream:
@@ -255,39 +257,54 @@ def contend(state: str, key: Key, pipe: int, salt: int, end: float) -> NoReturn:
 
 
 def create(arguments: list[str]) -> dict[str, Any]:
-    """Kill writers while they create their state, then do what a user does: run again."""
-    folder, _, count, seed = arguments
+    """Kill a writer at the first, second, third ... event of creating its state and releasing once.
+
+    Events are SQL statements, commits, and what touches files. After each, do what a user does:
+    run again.
+    """
+    folder = arguments[0]
     warm_up()
-    chance = random.Random(seed)
     found = []
-    for number in range(int(count)):
+    for number in range(1, 1000):
         state = f"{folder}/{number}.db"
-        pid, reading = fork(lambda pipe, state=state: begin(state, pipe))
-        time.sleep(chance.uniform(0, 0.03))
-        os.kill(pid, signal.SIGKILL)
-        lines = collect(reading)
-        os.waitpid(pid, 0)
-        shown = None if not lines else lines[0]
-        if not os.path.exists(state):
-            found.append("no state")
-            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
-        elif not describe_state(state)["streams"]:
-            found.append("no stream")
-            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
-        else:
-            found.append(f"stream at {min(describe_state(state)['streams'][0]['step'], 1)}")
+        pid, reading = fork(lambda pipe, state=state, number=number: begin(state, pipe, number))
+        shown = collect(reading)
+        if not os.WIFSIGNALED(os.waitpid(pid, 0)[1]):
+            return {"found": found, "shown": len(shown)}
+        streams = describe_state(state)["streams"] if os.path.exists(state) else None
+        if streams:
             stream = Stream.open(state, NAME)
+        else:
+            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
+        found.append("no state" if streams is None else f"stream at {stream.step}")
         value = stream.release_many(inputs(1, 1), first_step=1).values[0]
         stream.close()
-        if shown is not None and shown != f"1 {value.astype('<i8').tobytes().hex()}":
-            raise StateError(f"shown {shown}, journal {value}")
-    return {"found": found}
+        if shown and shown != [f"1 {value.astype('<i8').tobytes().hex()}"]:
+            raise RuntimeError(f"killed at event {number}: shown {shown}, now {value}")
+    raise RuntimeError("creation does not end")
 
 
-def begin(state: str, pipe: int) -> NoReturn:
+def begin(state: str, pipe: int, deadly: int) -> NoReturn:
+    events = 0
+
+    def count(*_: object) -> None:
+        nonlocal events
+        events += 1
+        if events == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def audit(name: str, _: object) -> None:
+        if name in ("open", "sqlite3.connect") or name.startswith(("os.", "tempfile.")):
+            count()
+
+    sys.addaudithook(audit)
+    for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+        event.listen(Engine, name, lambda *_: count())
     with Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE) as stream:
-        show(pipe, 1, stream.release_many(inputs(1, 1)).values)
-    time.sleep(10)
+        releases = stream.release_many(inputs(1, 1))
+        count()
+        show(pipe, 1, releases.values)
+        count()
     os._exit(0)
 
 

@@ -354,6 +354,18 @@ def test_state_files_are_private_and_hold_no_key_and_no_plain_digest(file: Path,
     assert sorted(path.name for path in file.parent.iterdir()) == ["state.db"]
 
 
+def test_equal_inputs_of_two_steps_or_streams_do_not_show(file: Path, key: Key) -> None:
+    import sqlite3
+
+    for name in ("a", "b"):
+        with create(file, key, name) as stream:
+            stream.release_many(XS[[0, 0, 0]])
+    connection = sqlite3.connect(file)
+    digests = [row[0] for row in connection.execute("SELECT input_digest FROM counton_journal")]
+    connection.close()
+    assert len(digests) == len(set(digests)) == 6
+
+
 class TestKeyFile:
     """Without a given key, the key is kept in ``STATE.key``."""
 

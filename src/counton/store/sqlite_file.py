@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection
 
 from counton.errors import StateError
@@ -75,23 +76,33 @@ def create(path: Path) -> None:
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
-    os.close(descriptor)
     try:
         engine = sa.create_engine(URL.create("sqlite", database=name))
+        event.listen(engine, "connect", _prepare_new)
+        event.listen(engine, "begin", begin)
         with engine.begin() as connection:
-            connection.exec_driver_sql(f"PRAGMA application_id={schema.APPLICATION_ID}")
-            connection.exec_driver_sql(f"PRAGMA user_version={schema.FORMAT}")
             schema.metadata.create_all(connection)
             connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
-        with engine.connect() as connection:  # kept in the file; cannot change in a transaction
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         engine.dispose()
+        os.fsync(descriptor)
         _publish(name, path)
         _sync_folder(path.parent)
     finally:
+        os.close(descriptor)
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
+
+
+def _prepare_new(connection: Any, _record: object) -> None:
+    connection.isolation_level = None
+    for setting in (
+        "synchronous=OFF",  # nobody sees the file before it is synced as a whole
+        "journal_mode=WAL",  # kept in the file
+        f"application_id={schema.APPLICATION_ID}",
+        f"user_version={schema.FORMAT}",
+    ):
+        connection.execute(f"PRAGMA {setting}").close()
 
 
 def _publish(name: str, path: Path) -> None:
