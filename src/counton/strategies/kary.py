@@ -1,4 +1,6 @@
-"""k-ary trees, with and without subtraction (Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Alg. 1-2).
+"""k-ary trees, with and without subtraction.
+
+Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Alg. 1 and 2.
 
 A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
 with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers

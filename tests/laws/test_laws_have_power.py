@@ -1,0 +1,133 @@
+"""A strategy broken on purpose breaks the law that is meant to catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNoise, Strategy
+from counton.testing import (
+    LawBroken,
+    check_arguments,
+    check_error,
+    check_factorisation,
+    check_noise_is_rows,
+    check_parameters,
+    check_sensitivity,
+    check_shift,
+    check_strategy,
+    check_variance,
+    check_windows,
+)
+
+
+class ForgetsANode(Binary):
+    """An item that should enter a node does not: it would go unprotected."""
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        column = super().column(step)
+        return column[1:] if step == 5 else column
+
+
+class CountsTwice(Binary):
+    def column(self, step: int) -> tuple[Node, ...]:
+        return tuple(node._replace(weight=2) for node in super().column(step))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        return tuple(node._replace(weight=Fraction(1, 2)) for node in super().row(step))
+
+
+class ClaimsTooLittle(Binary):
+    def l1_sensitivity(self) -> Fraction:
+        return super().l1_sensitivity() - 1
+
+
+class ClaimsTooMuch(Binary):
+    def squared_sensitivity(self) -> Fraction:
+        return super().squared_sensitivity() + Fraction(1, 10**9)
+
+
+class ClaimsLessVariance(Binary):
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        return super().variance(steps) * (1 - 1e-9)
+
+
+class ClaimsLessError(Binary):
+    def error(self, metric: Metric) -> float:
+        return super().error(metric) * (1 - 1e-9)
+
+
+class RedrawsEveryWindow(Binary):
+    """The safety erratum of the square-root paper: z must be drawn once and kept."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        noise = super().noise(field, steps)
+        np.add(noise, field.run(200, range(1, 1 + len(steps))), out=noise)
+        return noise
+
+
+class LeavesALevelOut(KAry):
+    """Releases of even steps miss the lowest level."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        noise = super().noise(field, steps)
+        for row, step in enumerate(steps):
+            if step % 2 == 0:
+                lowest = (n for n in self.row(step) if n.level == 0)
+                for _, index, weight in lowest:
+                    noise[row] -= field.run(0, range(index, index + 1))[0] * int(weight)
+        return noise
+
+
+class RoundsTheRelease(HonakerOnline):
+    """Rounds after weighing, not before: the change of an item no longer passes through whole."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        noise = super().noise(field, steps)
+        return noise - noise // 10**6
+
+
+class ServesBeyondTheHorizon(Binary):
+    def check_step(self, step: int) -> int:
+        return step
+
+
+class ForgetsAParameter(KAry):
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"horizon": self.horizon, "arity": self.arity}
+
+
+def test_an_honest_subclass_passes() -> None:
+    check_strategy(type("Honest", (Binary,), {})(20))
+
+
+@pytest.mark.parametrize(
+    ("check", "strategy"),
+    [
+        (check_factorisation, ForgetsANode(20)),
+        (check_shift, ForgetsANode(20)),
+        (check_factorisation, CountsTwice(20)),
+        (check_sensitivity, ClaimsTooLittle(20)),
+        (check_sensitivity, ClaimsTooMuch(20)),
+        (check_sensitivity, CountsTwice(20)),
+        (check_variance, ClaimsLessVariance(20)),
+        (check_error, ClaimsLessError(20)),
+        (check_windows, RedrawsEveryWindow(20)),
+        (check_noise_is_rows, RedrawsEveryWindow(20)),
+        (check_noise_is_rows, LeavesALevelOut(20, 5)),
+        (check_shift, LeavesALevelOut(20, 5)),
+        (check_shift, RoundsTheRelease(20)),
+        (check_arguments, ServesBeyondTheHorizon(20)),
+        (check_parameters, ForgetsAParameter(20, 5, False)),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_broken_strategy_is_caught(check: Callable[[Strategy], None], strategy: Strategy) -> None:
+    with pytest.raises(LawBroken, match=type(strategy).__name__):
+        check(strategy)

@@ -1,0 +1,49 @@
+"""Every law over every public strategy; a new strategy is found without a line here."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from counton.strategies import Strategy, describe, from_parameters, public_strategies
+from counton.testing import check_noise_is_rows, check_strategy, check_windows
+
+HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64, 250, 1000)
+EXAMPLES = [
+    pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
+    for horizon in HORIZONS
+    for cls in public_strategies()
+    for strategy in cls.examples(horizon)
+]
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_strategy_keeps_every_law(strategy: Strategy, horizon: int) -> None:
+    check_strategy(strategy, horizon)
+
+
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+def test_strategy_is_rebuilt_from_its_description(cls: type[Strategy]) -> None:
+    for strategy in cls.examples(100):
+        assert from_parameters(describe(strategy)) == strategy
+        assert hash(from_parameters(describe(strategy))) == hash(strategy)
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 64])
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+def test_chunk_sizes_never_change_a_value(
+    cls: type[Strategy], nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[cls.__module__]
+    if hasattr(module, "nodes_per_chunk"):
+        monkeypatch.setattr(module, "nodes_per_chunk", lambda shape, numbers=0: nodes)
+    for strategy in cls.examples(150):
+        for shape in ((), (2, 20)):
+            check_noise_is_rows(strategy, 150, shape)
+            check_windows(strategy, 150, shape)
+
+
+def test_discovery_finds_every_strategy_with_a_horizon() -> None:
+    found = {cls.__name__ for cls in public_strategies() if cls.examples(10)}
+    assert {"Binary", "HonakerOnline", "KAry", "SmoothBinary", "SqrtToeplitz"} <= found

@@ -1,0 +1,32 @@
+"""Strategies by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.strategies import SmoothBinary, describe, from_parameters
+
+
+def test_round_trip() -> None:
+    strategy = SmoothBinary.best(1000)
+    saved = describe(strategy)
+    assert saved == {"strategy": "SmoothBinary", "horizon": 1000, "height": 20, "zeros": 3}
+    assert from_parameters(saved) == strategy
+    assert saved["strategy"] == "SmoothBinary"  # not used up
+
+
+@pytest.mark.parametrize(
+    ("saved", "complaint"),
+    [
+        ({}, "strategy is None; known are Binary"),
+        ({"strategy": "Ternary", "horizon": 3}, "strategy is 'Ternary'; known are Binary"),
+        ({"strategy": "Strategy", "horizon": 3}, "known are Binary"),
+        ({"strategy": "Binary"}, "parameters of Binary"),
+        ({"strategy": "Binary", "horizon": 3, "arity": 2}, "parameters of Binary"),
+        ({"strategy": "Binary", "horizon": 0}, "horizon is 0"),
+    ],
+)
+def test_refusals(saved: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        from_parameters(saved)
