@@ -118,8 +118,8 @@ def test_places_are_consecutive_and_below_the_horizon(strategy: SmoothBinary) ->
     for step in range(1, 2001):
         for level, index, _ in strategy.row(step):
             seen = used.get(level)
-                # The first leaf is never read; where it has a one, place 0 stays unused.
-                assert index in ((0, 1) if seen is None else (seen, seen + 1))
+            # The first leaf is never read; where it has a one, place 0 stays unused.
+            assert index in ((0, 1) if seen is None else (seen, seen + 1))
             used[level] = index
     assert max(used.values()) <= 2000
 
