@@ -40,7 +40,8 @@ def postgres_server() -> Iterator[str]:
         user = next((u for u in ("postgres", "nobody") if _exists(u)), None)
         if user is None:
             pytest.skip("PostgreSQL does not run as root and there is no other user")
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # socket paths must be short
+    memory = os.access("/dev/shm", os.W_OK)
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/dev/shm" if memory else "/tmp"))  # short path
     if user:
         shutil.chown(folder, user)
     data = folder / "data"
@@ -93,14 +94,13 @@ def _wait(url: str) -> None:
 
 @pytest.fixture
 def postgres(postgres_server: str) -> str:
-    """URL of a fresh database."""
+    """URL of an empty schema: much quicker to make than a database."""
     name = f"t{uuid.uuid4().hex}"
-    server = postgres_server.replace("postgresql:", "postgresql+psycopg:")
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    engine = sa.create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE SCHEMA {name}")
     engine.dispose()
-    return postgres_server.replace("/postgres?", f"/{name}?")
+    return f"{postgres_server}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
