@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.expiry import Expiry
 from counton.laws import DiscreteLaplace
-from counton.privacy import expiration_loss
+from counton.privacy import expiration_loss, worst_position
+from counton.privacy.dyadic_costs import AbsoluteCosts, QuadraticCosts
 from counton.privacy.expiration_loss import loss_above
+from counton.privacy.worst_position import cost_at, worst_cost
 from counton.strategies import Binary, Expiring
 
 GROWTHS = [0, "1/2", 1, "3/2", 2, 3, 5]
@@ -102,6 +104,30 @@ def test_the_worst_position_is_the_worst_of_all(
     each = [expiration_loss(strategy, ages, analysis, j) for j in range(1, 80)]
     found = expiration_loss(strategy, ages, analysis)
     assert found == pytest.approx(np.max(each, axis=0), rel=1e-12)
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2])
+@pytest.mark.parametrize("make", [AbsoluteCosts, QuadraticCosts])
+def test_the_search_looks_at_all_positions(
+    make: Any, skipped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first position has been worst with all weights tried. To see that the search would find
+    # any other, the first 2^skipped - 1 positions are kept from it here.
+    finished = worst_position._finished
+
+    def later(kind: Any, window: Any, level: int, carry: int, ends: Any) -> float:
+        return 0.0 if level < skipped else finished(kind, window, level, carry, ends)
+
+    monkeypatch.setattr(worst_position, "_finished", later)
+    rng, worst = np.random.default_rng(3), set()
+    for _ in range(60):
+        kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
+        length, highest = int(rng.integers(2**skipped + 1, 17)), int(rng.integers(skipped + 1, 10))
+        positions = range(2**skipped, 64)
+        each = [cost_at(kind, j, length, highest) for j in positions]
+        assert worst_cost(kind, length, highest) == pytest.approx(max(each), rel=1e-12)
+        worst.add(positions[int(np.argmax(each))])
+    assert skipped == 0 or len(worst) > 2
 
 
 @pytest.mark.parametrize("growth", [0, 1, "3/2", 2, 3, 5])
