@@ -166,69 +166,57 @@ class KAry(Strategy):
         self.check_window(steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)
-        windows = [(steps.start, steps.stop)]
+        windows = [steps]
         for _ in range(self.height):
-            low, high = windows[-1]
-            windows.append((self._digits.cut(low), self._digits.cut(high - 1) + 1))
+            low, high = windows[-1].start, windows[-1].stop
+            windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
         expand = self._expand_rows if is_wide(field.shape) else self._expand
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(self.height)):
-            values = expand(field, level, windows[level], values, windows[level + 1][0])
+            values = expand(field, level, windows[level], values)
         return values
 
     def _expand(
-        self,
-        field: NodeNoise,
-        level: int,
-        window: tuple[int, int],
-        parents: NDArray[np.int64],
-        first: int,
+        self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Noise at numbers low..high-1 of a level from that at ``first``.. of the level above."""
-        k, below, shape = self.arity, self._digits.below, field.shape
-        low, high = window
-        out = np.empty((high - low, *shape), np.int64)
-        groups_per_chunk = max(1, nodes_per_chunk(shape) // k)
-        position = low
-        while position < high:
-            group = self._digits.cut(position)
-            groups = min(groups_per_chunk, (high - position) // k)
-            if position == group * k - below and groups > 0:  # whole groups
-                end = position + groups * k
-                chunk = out[position - low : end - low]
-                chunk[0] = 0
-                np.cumsum(field.run(level, range(position + 1, end)), axis=0, out=chunk[1:])
-                tiles = chunk.reshape(groups, k, *shape)
-                tiles += (parents[group - first :][:groups] - tiles[:, below])[:, None]
-            else:  # one group, cut by the window
-                end = min(high, (group + 1) * k - below)
-                base, top = min(position, group * k), max(end - 1, group * k)
-                sums = np.zeros((top - base + 1, *shape), np.int64)
-                if top > base:
-                    np.cumsum(field.run(level, range(base + 1, top + 1)), axis=0, out=sums[1:])
-                shift = parents[group - first] - sums[group * k - base]
-                np.add(
-                    sums[position - base : end - base], shift, out=out[position - low : end - low]
-                )
-            position = end
-        return out
+        """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
+
+        Groups are computed whole, also where the window begins or ends within one.
+        """
+        k, below = self.arity, self._digits.below
+        first = self._digits.cut(window.start)
+        out = np.empty((len(parents) * k, *field.shape), np.int64)
+        size = max(1, nodes_per_chunk(field.shape) // k)
+        for at in range(0, len(parents), size):
+            known = parents[at : at + size]
+            low = (first + at) * k - below
+            high = low + len(known) * k
+            chunk = out[at * k : at * k + len(known) * k]
+            # The first node stands between two groups, and there is none with a number below 1.
+            skipped = max(1, 1 - low)
+            chunk[:skipped] = 0
+            noise = field.run(level, range(low + skipped, high))
+            np.cumsum(noise, axis=0, out=chunk[skipped:])
+            groups = chunk.reshape(len(known), k, *field.shape)
+            groups += (known - groups[:, below])[:, None]
+        start = window.start - (first * k - below)
+        return out[start : start + len(window)]
 
     def _expand_rows(
         self,
         field: NodeNoise,
         level: int,
-        window: tuple[int, int],
+        window: range,
         parents: NDArray[np.int64],
-        first: int,
     ) -> NDArray[np.int64]:
         """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
-        low, high = window
+        low, high = window.start, window.stop
         out = np.empty((high - low, *field.shape), np.int64)
         scratch = np.empty(field.shape, np.int64)
-        last_group = self._digits.cut(high - 1)
+        first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
         rows = _Rows(field, level, stop=max(high, last_group * self.arity + 1))
-        for group in range(self._digits.cut(low), last_group + 1):
-            middle, parent = group * self.arity, parents[group - first]
+        for group, parent in enumerate(parents, start=first_group):
+            middle = group * self.arity
             start = max(low, middle - self._digits.below)
             stop = min(high, middle + self._digits.above + 1)
             if start <= middle < stop:
