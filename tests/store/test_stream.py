@@ -139,6 +139,9 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
     [
         ([[1, 2, 3]], InvalidInput, "shape"),
         (7, InvalidInput, "shape"),
+        ([[1, 2, 3, 4], [1]], InvalidInput, "do not form an array"),
+        ([[1, 2, 3, None]], InvalidInput, None),
+        ([["a", "b", "c", "d"]], InvalidInput, None),
         ([[1, 2, 3, -1]], InvalidInput, "-1"),
         ([[1.0, 2, 3, float("nan")]], InvalidInput, "nan"),
         ([[1, 2, 3, 4.5]], InvalidInput, "resolution"),
@@ -330,6 +333,15 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     text = repr(shown)
     assert not any(str(value) in text for value in secret_sums)
     assert key._secret.hex() not in text
+
+
+def test_names_and_keys_are_checked(file: Path, key: Key) -> None:
+    with pytest.raises(InvalidInput, match="201 characters; it may have at most 200"):
+        create(file, key, "x" * 201)
+    assert not file.exists()
+    create(file, key).close()
+    with pytest.raises(InvalidInput, match="key is of type PosixPath"):
+        Stream.open(file, "visits", key=Path("the.key"))  # type: ignore[arg-type]
 
 
 def test_details_must_be_json(file: Path, key: Key) -> None:

@@ -6,7 +6,7 @@ try:
     import sqlalchemy as _sqlalchemy  # noqa: F401
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        "durable streams need SQLAlchemy, which is not installed: pip install 'counton[cli]'"
+        "durable streams need SQLAlchemy, which is not installed: pip install 'counton[store]'"
     ) from _error
 
 from counton.store.keyfile import key_path

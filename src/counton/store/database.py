@@ -98,7 +98,7 @@ class Database:
         except ModuleNotFoundError:
             raise StateError(
                 "a PostgreSQL state needs the driver psycopg, which is not installed: "
-                "pip install 'psycopg[binary]'"
+                "pip install 'counton[postgresql]'"
             ) from None
 
     def _create_tables(self) -> None:

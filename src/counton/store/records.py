@@ -79,6 +79,10 @@ def take_over(
         )
     row = find(connection, name)
     held = keyfile.load(database.label, row.key_fingerprint) if key is None else key
+    if not isinstance(held, Key):
+        raise InvalidInput(
+            f"key is of type {type(held).__name__}; it must be a counton.Key: use Key.load(path)"
+        )
     if row.key_fingerprint != held.fingerprint:
         raise WrongKey(
             f"stream {name!r} was created with the key {row.key_fingerprint}, this is the key "

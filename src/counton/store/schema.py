@@ -24,6 +24,9 @@ FORMAT: Final = 1
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
 
+#: Longest name of a stream, in characters.
+LONGEST_NAME: Final = 200
+
 metadata = MetaData()
 
 _ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
@@ -46,7 +49,7 @@ streams = Table(
     "counton_streams",
     metadata,
     Column("id", _ID, primary_key=True),
-    Column("name", String(200), nullable=False),
+    Column("name", String(LONGEST_NAME), nullable=False),
     Column("spec", Text, nullable=False),  # JSON: what Counter.spec says
     Column("details", Text, nullable=False),  # JSON: public facts of the caller's, as group names
     Column("key_fingerprint", String(64), nullable=False),
@@ -93,6 +96,6 @@ ledger = Table(
     "counton_ledger",
     metadata,
     Column("id", _ID, primary_key=True),
-    Column("stream", String(200), nullable=False, unique=True),
+    Column("stream", String(LONGEST_NAME), nullable=False, unique=True),
     Column("guarantee", Text, nullable=False),  # JSON
 )

@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, StateError
 from counton.mechanisms import Counter, Release, Releases
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.store import journal, keyfile, records
+from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database, reading
 from counton.store.writer import Writer
 from counton.strategies import Strategy
@@ -30,7 +30,9 @@ class Stream:
     release. Noise is a function of key and step, and the journal is written first, so a process
     killed at any moment cannot show two values for one step.
 
-    The state holds exact sums: it is as secret as the data. The key is not in it.
+    The state holds exact sums: it is as secret as the data. The key is not in it. Steps released
+    after a copy of the state was made are unknown to the copy: whoever goes back to it must give
+    those steps the inputs they had.
 
     >>> import tempfile
     >>> from counton import PureDP
@@ -84,6 +86,11 @@ class Stream:
         """
         contribution = Contribution.add_remove() if contribution is None else contribution
         public = records.to_json(dict(details or {}), "details")
+        if len(name) > schema.LONGEST_NAME:
+            raise InvalidInput(
+                f"name of the stream has {len(name)} characters; it may have at most "
+                f"{schema.LONGEST_NAME}: choose a shorter one"
+            )
         with keyfile.for_creation(state, key) as held:
             counter = Counter(
                 strategy, guarantee, key=held, stream=name, contribution=contribution, shape=shape
@@ -168,7 +175,8 @@ class Stream:
             ReplayMismatch: ``step`` was released with another input.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        many = self.release_many(np.asarray(x)[np.newaxis], first_step=step)
+        one: Any = [x]
+        many = self.release_many(one, first_step=step)
         return _only(many)
 
     def release_many(

@@ -85,7 +85,13 @@ class Writer:
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
-        array = np.asarray(xs)
+        try:
+            array = np.asarray(xs)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
+                f"total for each step and declared cell"
+            ) from error
         if array.ndim == 0 or array.shape[1:] != counter.shape:
             raise InvalidInput(
                 f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
