@@ -1,17 +1,24 @@
 """Error, plans, intervals, lower bounds and charts: what follows from strategy and law."""
 
 from counton.analysis.crossing import crossing_delta
+from counton.analysis.expiration import ExpirationPlan, plan_expiration
 from counton.analysis.intervals import halfwidths, interval_halfwidth
+from counton.analysis.largest_error import least_largest_error
 from counton.analysis.lower_bounds import factorisation_bounds, mathias_sum
 from counton.analysis.planner import Choice, Plan, plan
+from counton.analysis.refilling import RefillingBudget
 
 __all__ = [
     "Choice",
+    "ExpirationPlan",
     "Plan",
+    "RefillingBudget",
     "crossing_delta",
     "factorisation_bounds",
     "halfwidths",
     "interval_halfwidth",
+    "least_largest_error",
     "mathias_sum",
     "plan",
+    "plan_expiration",
 ]

@@ -1,0 +1,74 @@
+"""How far an expiring stream's releases stray at worst, and what no mechanism can stay below."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+
+import numpy as np
+
+from counton.errors import InvalidInput
+from counton.strategies import Expiring
+from counton.strategies.base import check_integer
+
+
+def allowed_loss(targets: Mapping[int, float], age: int) -> float:
+    """The most an item of this age may have lost: the least target at this age or later."""
+    return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
+
+
+def least_largest_error(targets: Mapping[int, float], steps: int) -> int:
+    """No mechanism at all keeps every one of ``steps`` releases closer than this to the truth.
+
+    For streams of 0 and 1, with probability 2/3; the least integer C which the theorem leaves open.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
+    an additive error bounded by C < steps / 2 at all steps needs
+    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)).
+
+    Args:
+        targets: largest loss by age. Beyond the largest age nothing is asked.
+        steps: length of the stream.
+
+    >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
+    24
+    """
+    steps = check_integer("steps", steps, 1)
+
+    def ruled_out(error: int) -> bool:
+        return _sum_below(targets, 2 * error) < math.log(steps / (6 * error))
+
+    # Larger errors allow more loss and need less of it: the first that fits is found by halving.
+    return 1 + bisect_left(range(1, max(-(-steps // 2), 1)), True, key=lambda c: not ruled_out(c))
+
+
+def _sum_below(targets: Mapping[int, float], end: int) -> float:
+    """Sum of what an item may have lost over the ages 0..end - 1."""
+    total, age = 0.0, 0
+    for at in sorted(targets):
+        total += allowed_loss(targets, at) * (min(at + 1, end) - age)
+        age = min(at + 1, end)
+    return total if age == end else math.inf
+
+
+def largest_error(strategy: Expiring, epsilon: float, steps: int, probability: float) -> float:
+    """All noise up to ``steps`` stays below this with at least the given probability.
+
+    Chernoff's bound for the sum of Laplace noises at each step, and a union bound over steps.
+
+    >>> round(largest_error(Expiring(2), epsilon=0.5, steps=1000, probability=2 / 3), 1)
+    24.1
+
+    Raises:
+        InvalidInput: a probability outside (0, 1).
+    """
+    if not 0 < probability < 1:
+        raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+    height = min(max(steps - strategy.delay, 1).bit_length(), strategy.expiry.top + 1)
+    scales = np.array([float(strategy.expiry.factor(level)) for level in range(height)]) / epsilon
+    # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
+    s = np.geomspace(1e-4, 1 - 1e-9, 4000)[:, None] / scales.max()
+    log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
+    log_count = math.log(2 * steps / (1 - probability))
+    return float(np.min((log_count + log_moment) / s[:, 0]))

@@ -1,0 +1,151 @@
+"""The habit expiration is compared with: a budget that is refilled every so many steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.privacy.expiration_loss import checked_age
+from counton.strategies import Binary
+from counton.strategies.base import check_integer
+
+#: Shares of the budget that are tried for the past, relative to the current round's.
+_SHARES = np.geomspace(1e-3, 3, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class RefillingBudget:
+    """Rounds of ``window`` steps, each with a fresh budget; old data is used again in every round.
+
+    Within a round the binary mechanism spends ``current`` on the round's items; from the second
+    round on, the sum of all earlier items is released once a round with Laplace noise of scale
+    1 / ``past``. An item's loss grows by ``past`` with every round that follows, without end.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Appendix A,
+    after the practice described by Tang et al. and Thakurta.
+
+    Attributes:
+        window: steps of a round.
+        current: epsilon of a round's binary mechanism, scale bit_length(window) / current.
+        past: epsilon of the sum of all earlier rounds.
+
+    >>> habit = RefillingBudget(window=127, current=0.7387, past=0.07387)
+    >>> habit.loss([0, 127, 10**6]).round(2).tolist()
+    [0.11, 0.81, 582.39]
+
+    Raises:
+        InvalidInput: window below 1, or a budget that is not a number above 0.
+    """
+
+    window: int
+    current: float
+    past: float
+
+    def __post_init__(self) -> None:
+        check_integer("window", self.window, 1, 2**22)
+        for name, value in (("current", self.current), ("past", self.past)):
+            if not 0 < value < math.inf:
+                raise InvalidInput(f"{name} is {value!r}; a budget must be a number above 0")
+
+    @property
+    def height(self) -> int:
+        """Nodes that an item enters at most."""
+        return self.window.bit_length()
+
+    def loss(self, ages: Iterable[int]) -> NDArray[np.float64]:
+        """Largest loss of an item by age, over all places in a round: shape ``(len(ages),)``."""
+        worst = [
+            max(
+                nodes * self.current / self.height + rounds * self.past
+                for nodes, rounds in _uses(self.window, checked_age(age))
+            )
+            for age in ages
+        ]
+        return np.array(worst, np.float64)
+
+    def mean_variance(self, steps: int) -> float:
+        """Mean variance of the releases 1..steps, of continuous Laplace noise."""
+        within, later = _error_parts(self.window, steps)
+        return within / self.current**2 + later / self.past**2
+
+    @classmethod
+    def with_error(
+        cls, window: int, steps: int, variance: float, share: float | None = 0.1
+    ) -> RefillingBudget:
+        """Budgets whose mean variance over ``steps`` is ``variance``.
+
+        Args:
+            window: steps of a round.
+            steps: over how many releases the error is averaged.
+            variance: the mean variance to meet.
+            share: ``past / current``; None for the one that makes the loss at age ``steps - 1``
+                smallest, counted as the paper does (current + past * rounds after the first).
+
+        >>> habit = RefillingBudget.with_error(127, 1000, 1000)
+        >>> round(habit.current, 4), round(habit.past, 5)
+        (0.7197, 0.07197)
+        """
+        within, later = _error_parts(window, steps)
+        if share is None:
+            # Least a + n b with within / a^2 + later / b^2 fixed: b^3 = later / (n within) a^3.
+            rounds = -(-steps // window) - 1
+            share = (later / (rounds * within)) ** (1 / 3)
+        current = math.sqrt((within + later / share**2) / variance)
+        return cls(window, current, current * share)
+
+    @classmethod
+    def best(cls, targets: Mapping[int, float], steps: int) -> RefillingBudget:
+        """The least mean variance over ``steps`` with which the losses by age stay within targets.
+
+        Windows of 2^k - 1 steps, up to ``steps``, and 120 shares are tried.
+        """
+        candidates = []
+        for k in range(1, steps.bit_length() + 1):
+            window = min(2**k - 1, steps, 2**22)
+            height = window.bit_length()
+            # With current = 1 and each share: the largest loss relative to its target.
+            relative = np.max(
+                [
+                    np.max([nodes / height + rounds * _SHARES for nodes, rounds in uses], axis=0)
+                    / limit
+                    for age, limit in targets.items()
+                    if (uses := _uses(window, checked_age(age)))
+                ],
+                axis=0,
+            )
+            within, later = _error_parts(window, steps)
+            variance = relative**2 * (within + later / _SHARES**2)
+            i = int(np.argmin(variance))
+            candidates.append((variance[i], window, 1 / relative[i], _SHARES[i] / relative[i]))
+        _, window, current, past = min(candidates)
+        return cls(window, float(current), float(past))
+
+
+@lru_cache(maxsize=4096)
+def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
+    """(nodes released, later rounds begun) for an item of this age; the most nodes by rounds."""
+    place = np.arange(1, window + 1)
+    rounds = (place - 1 + age) // window
+    last = np.minimum(place + age, window)
+    nodes = np.zeros(window, np.int64)
+    for level in range(window.bit_length()):
+        number = -(-place >> level)  # rounded up: which node of this level holds the item
+        nodes += (number & 1 == 1) & (number << level <= last)
+    found = {int(r): int(nodes[rounds == r].max()) for r in (rounds[0], rounds[-1])}
+    return tuple((most, later) for later, most in found.items())
+
+
+def _error_parts(window: int, steps: int) -> tuple[float, float]:
+    """Mean variance over the steps is first / current^2 + second / past^2."""
+    steps = check_integer("steps", steps, 1)
+    whole, rest = divmod(steps, window)
+    nodes = whole * window * Binary(window).error("mean")
+    nodes += rest * Binary(rest).error("mean") if rest else 0
+    within = 2 * window.bit_length() ** 2 * nodes / steps
+    return within, 2 * max(steps - window, 0) / steps

@@ -1,0 +1,130 @@
+"""Plans for expiring streams: within their targets, and no tried choice has less error."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Counter, plan_expiration
+from counton.analysis import least_largest_error
+from counton.analysis.largest_error import allowed_loss, largest_error
+from counton.errors import InvalidInput
+from counton.laws import DiscreteLaplace
+from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
+from counton.privacy import expiration_loss
+from counton.strategies import Expiring
+
+CASES: list[tuple[dict[int, float], float]] = [
+    ({24: 1, 8760: 3}, 1),
+    ({24: 1, 8760: 3}, 0.01),
+    ({0: 0.01, 23: 0.1, 24: 1, 87600: 3}, 1),
+    ({0: 0.2}, 1),
+    ({100: 0.5}, 0.2),
+]
+
+
+@pytest.mark.parametrize(("targets", "per_step"), CASES)
+def test_targets_are_kept_and_no_other_choice_has_less_error(
+    targets: dict[int, float], per_step: float
+) -> None:
+    plan = plan_expiration(targets, per_step=per_step)
+    ages, limits = list(targets), np.array(list(targets.values()))
+    assert (plan.loss(ages) <= limits * (1 + 1e-9)).all()
+    assert (plan.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        growth = Fraction(int(rng.integers(0, 60)), 10)
+        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        other = Expiring(growth, delay)
+        losses = expiration_loss(other, ages)
+        epsilon = min(limit / at for limit, at in zip(limits, losses, strict=True) if at)
+        noise = 2 * other.mean_variance(plan.steps) / epsilon**2
+        assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.rmse * 0.995, (growth, delay)
+
+
+def test_errors_are_those_of_the_strategy() -> None:
+    plan = plan_expiration({24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    variance = plan.strategy.variance(range(1, 5001)).mean() * 2 / plan.guarantee.epsilon**2
+    assert plan.noise_std**2 == pytest.approx(float(variance))
+    assert plan.rmse**2 == pytest.approx(float(variance) + (0.01 * plan.strategy.delay) ** 2)
+    assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
+
+
+def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
+    assert plan_expiration({24: 1, 8760: 3}, per_step=0.01).strategy.delay > 24
+    assert plan_expiration({24: 1, 8760: 3}, per_step=100).strategy.delay == 0
+    assert plan_expiration({24: 1, 8760: 3}, delays=range(5, 9)).strategy.delay in range(5, 9)
+
+
+def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
+    least = plan_expiration(rmse=30, age=8760)
+    assert least.rmse <= 30
+    assert least.rmse >= 30 * (1 - 1e-4)
+    again = plan_expiration({8760: float(least.loss([8760])[0]) * (1 + 1e-9)})
+    assert again.rmse == pytest.approx(30, rel=1e-3)
+
+
+def test_a_plan_can_be_run() -> None:
+    plan = plan_expiration({24: 1, 8760: 3})
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(1)
+    counter = Counter(plan.strategy, plan.guarantee, key=key, stream="visits")
+    releases = counter.release_many(np.ones(2000, np.int64))
+    errors = releases.values - np.arange(1, 2001)
+    assert 0.3 * plan.rmse < np.sqrt((errors**2).mean()) < 3 * plan.rmse
+    assert np.abs(errors).max() < plan.largest_error
+
+
+def theorem_5_1(targets: dict[int, float], steps: int) -> int:
+    error = 1
+    while error < steps / 2:
+        total = sum(allowed_loss(targets, d) for d in range(2 * error))
+        if total >= math.log(steps / (6 * error)):
+            break
+        error += 1
+    return error
+
+
+@pytest.mark.parametrize("targets", [{24: 0.1, 8760: 0.3}, {5: 0.001}, {0: 1}, {3: 0.01, 50: 2}])
+@pytest.mark.parametrize("steps", [1, 5, 300, 10**6])
+def test_what_no_mechanism_can_do_is_theorem_5_1(targets: dict[int, float], steps: int) -> None:
+    assert least_largest_error(targets, steps) == theorem_5_1(targets, steps)
+
+
+def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
+    strategy, steps = Expiring(1), 400
+    law = DiscreteLaplace(Fraction(5))
+    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
+    bound = largest_error(strategy, 0.2, steps, 2 / 3)
+    inside = (largest < bound).mean()
+    assert inside > 2 / 3
+    assert (largest < bound / 2).mean() < 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "nothing to plan for"),
+        ({"rmse": 30}, "nothing to plan for"),
+        ({"targets": {}}, "at least one age"),
+        ({"targets": {24: 0}}, "a largest loss is 0"),
+        ({"targets": {24: math.nan}}, "a largest loss is nan"),
+        ({"targets": {-1: 1}}, "age is -1"),
+        ({"targets": {1.5: 1}}, "age is 1.5"),
+        ({"targets": {24: 1}, "steps": 0}, "steps is 0"),
+        ({"targets": {24: 1}, "per_step": -1}, "per_step is -1"),
+        ({"targets": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
+        ({"targets": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
+        ({"targets": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
+        ({"targets": {24: 1}, "largest_error": 20}, "cannot be promised: this mechanism"),
+        ({"rmse": 3, "age": 50, "delays": range(4, 9)}, "no room for a delay"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        plan_expiration(**arguments)
