@@ -1,0 +1,37 @@
+"""The papers' evidence, computed again: tables with their printed numbers, and figures.
+
+>>> from counton.reproduce import PAPERS, reproduce
+>>> report = reproduce("expiration")
+>>> all(comparison.agrees for comparison in report.comparisons)
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from counton.errors import InvalidInput
+from counton.reproduce.report import Comparison, Report
+
+#: Short name of a paper and the module that computes its evidence.
+PAPERS = {"expiration": "counton.reproduce.expiration"}
+
+__all__ = ["PAPERS", "Comparison", "Report", "reproduce"]
+
+
+def reproduce(paper: str, folder: str | Path | None = None) -> Report:
+    """Compute a paper's tables again, and draw its figures if a folder is given.
+
+    Args:
+        paper: one of ``PAPERS``.
+        folder: where to write the figures as PNG; it is made if it does not exist.
+
+    Raises:
+        InvalidInput: an unknown paper.
+    """
+    if paper not in PAPERS:
+        raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
+    module = import_module(PAPERS[paper])
+    report: Report = module.report(None if folder is None else Path(folder))
+    return report

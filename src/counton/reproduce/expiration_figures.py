@@ -1,0 +1,133 @@
+"""Figures 1 to 4 of the paper on expiration: loss by age at one mean squared error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.analysis.plots import PALETTE, save_figure
+from counton.privacy import expiration_loss
+from counton.reproduce.expiration import LONG, SHORT, epsilon_for, habit_for
+from counton.strategies import Expiring
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_GROWTHS = (1, 2, 3)
+_INK, _FAINT = "#1a1a1a", "#6b6b6b"
+
+
+def plotted_ages(steps: int, analysis: str = "paper") -> NDArray[np.int64]:
+    """All ages of a short stream; of a long one, or for smooth curves, enough of them."""
+    if steps <= 2000 and analysis != "exact":
+        return np.arange(steps)
+    edges = 2 ** np.arange(steps.bit_length())
+    even = np.geomspace if steps > 2000 else np.linspace
+    spread = even(1, steps - 1, 160).astype(np.int64)
+    ages = np.unique([0, *spread, *edges, *(edges - 1), *(edges - 2), steps - 1])
+    return ages[(ages >= 0) & (ages < steps)]
+
+
+@lru_cache(maxsize=64)
+def growth_curve(growth: int, steps: int, analysis: str) -> NDArray[np.float64]:
+    """Loss of Algorithm 3 at ``plotted_ages``, with the plots' error."""
+    ages = plotted_ages(steps, analysis).tolist()
+    losses = expiration_loss(Expiring(growth), ages, analysis)  # type: ignore[arg-type]
+    return epsilon_for(growth, steps) * losses
+
+
+def draw_all(folder: Path) -> Iterator[Path]:
+    """Write the four figures as PNG."""
+    panels: dict[str, tuple[tuple[str, Callable[[Axes], None]], ...]] = {
+        "figure-1.png": (
+            ("(a) Algorithm 3 against Theorem 1.2", _bound),
+            ("(b) Algorithm 3 and the refilled budget", _against_habit),
+        ),
+        "figure-2.png": (
+            ("(a) Algorithm 3 against Theorem 1.2", _bound),
+            ("(b) Algorithm 3 for several λ", _growths),
+            ("(c) Refilled budget for several W", _habits),
+        ),
+        "figure-3.png": (("Algorithm 3 and the refilled budget", _against_habit),),
+        "figure-4.png": (
+            ("(a) Refilled budget, least last loss", lambda ax: _habits(ax, None)),
+            ("(b) Algorithm 3 and that budget", lambda ax: _against_habit(ax, None)),
+        ),
+    }
+    for name, parts in panels.items():
+        yield _draw(folder / name, parts)
+
+
+def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4 * len(parts) + 0.4, 4.3), dpi=150, layout="constrained")
+    axes = figure.subplots(1, len(parts), squeeze=False)[0]
+    for ax, (title, draw) in zip(axes, parts, strict=True):
+        draw(ax)
+        ax.set_title(title, loc="left", size=11, weight="bold", color=_INK)
+        ax.set_xlabel("age of the item, steps", color=_FAINT)
+        ax.set_ylabel("privacy loss", color=_FAINT)
+        ax.grid(color="#e6e6e6", linewidth=0.8)
+        ax.set_axisbelow(True)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+        ax.legend(frameon=False, fontsize=8.5)
+    save_figure(figure, path)
+    return path
+
+
+def _step(ax: Axes, steps: int, losses: NDArray[np.float64], number: int, label: str) -> None:
+    ax.step(
+        plotted_ages(steps), losses, where="post", color=PALETTE[number], label=label, linewidth=1.4
+    )
+
+
+def _exact(ax: Axes, steps: int, growth: int, number: int, label: str | None) -> None:
+    ax.step(
+        plotted_ages(steps, "exact"),
+        growth_curve(growth, steps, "exact"),
+        where="post",
+        color=PALETTE[number],
+        linestyle=":",
+        linewidth=1.6,
+        label=label,
+    )
+
+
+def _bound(ax: Axes) -> None:
+    _step(ax, SHORT, growth_curve(2, SHORT, "bound"), 1, "bound of Theorem 1.2, λ = 2")
+    _step(ax, SHORT, growth_curve(2, SHORT, "paper"), 0, "the paper's analysis, λ = 2")
+    _exact(ax, SHORT, 2, 0, "exact loss, the same noise")
+
+
+def _growths(ax: Axes) -> None:
+    for number, growth in enumerate(_GROWTHS):
+        _step(ax, SHORT, growth_curve(growth, SHORT, "paper"), number, f"λ = {growth}")
+        _exact(ax, SHORT, growth, number, "exact loss" if growth == _GROWTHS[-1] else None)
+
+
+def _habits(ax: Axes, share: float | None = 0.1) -> None:
+    for number, window in enumerate((31, 63, 127), start=3):
+        habit = habit_for(window, SHORT, share)
+        label = f"W = {window}, share {habit.past / habit.current:.3f}"
+        _step(ax, SHORT, habit.loss(plotted_ages(SHORT).tolist()), number, label)
+
+
+def _against_habit(ax: Axes, share: float | None = 0.1) -> None:
+    for number, growth in enumerate(_GROWTHS):
+        _step(ax, LONG, growth_curve(growth, LONG, "paper"), number, f"Algorithm 3, λ = {growth}")
+        _exact(ax, LONG, growth, number, "exact loss" if growth == _GROWTHS[-1] else None)
+    for number, window in enumerate((127, 1023), start=3):
+        habit = habit_for(window, LONG, share)
+        losses = habit.loss(plotted_ages(LONG).tolist())
+        _step(ax, LONG, losses, number, f"refilled, W = {window}")
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_yscale("log")
+    ax.set_xlim(0, LONG)

@@ -1,0 +1,54 @@
+"""What a paper prints beside what is computed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One printed number and its recomputation.
+
+    Attributes:
+        place: where the paper prints it.
+        quantity: what it is.
+        printed: the number as printed; the digits say how exactly it is known.
+        computed: the same quantity, computed here.
+        tolerance: allowed distance, where the printed digits do not say it.
+        note: what a reader should know, such as an error of the paper.
+
+    >>> Comparison("Table 1", "epsilon", "0.1341", 0.13407).agrees
+    True
+    """
+
+    place: str
+    quantity: str
+    printed: str
+    computed: float
+    tolerance: float | None = None
+    note: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the computed number, rounded like the printed one, is the printed one."""
+        printed = Decimal(self.printed)
+        if self.tolerance is not None:
+            return abs(self.computed - float(printed)) <= self.tolerance
+        return Decimal(repr(float(self.computed))).quantize(printed) == printed
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything computed for one paper.
+
+    Attributes:
+        title: of the paper.
+        comparisons: its numbers.
+        figures: files that were written.
+    """
+
+    title: str
+    comparisons: tuple[Comparison, ...]
+    figures: tuple[Path, ...] = ()

@@ -1,0 +1,88 @@
+"""Table 1 and Figures 1 to 4 of the paper on expiration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.reproduce import Comparison, reproduce
+from counton.reproduce.expiration import (
+    GROWTH_ROWS,
+    HABIT_ROWS,
+    LONG,
+    NEAR_BEST_ROWS,
+    SHORT,
+    habit_for,
+    last_loss,
+    table_1,
+)
+from counton.reproduce.expiration_figures import growth_curve, plotted_ages
+
+
+@pytest.mark.parametrize("row", table_1(), ids=lambda row: f"{row.place}, {row.quantity}")
+def test_every_number_of_table_1_is_the_printed_one(row: Comparison) -> None:
+    assert row.agrees, f"printed {row.printed}, computed {row.computed}"
+
+
+def test_table_1_is_complete() -> None:
+    # The rows of 4(b) for lambda = 1, 2, 3 repeat those of 3.
+    assert len(GROWTH_ROWS) == 7
+    assert len(HABIT_ROWS) + len(NEAR_BEST_ROWS) == 10
+    assert len(table_1()) == 7 + 2 * 5 + 5
+
+
+@pytest.mark.parametrize("row", NEAR_BEST_ROWS, ids=lambda row: f"{row.figure}, {row.window}")
+def test_figure_4_uses_budgets_near_the_least_last_loss(
+    row: tuple[str, int, int, str, str],
+) -> None:
+    _, window, steps, current, past = row
+    least = last_loss(habit_for(window, steps, share=None), steps)
+    printed = float(current) + float(past) * (-(-steps // window) - 1)
+    assert least < printed < 1.006 * least
+
+
+def test_a_wrong_number_would_be_noticed() -> None:
+    assert not Comparison("Table 1", "epsilon", "0.1341", 0.13416).agrees
+    assert not Comparison("Table 1", "mse", "1000", 1000.3, tolerance=0.2).agrees
+
+
+@pytest.mark.parametrize("growth", [1, 2, 3])
+def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
+    growth: int,
+) -> None:
+    exact, some = growth_curve(growth, SHORT, "exact"), plotted_ages(SHORT, "exact")
+    paper, bound = (growth_curve(growth, SHORT, name) for name in ("paper", "bound"))
+    assert (exact <= paper[some] * (1 + 1e-12)).all()
+    assert (paper <= bound * (1 + 1e-12)).all()
+    assert bound.max() < 3 * exact.max()  # the same growth
+
+
+def test_figure_3_the_refilled_budget_is_better_early_and_loses_out_late() -> None:
+    ages = plotted_ages(LONG)
+    early, late = (ages > 1) & (ages < 100), ages > 300_000
+    for window in (127, 1023):
+        habit = habit_for(window, LONG).loss(ages.tolist())
+        assert (habit[early] < growth_curve(1, LONG, "paper")[early]).all()
+        for growth in (1, 2):
+            assert (habit[late] > growth_curve(growth, LONG, "paper")[late]).all()
+        slope = np.ptp(habit[late]) / np.ptp(ages[late])
+        assert slope == pytest.approx(habit_for(window, LONG).past / window, rel=0.01)
+
+
+def test_figures_are_written_and_show_something(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    report = reproduce("expiration", tmp_path / "new")
+    assert [path.name for path in report.figures] == [f"figure-{n}.png" for n in range(1, 5)]
+    for path in report.figures:
+        pixels = imread(path)
+        assert pixels.shape[0] > 500
+        assert len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)) > 50
+
+
+def test_an_unknown_paper_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="known are expiration"):
+        reproduce("constants")
