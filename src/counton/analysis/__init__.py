@@ -2,6 +2,7 @@
 
 from counton.analysis.crossing import crossing_delta
 from counton.analysis.expiration import ExpirationPlan, plan_expiration
+from counton.analysis.expiration_plot import plot_loss
 from counton.analysis.intervals import halfwidths, interval_halfwidth
 from counton.analysis.largest_error import least_largest_error
 from counton.analysis.lower_bounds import factorisation_bounds, mathias_sum
@@ -21,4 +22,5 @@ __all__ = [
     "mathias_sum",
     "plan",
     "plan_expiration",
+    "plot_loss",
 ]

@@ -111,6 +111,10 @@ def plan_expiration(
     Raises:
         InvalidInput: targets that cannot be meant, or that no choice can keep together with the
             wanted error; the message says so where no mechanism at all can (Theorem 5.1).
+
+    >>> plan = plan_expiration(rmse=30, age=8760)
+    >>> plan.strategy.growth, plan.rmse <= 30, plan.loss([8760]).round(2).tolist()
+    (Fraction(19, 20), True, [2.29])
     """
     if targets is None:
         if rmse is None or age is None:

@@ -1,10 +1,4 @@
-"""The papers' evidence, computed again: tables with their printed numbers, and figures.
-
->>> from counton.reproduce import PAPERS, reproduce
->>> report = reproduce("expiration")
->>> all(comparison.agrees for comparison in report.comparisons)
-True
-"""
+"""The papers' evidence, computed again: tables with their printed numbers, and figures."""
 
 from __future__ import annotations
 
@@ -29,6 +23,10 @@ def reproduce(paper: str, folder: str | Path | None = None) -> Report:
 
     Raises:
         InvalidInput: an unknown paper.
+
+    >>> report = reproduce("expiration")
+    >>> all(comparison.agrees for comparison in report.comparisons)
+    True
     """
     if paper not in PAPERS:
         raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")

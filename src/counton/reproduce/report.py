@@ -47,8 +47,17 @@ class Report:
         title: of the paper.
         comparisons: its numbers.
         figures: files that were written.
+
+    >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.2)
+    >>> Report("A paper", (found,)).wrong == (found,)
+    True
     """
 
     title: str
     comparisons: tuple[Comparison, ...]
     figures: tuple[Path, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Comparison, ...]:
+        """The comparisons that do not agree."""
+        return tuple(each for each in self.comparisons if not each.agrees)

@@ -1,0 +1,122 @@
+"""The picture of a plan for an expiring stream: loss against age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.analysis.expiration import ExpirationPlan
+from counton.analysis.plots import PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INK, _FAINT = "#1a1a1a", "#6b6b6b"
+_POINTS = 240
+
+
+def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figure:
+    """Privacy loss by age: the plan, what the paper would claim for it, and the refilled budget.
+
+    Args:
+        plan: from ``plan_expiration``.
+        ages: named ages in steps, such as {"a day": 24}: marked on the axis, which ends at the
+            largest.
+        title: what the chart shows.
+
+    >>> from counton import plan_expiration
+    >>> plan = plan_expiration({24: 1, 8760: 3})
+    >>> float(plot_loss(plan, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
+    9.5
+    """
+    from matplotlib.figure import Figure
+
+    last = max([*ages.values(), *plan.targets, 1])
+    edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.strategy.delay
+    spread = np.geomspace(1, last, _POINTS).astype(np.int64)
+    all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets])
+    shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
+    figure = Figure(figsize=(9.5, 5.2), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    figure.subplots_adjust(left=0.075, right=0.76, bottom=0.12, top=0.84)
+    figure.text(0.02, 0.935, title, size=14, weight="bold", color=_INK, parse_math=False)
+    figure.text(
+        0.02,
+        0.885,
+        f"growth {float(plan.strategy.growth):g}, delay {plan.strategy.delay:,}, "
+        f"epsilon {float(plan.guarantee.epsilon):g}: typical error {plan.rmse:,.1f}",
+        size=10,
+        color=_FAINT,
+    )
+    habit = plan.baseline
+    every = f"budget refilled every\n{habit.window:,} steps: typical\nerror"
+    curves = {
+        f"{every} {plan.baseline_rmse:,.1f}": (
+            habit.loss(shown.tolist()),
+            PALETTE[1],
+            "-",
+        ),
+        "the paper's analysis\nof the same noise": (
+            np.maximum.accumulate(plan.loss(shown.tolist(), "paper")),
+            PALETTE[0],
+            ":",
+        ),
+        "this plan": (plan.loss(shown.tolist()), PALETTE[0], "-"),
+    }
+    for losses, colour, style in curves.values():
+        ax.step(shown, losses, where="post", color=colour, linestyle=style, linewidth=1.7)
+    for age, limit in plan.targets.items():
+        ax.plot(age, limit, "v", color=_INK, markersize=7, zorder=5)
+        ax.annotate(
+            f"at most {limit:g}",
+            (age, limit),
+            xytext=(-6, 5),
+            textcoords="offset points",
+            ha="right",
+            size=9,
+            color=_INK,
+        )
+    _frame(ax, shown, ages, 1.12 * max(losses[-1] for losses, _, _ in curves.values()))
+    _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
+    return figure
+
+
+def _frame(ax: Axes, shown: NDArray[np.int64], ages: Mapping[str, int], top: float) -> None:
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xlim(0, int(shown[-1]))
+    ax.set_ylim(0, top)
+    ax.set_xticks(list(ages.values()), list(ages))
+    ax.minorticks_off()
+    ax.set_xlabel("age of an item", color=_FAINT)
+    ax.set_title("privacy loss (epsilon)", loc="left", size=9, color=_FAINT, pad=4)
+    ax.grid(color="#e6e6e6", linewidth=0.8)
+    ax.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+
+
+def _name_ends(
+    ax: Axes, ends: Mapping[str, float], curves: Mapping[str, tuple[object, str, str]]
+) -> None:
+    """Names to the right of the curves' ends, moved apart where they would overlap."""
+    top = ax.get_ylim()[1]
+    place = top
+    for name, value in sorted(ends.items(), key=lambda end: -end[1]):
+        height = top * 0.048 * (name.count("\n") + 1)
+        place = min(place, value + height / 2) - height / 2
+        ax.annotate(
+            f"{name}",
+            (1.015, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            size=9,
+            color=curves[name][1],
+            weight="bold" if name == "this plan" else "normal",
+            annotation_clip=False,
+        )
+        place -= height / 2 + 0.02 * top
