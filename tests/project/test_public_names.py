@@ -17,6 +17,7 @@ PACKAGES = (
     "counton.mechanisms",
     "counton.noise",
     "counton.privacy",
+    "counton.reproduce",
     "counton.store",
     "counton.strategies",
     "counton.testing",
