@@ -78,6 +78,11 @@ class RangeStrategy(ABC):
         return 0
 
     @property
+    def units(self) -> int | None:
+        """Non-zero entries of the largest column if every entry of C is 1, else None."""
+        return None
+
+    @property
     @abstractmethod
     def largest_entry(self) -> int:
         """Largest magnitude in C: bounds C x."""

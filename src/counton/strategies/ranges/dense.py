@@ -54,9 +54,8 @@ class Dense(RangeStrategy):
     @cached_property
     def _factor(self) -> Floats:
         """Lower Cholesky factor of C^T C."""
-        real = self._matrix.astype(np.float64)
         try:
-            return np.asarray(np.linalg.cholesky(real.T @ real), dtype=np.float64)
+            return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise InvalidInput(
                 "the columns of the matrix depend on each other, so cells cannot be told apart: "

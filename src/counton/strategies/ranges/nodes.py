@@ -208,6 +208,11 @@ class Nodes(RangeStrategy):
         return self.weights[-1] ** 2
 
     @property
+    def units(self) -> int | None:
+        """See `RangeStrategy.units`."""
+        return sum(self.weights) if max(self.weights) == 1 else None
+
+    @property
     def largest_entry(self) -> int:
         """See `RangeStrategy.largest_entry`."""
         return max(self.weights)

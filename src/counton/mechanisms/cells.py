@@ -1,0 +1,183 @@
+"""What all releases of tables of counts share: checked input, the shift of a unit, the noise."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.laws import Law, law_to_dict
+from counton.noise import Key, NoiseField
+from counton.privacy import Contribution, Guarantee, Shift
+
+#: Raised when the same specification would give other noise.
+FORMAT = 1
+#: Measurements stay below this; the rest of int64 is room for noise.
+LARGEST_MEASUREMENT = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Norms of the columns of an integer measurement matrix C and of their differences.
+
+    Attributes:
+        l1, l2_squared: of the largest column: one unit added or removed.
+        move_l1, move_l2_squared: of the largest difference of two columns: one unit moved.
+        units: number of non-zero entries of the largest column if all entries are +1 or -1.
+    """
+
+    l1: int
+    l2_squared: int
+    move_l1: int
+    move_l2_squared: int
+    units: int | None = None
+
+    def shift(self, contribution: Contribution) -> Shift:
+        """Worst change of all measurements between neighbours.
+
+        Several cells or units per cell multiply the norms, by the triangle inequality. A replaced
+        unit leaves its cells and enters others, so it moves; it may also only leave or enter.
+
+        Raises:
+            InvalidInput: a contribution of clipped values; tables hold counts.
+        """
+        if contribution.resolution is not None:
+            raise InvalidInput(
+                "the contribution has clipped values; hierarchies and ranges hold counts: use "
+                "Contribution.add_remove or Contribution.replace"
+            )
+        times = contribution.cells * contribution.per_cell
+        if contribution.relation == "add_remove":
+            entries = None
+            if self.units is not None and contribution.cells == 1:
+                entries = ((times, self.units),)
+            return Shift(times * self.l1, times**2 * self.l2_squared, entries)
+        l1 = max(self.l1, self.move_l1)
+        return Shift(times * l1, times**2 * max(self.l2_squared, self.move_l2_squared))
+
+
+def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:
+    """Counts as int64.
+
+    Raises:
+        InvalidInput: not integers, or below 0, naming the first offender.
+        SumOverflow: a count beyond int64.
+    """
+    try:
+        array = np.asarray(counts)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"the {what}s do not form an array: {error}") from error
+    if array.dtype == object:
+        array = _whole(array, what)
+    if array.dtype.kind not in "iu":
+        first = f"; the first is {array.ravel()[0]!r}" if array.size else ""
+        raise InvalidInput(
+            f"{what}s have type {array.dtype}{first}: they must be integers; round or count first"
+        )
+    if array.size and array.min() < 0:
+        place = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise InvalidInput(
+            f"{what} {array[place]} at position {place[0] if len(place) == 1 else place} is "
+            f"negative; it must be at least 0: repair it first"
+        )
+    if array.size and array.max() >= LARGEST_MEASUREMENT:
+        raise SumOverflow(
+            f"{what} {array.max()} is beyond 2^61, where sums are not exact: count in larger units"
+        )
+    return array.astype(np.int64)
+
+
+def _whole(array: NDArray[Any], what: str) -> NDArray[Any]:
+    for place, value in enumerate(array.ravel().tolist()):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidInput(
+                f"{what} {value!r} at position {place} has type {type(value).__name__}; it must be "
+                f"an integer: repair or drop it first"
+            )
+        if abs(value) >= LARGEST_MEASUREMENT:
+            raise SumOverflow(
+                f"{what} {value} at position {place} is beyond 2^61, where sums are not exact: "
+                f"count in larger units"
+            )
+    return array.astype(np.int64)
+
+
+def check_room(counts: NDArray[np.int64], largest_entry: int) -> None:
+    """Refuse counts whose measurements could leave int64.
+
+    Raises:
+        SumOverflow: naming the sum and the most that fits.
+    """
+    # int64 sums of counts below 2^61 can wrap; high and low halves cannot.
+    total = (int((counts >> 31).sum()) << 31) + int((counts & (2**31 - 1)).sum())
+    if total * largest_entry >= LARGEST_MEASUREMENT:
+        raise SumOverflow(
+            f"the counts sum to {total}; with this strategy at most "
+            f"{LARGEST_MEASUREMENT // largest_entry} can be measured exactly: count in larger units"
+        )
+
+
+def fraction_bits(std: float) -> int:
+    """Bits behind the point of released numbers: steps below 2^-15 of the least ``std``.
+
+    Public, since ``std`` is; larger noise leaves more room for larger counts.
+
+    >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
+    (16, 11, 0)
+    """
+    return min(max(16 - math.floor(math.log2(std)), 0), 16)
+
+
+def check_name(name: str) -> None:
+    """Refuse an empty name.
+
+    Raises:
+        InvalidInput: the name is not a non-empty text.
+    """
+    if type(name) is not str or not name:
+        raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
+
+
+def noise_field(
+    key: Key,
+    kind: str,
+    name: str,
+    measured: dict[str, Any],
+    guarantee: Guarantee,
+    contribution: Contribution,
+    law: Law,
+) -> NoiseField:
+    """The table of noise of one release: bound to everything that identifies it.
+
+    Another name, strategy, budget or neighbouring relation never meets the same noise.
+    """
+    check_name(name)
+    specification = {
+        "format": FORMAT,
+        "name": name,
+        "measured": measured,
+        "guarantee": guarantee.to_dict(),
+        "contribution": contribution.to_dict(),
+        "law": law_to_dict(law),
+    }
+    text = json.dumps(specification, sort_keys=True, separators=(",", ":"))
+    return NoiseField(key.derive(kind.encode(), text.encode()), law)
+
+
+def protected(contribution: Contribution) -> str:
+    """The protected unit and the neighbouring relation, in words.
+
+    >>> protected(Contribution.replace())
+    'one unit, which counts in one cell by at most 1, replaced by another'
+    """
+    cells = "one cell" if contribution.cells == 1 else f"up to {contribution.cells:,} cells"
+    each = "each " if contribution.cells > 1 else ""
+    return (
+        f"one unit, which counts in {cells} {each}by at most {contribution.per_cell:,}, "
+        f"{contribution.neighbours}"
+    )

@@ -1,0 +1,253 @@
+"""Which strategy and which noise: decided by exact expected error, before any data is touched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from counton.errors import InvalidInput
+from counton.laws import Law
+from counton.mechanisms.ranges.grid import Grid
+from counton.privacy import ZCDP, Contribution, Family, Guarantee, PureDP, calibrate
+from counton.strategies.ranges import (
+    LARGEST_DENSE,
+    LARGEST_LAPLACE,
+    LATTICE_BITS,
+    Haar,
+    Nodes,
+    RangeStrategy,
+    SquareRoot,
+    Workload,
+    optimal_gaussian,
+    optimal_laplace,
+    workload,
+)
+
+Norm = Literal[1, 2]
+Asked = str | Workload | ArrayLike
+
+_LARGEST_SQUARE_ROOT = 2**22
+#: Bits of the weights of all axes together; noise is drawn in these units and must fit.
+_GRID_BITS = 24
+
+
+def _optimal(asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+    return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
+
+
+_BUILDERS: dict[str, Callable[[Workload, Norm, int], RangeStrategy]] = {
+    "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
+    "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
+    "haar": Haar.best,
+    "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
+    "hierarchy": Nodes.best,
+    "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
+    "optimal": _optimal,
+}
+#: Names of all strategies, as `release_ranges` takes them; besides "auto".
+NAMES = tuple(_BUILDERS)
+
+
+@lru_cache(maxsize=64)
+def _built(name: str, asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+    return _BUILDERS[name](asked, norm, bits)
+
+
+@lru_cache(maxsize=256)
+def _total(name: str, asked: Workload, norm: Norm, bits: int) -> float:
+    return asked.total(_built(name, asked, norm, bits))
+
+
+def _serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
+    """Whether "auto" tries this strategy."""
+    if name == "optimal":
+        return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
+    if name == "square_root":
+        return axes == 1 and 2 <= asked.cells <= _LARGEST_SQUARE_ROOT
+    return True
+
+
+@dataclass(frozen=True)
+class RangesChoice:
+    """One strategy with one kind of noise.
+
+    Attributes:
+        name: of the strategy; "a x b" where axes differ.
+        family: kind of noise.
+        law: of one measurement's noise, in lattice units.
+        expected_error: total squared error over the workload, in squared units of the counts.
+    """
+
+    name: str
+    family: Family
+    law: Law
+    expected_error: float
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class RangesPlan:
+    """All choices, least expected error first; no data was needed to make it.
+
+    >>> from counton.privacy import ZCDP
+    >>> plan = plan_ranges(64, ZCDP(0.5))
+    >>> [choice.name for choice in plan.choices if choice.family == "gaussian"]
+    ['optimal', 'square_root', 'haar', 'hierarchy', 'cascade', 'binary', 'identity']
+    """
+
+    choices: tuple[RangesChoice, ...]
+    guarantee: Guarantee
+    contribution: Contribution
+    workloads: tuple[Workload, ...]
+
+    @property
+    def best(self) -> RangesChoice:
+        """The choice with the least expected error."""
+        return self.choices[0]
+
+
+def plan_ranges(
+    shape: int | Sequence[int],
+    guarantee: Guarantee,
+    *,
+    workload: Asked | tuple[Asked, ...] = "ranges",
+    strategy: str | RangeStrategy | tuple[str | RangeStrategy, ...] = "auto",
+    contribution: Contribution | None = None,
+) -> RangesPlan:
+    """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
+
+    Args:
+        shape: cells, or cells along each axis of a grid.
+        guarantee: what is promised.
+        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
+            tuple with one entry an axis for grids, else the same on every axis. The queries of a
+            grid are all products of the axes' queries (boxes, for "ranges").
+        strategy: "auto" tries all; a name, a strategy, or a tuple with one of them an axis.
+        contribution: the protected unit; default one unit in one cell, added or removed.
+
+    Raises:
+        InvalidInput: no cells, an unknown name, or no noise that gives the guarantee.
+    """
+    cells = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not cells or min(cells) < 1:
+        raise InvalidInput(
+            f"the cells have shape {cells}; there must be at least one cell along every axis"
+        )
+    unit = Contribution.add_remove() if contribution is None else contribution
+    asked = _asked(workload, cells)
+    names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
+    if len(names) != len(cells):
+        raise InvalidInput(
+            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
+        )
+    for name in names:
+        if isinstance(name, str) and name != "auto" and name not in NAMES:
+            raise InvalidInput(
+                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}"
+            )
+    choices: list[RangesChoice] = []
+    reasons: list[str] = []
+    for norm, family in _norms(guarantee):
+        for grid, total in _grids(names, asked, norm, reasons):
+            try:
+                law = calibrate(guarantee, grid.columns().shift(unit), family).law
+            except InvalidInput as error:
+                reasons.append(str(error))
+                continue
+            choices.append(RangesChoice(grid.name, family, law, law.variance * total, grid))
+    if not choices:
+        raise InvalidInput(reasons[-1])
+    choices.sort(key=lambda choice: choice.expected_error)
+    return RangesPlan(tuple(choices), guarantee, unit, asked)
+
+
+def _norms(guarantee: Guarantee) -> list[tuple[Norm, Family]]:
+    """Kinds of noise worth trying."""
+    if isinstance(guarantee, PureDP):
+        return [(1, "laplace")]
+    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
+        # There Laplace noise of scale l1 / sqrt(2 rho) has twice the variance of Gaussian noise
+        # even where l1 equals l2, with any strategy.
+        return [(2, "gaussian")]
+    return [(1, "laplace"), (2, "gaussian")]
+
+
+def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
+    kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
+    if len(kinds) != len(cells):
+        raise InvalidInput(
+            f"{len(kinds)} workloads were given for {len(cells)} axes: give one for each axis"
+        )
+    return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
+
+
+def _grids(
+    names: tuple[str | RangeStrategy, ...],
+    asked: tuple[Workload, ...],
+    norm: Norm,
+    reasons: list[str],
+) -> list[tuple[Grid, float]]:
+    """Grids to compare, with their total variance in units of one draw's.
+
+    What cannot be built is left out, and the reason added to ``reasons``.
+    """
+    bits = min(LATTICE_BITS, _GRID_BITS // len(asked))
+    found: dict[str, tuple[Grid, float]] = {}
+    every = all(name == "auto" for name in names)
+    wanted: list[tuple[str | RangeStrategy, ...]] = []
+    if every:
+        wanted = [
+            (name,) * len(asked)
+            for name in NAMES
+            if all(_serves(name, work, norm, len(asked)) for work in asked)
+        ]
+    if len(asked) > 1 or not every:
+        wanted.append(names)  # "auto" on every axis is the best of each
+    for combination in wanted:
+        try:
+            axes = [
+                _axis(name, work, norm, bits, len(asked))
+                for name, work in zip(combination, asked, strict=True)
+            ]
+            grid = Grid(tuple(axis for axis, _ in axes))
+        except InvalidInput as error:
+            reasons.append(str(error))
+            continue
+        total = math.prod(part for _, part in axes)
+        found.setdefault(repr(grid.parameters), (grid, total))
+    return list(found.values())
+
+
+def _axis(
+    name: str | RangeStrategy, asked: Workload, norm: Norm, bits: int, axes: int
+) -> tuple[RangeStrategy, float]:
+    """The strategy of one axis and its total variance on the axis' workload."""
+    if not isinstance(name, str):
+        return name, asked.total(_fitting(name, asked))
+    chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
+    return _built(chosen, asked, norm, bits), _total(chosen, asked, norm, bits)
+
+
+def _fitting(strategy: RangeStrategy, asked: Workload) -> RangeStrategy:
+    if strategy.cells != asked.cells:
+        raise InvalidInput(
+            f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "
+            f"{asked.cells}: build it for that number"
+        )
+    return strategy
+
+
+def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
+    """Least error times squared sensitivity: on grids both are products over the axes."""
+
+    def cost(name: str) -> float:
+        axis = _built(name, asked, norm, bits)
+        size = axis.l1**2 if norm == 1 else axis.l2_squared
+        return _total(name, asked, norm, bits) * size
+
+    return min((name for name in NAMES if _serves(name, asked, norm, axes)), key=cost)
