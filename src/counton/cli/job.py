@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,10 @@ from counton.integrations.events import EventFile
 from counton.integrations.tally import UNKNOWN, Tally, Unknown, tally
 from counton.integrations.times import CLOCK_CHANGE, ClockChange
 from counton.integrations.windows import microseconds, moment, parse_time
-from counton.mechanisms.counter import LARGEST_SUM
+from counton.mechanisms.specification import LARGEST_SUM
 from counton.noise import Key
-from counton.store import Store, Stream
+from counton.store import Store, Stream, keyfile
+from counton.store.database import parse
 
 #: Cells released in one transaction.
 _CHUNK = 2**20
@@ -81,13 +83,12 @@ def run(request: Request, report: Report = silent) -> Outcome:
     found = _read(file, definition, request)
     until, stated = _until(request, definition, found)
     ended = definition.windows.ended_by(until)
-    key = _given_key(request, new=saved is None)
     if saved is None:
         intake = _compare({}, found, definition, 0, ended, request.append)
         _refuse_overflow(definition, intake)
-        stream = _create(request, definition, key)
+        stream = _create(request, definition)
     else:
-        stream = Stream.open(request.state, request.stream, key=key)
+        stream = Stream.open(request.state, request.stream, key=_key(request, saved))
     try:
         digests = _sources(stream, file, request)
         released = stream.step  # another process may have released since the state was read
@@ -103,9 +104,11 @@ def run(request: Request, report: Report = silent) -> Outcome:
 
 def find_stream(state: str, name: str) -> dict[str, Any] | None:
     """What the state says about a stream, or None if there is no such stream yet."""
-    if "://" not in state and not Path(state).exists():
+    url = parse(state)
+    on_server = url.get_backend_name() != "sqlite"
+    if not on_server and not Path(url.database or "").exists():
         return None
-    with Store(state, create="://" in state) as store:
+    with Store(state, create=on_server) as store:
         return next((s for s in store.describe()["streams"] if s["name"] == name), None)
 
 
@@ -158,19 +161,15 @@ def _until(request: Request, definition: Definition, found: Tally) -> tuple[int,
     return found.newest, False
 
 
-def _given_key(request: Request, *, new: bool) -> Key | None:
-    """The key of ``--key``; a new stream may begin a new key file."""
-    if request.key is None or (new and not request.key.exists()):
-        return None
-    return Key.load(request.key)
+def _key(request: Request, saved: dict[str, Any]) -> Key | None:
+    """The key of ``--key`` for a stream that exists."""
+    return None if request.key is None else keyfile.load(request.key, saved["key_fingerprint"])
 
 
-def _create(request: Request, definition: Definition, key: Key | None) -> Stream:
-    fresh = None
-    if request.key is not None and key is None:
-        key = fresh = Key.generate()
-        fresh.save(request.key)
-    try:
+def _create(request: Request, definition: Definition) -> Stream:
+    path = request.key
+    keeper = nullcontext() if path is None else keyfile.for_creation(request.state, path)
+    with keeper as key:
         return Stream.create(
             request.state,
             request.stream,
@@ -181,10 +180,6 @@ def _create(request: Request, definition: Definition, key: Key | None) -> Stream
             shape=definition.shape,
             details=definition.details,
         )
-    except Exception:
-        if fresh is not None and request.key is not None:
-            request.key.unlink()
-        raise
 
 
 def _sources(stream: Stream, file: EventFile, request: Request) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import StateError
+from counton.mechanisms.inputs import Progress
+from counton.mechanisms.specification import Specification
 
 
 class State(NamedTuple):
@@ -22,6 +24,34 @@ class State(NamedTuple):
     sums: NDArray[np.int64]
     waiting: NDArray[np.int64]
 
+    def progress(self, spec: Specification) -> Progress:
+        """How far the stream was.
+
+        Raises:
+            StateError: steps or sums which a stream of this specification never reaches.
+        """
+        start = Progress.start(spec)
+        horizon = spec.strategy.horizon
+        if (
+            type(self.step) is not int
+            or self.step < 0
+            or (horizon is not None and self.step > horizon)
+            or self.sums.size != start.sums.size
+            or self.waiting.size != start.waiting.size
+            or not _within(self.sums, spec.largest_sum)
+            or not _within(self.waiting, 2 * spec.largest_sum)
+        ):
+            raise StateError(
+                f"checkpoint of stream {spec.stream!r} has step {self.step!r} or sums that the "
+                f"stream cannot have: it was altered; restore it from a copy"
+            )
+        sums, waiting = self.sums.reshape(start.sums.shape), self.waiting
+        return Progress(self.step, sums, waiting.reshape(start.waiting.shape))
+
+
+def _within(numbers: NDArray[np.int64], most: int) -> bool:
+    return bool(((-most <= numbers) & (numbers <= most)).all())
+
 
 def _encode(numbers: NDArray[np.int64]) -> str:
     return b64encode(np.ascontiguousarray(numbers, "<i8").tobytes()).decode("ascii")
@@ -31,21 +61,15 @@ def _decode(text: str) -> NDArray[np.int64]:
     return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
 
 
-def write(
-    spec: dict[str, Any],
-    key_fingerprint: str,
-    step: int,
-    sums: NDArray[np.int64],
-    waiting: NDArray[np.int64],
-) -> bytes:
+def write(spec: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
     """Encode a state."""
     body = json.dumps(
         {
             "spec": spec,
             "key_fingerprint": key_fingerprint,
-            "step": step,
-            "sums": _encode(sums),
-            "waiting": _encode(waiting),
+            "step": done.step,
+            "sums": _encode(done.sums),
+            "waiting": _encode(done.waiting),
         },
         sort_keys=True,
     )
@@ -75,11 +99,16 @@ def read(saved: bytes) -> State:
         raise StateError(
             "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
         )
-    fields = json.loads(body)
-    return State(
-        fields["spec"],
-        fields["key_fingerprint"],
-        fields["step"],
-        _decode(fields["sums"]),
-        _decode(fields["waiting"]),
-    )
+    try:
+        fields = json.loads(body)
+        return State(
+            spec=fields["spec"],
+            key_fingerprint=fields["key_fingerprint"],
+            step=fields["step"],
+            sums=_decode(fields["sums"]),
+            waiting=_decode(fields["waiting"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"checkpoint does not hold a state ({error!r}): restore it from a copy"
+        ) from error

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from counton.strategies import Strategy, describe, from_parameters
 
 #: Raised when the same specification would give other noise; older states are then refused.
 FORMAT = 1
+#: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
+LARGEST_SUM = 2**61
 
 
 @dataclass(frozen=True)
@@ -61,29 +64,38 @@ class Specification:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any], strategy: Strategy | None = None) -> Specification:
+    def from_dict(cls, saved: Any, strategy: Strategy | None = None) -> Specification:
         """Inverse of :meth:`to_dict`; ``strategy`` stands in for one counton does not know.
 
         Raises:
-            StateError: another format version, or a part is missing or invalid.
+            StateError: another format version, a part is missing or invalid, or ``strategy`` is not
+                the one which the state names.
         """
-        if saved.get("format") != FORMAT:
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+            written = saved.get("format") if isinstance(saved, dict) else None
             raise StateError(
-                f"state has format {saved.get('format')!r}; this version reads format {FORMAT}: "
+                f"state has format {written!r}; this version reads format {FORMAT}: "
                 f"open it with the version of counton that wrote it"
             )
         try:
+            if strategy is None:
+                strategy = from_parameters(saved["strategy"])
+            elif describe(strategy) != saved["strategy"]:
+                raise StateError(
+                    f"strategy is {describe(strategy)}, but the state was written with "
+                    f"{saved['strategy']}: pass that one, or start a new stream"
+                )
             return cls(
                 stream=saved["stream"],
-                strategy=strategy or from_parameters(saved["strategy"]),
+                strategy=strategy,
                 guarantee=guarantee_from_dict(saved["guarantee"]),
                 contribution=Contribution.from_dict(saved["contribution"]),
-                shape=tuple(saved["shape"]),
+                shape=check_shape(tuple(saved["shape"])),
                 law=law_from_dict(saved["law"]),
             )
-        except (KeyError, TypeError, InvalidInput) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StateError(
-                f"state does not describe a stream ({error}): restore it from a copy"
+                f"state does not describe a stream ({error!r}): restore it from a copy"
             ) from error
 
     def noise_field(self, key: Key) -> NoiseField:
@@ -91,6 +103,16 @@ class Specification:
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         subkey = key.derive(b"counter", text.encode())
         return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), self.shape)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells one step's input has."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def largest_sum(self) -> int:
+        """Running sums, in grid units, are exact up to here."""
+        return LARGEST_SUM >> self.strategy.fraction_bits
 
     @property
     def resolution(self) -> Fraction:
@@ -106,3 +128,21 @@ class Specification:
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
         return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
+
+
+def check_shape(shape: Any) -> tuple[int, ...]:
+    """``shape`` itself, if it is one a stream can have.
+
+    Raises:
+        InvalidInput: not a tuple of positive integers, or 2^32 cells or more.
+    """
+    if (
+        not isinstance(shape, tuple)
+        or any(type(n) is not int or n < 1 for n in shape)
+        or math.prod(shape) >= 2**32
+    ):
+        raise InvalidInput(
+            f"shape is {shape!r}; it must be a tuple of positive integers with fewer than 2^32 "
+            f"cells, such as () or (16,)"
+        )
+    return shape

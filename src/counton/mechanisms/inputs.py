@@ -1,0 +1,99 @@
+"""What a counter accepts: exact totals of the right shape whose running sums stay exact."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.mechanisms.specification import Specification
+
+#: Exact totals: integers, or numbers on the grid of a clipped contribution.
+Totals = ArrayLike | Fraction | Decimal
+
+
+class Progress(NamedTuple):
+    """How far a stream has come: exact, hence secret.
+
+    Attributes:
+        step: number of the last released step.
+        sums: running totals counted so far, grid units, shape ``shape``.
+        waiting: totals of the last ``delay`` steps, not counted yet, shape ``(delay, *shape)``.
+    """
+
+    step: int
+    sums: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+
+    @classmethod
+    def start(cls, spec: Specification) -> Progress:
+        """Nothing released yet."""
+        waiting = np.zeros((spec.strategy.delay, *spec.shape), np.int64)
+        return cls(0, np.zeros(spec.shape, np.int64), waiting)
+
+
+def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
+    """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
+
+    Raises:
+        InvalidInput: not exact numbers, negative counts, or a wrong shape.
+        HorizonExceeded: the strategy serves no more steps.
+        SumOverflow: a running total would leave the exact range.
+    """
+    totals = spec.contribution.grid_total(xs)  # type: ignore[arg-type]
+    if totals.ndim == 0 or totals.shape[1:] != spec.shape:
+        got = totals.shape[1:] if one else totals.shape
+        expected = spec.shape if one else ("n", *spec.shape)
+        raise InvalidInput(
+            f"input has shape {got}; this stream takes {expected}: pass one total for each "
+            f"declared cell"
+        )
+    horizon = spec.strategy.horizon
+    if horizon is not None and done.step + len(totals) > horizon:
+        raise HorizonExceeded(
+            f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
+            f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
+        )
+    smallest, largest = (totals.min(), totals.max()) if totals.size else (0, 0)
+    if spec.contribution.resolution is None and smallest < 0:
+        place = tuple(int(i) for i in np.argwhere(totals < 0)[0])
+        raise InvalidInput(
+            f"input {int(totals[place])} at step {done.step + 1 + place[0]} is a negative count: "
+            f"counts are 0 or more; for signed sums declare "
+            f"Contribution.clipped(lower, upper, resolution)"
+        )
+    _refuse_overflow(spec, done, totals, max(abs(int(smallest)), abs(int(largest))))
+    return totals
+
+
+def _refuse_overflow(
+    spec: Specification, done: Progress, totals: NDArray[np.int64], largest: int
+) -> None:
+    """Raise if any running sum, also in the middle of the batch, leaves the exact range.
+
+    With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
+    """
+    reached = sum(map(_largest, (done.sums, *done.waiting)), largest * len(totals))
+    if reached <= spec.largest_sum:
+        return
+    # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
+    high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
+    low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
+    running = np.abs(high + low + done.sums + done.waiting.sum(axis=0))
+    wrong = running > spec.largest_sum * (1 - 1e-9)
+    if wrong.any():
+        place = int(np.argwhere(wrong)[0][0])
+        raise SumOverflow(
+            f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
+            f"{spec.largest_sum:,} grid cells, up to which sums are exact: coarsen the "
+            f"resolution or split the stream"
+        )
+
+
+def _largest(numbers: NDArray[np.int64]) -> int:
+    """Largest absolute value."""
+    return int(np.abs(numbers).max()) if numbers.ndim else abs(int(numbers))
