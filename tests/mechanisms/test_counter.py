@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -296,3 +300,96 @@ def test_random_batch_sizes(sizes: list[int], which: int) -> None:
         at += size
     whole = counter(STRATEGIES[which]).release_many(xs).values
     assert (np.concatenate(parts) == whole).all()
+
+
+def test_masked_totals_are_refused() -> None:
+    """What a mask hides is missing, not a number."""
+    stream = counter(Binary(100), shape=(3,))
+    hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
+    for attempt in (lambda: stream.release(hidden), lambda: stream.release_many(hidden[None])):
+        with pytest.raises(InvalidInput, match="missing"):
+            attempt()
+    assert stream.step == 0
+    assert stream.release(np.ma.array([1, 2, 3])).step == 1
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", ">i4", "u8", "O"])
+def test_every_integer_type_and_layout_gives_the_same_bits(dtype: str) -> None:
+    xs = inputs((2, 3))
+    expected = counter(Binary(STEPS), shape=(2, 3)).release_many(xs).values
+    forms = [xs.astype(dtype), np.asfortranarray(xs.astype(dtype)), np.repeat(xs, 2, axis=0)[::2]]
+    for form in forms:
+        form.flags.writeable = False
+        stream = counter(Binary(STEPS), shape=(2, 3))
+        assert (stream.release_many(form).values == expected).all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (40,)], ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+def test_writing_into_inputs_and_outputs_changes_nothing_later(
+    strategy: Strategy, shape: tuple[int, ...]
+) -> None:
+    xs = inputs(shape)
+    expected = counter(strategy, shape=shape).release_many(xs).values
+    stream = counter(strategy, shape=shape)
+    for first, stop in ((0, 5), (5, 6), (6, 7), (7, 60), (60, 61)):
+        given = xs[first:stop].copy()
+        values = (
+            stream.release_many(given).values
+            if stop - first > 1
+            else np.asarray(stream.release(given[0]).value)[None]
+        )
+        assert (values == expected[first:stop]).all()
+        given[...] = 99
+        values[...] = 77
+
+
+def test_copies_are_refused() -> None:
+    """A copy would release the same noise over other data."""
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InvalidInput, match="checkpoint"):
+            copying(counter(Binary(10)))
+
+
+def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two steps have the same noise, their difference is that of the data."""
+    stream = counter(Binary(100))
+    original = stream._lookahead.noise
+
+    def slow(steps: range) -> Any:
+        time.sleep(0.01)
+        return original(steps)
+
+    monkeypatch.setattr(stream._lookahead, "noise", slow)
+    with ThreadPoolExecutor(4) as pool:
+        releases = list(pool.map(stream.release, [0] * 12))
+    releases.sort(key=lambda release: release.step)
+    assert [release.step for release in releases] == list(range(1, 13))
+    expected = counter(Binary(100)).release_many([0] * 12).values
+    assert [release.value for release in releases] == expected.tolist()
+
+
+@pytest.mark.parametrize("failing", ["noise", "noise_variance"])
+def test_a_failure_after_the_checks_changes_nothing(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = counter(Binary(100))
+    before = stream.checkpoint()
+
+    def broken(*arguments: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Binary, failing, broken)
+        with pytest.raises(MemoryError):
+            stream.release(1)
+    assert stream.checkpoint() == before
+    assert stream.release(1).value == counter(Binary(100)).release(1).value
+
+
+def test_noise_too_large_for_fixed_point_is_refused_at_the_start() -> None:
+    """Failing later would depend on noise alone, not on measurements: that is not private."""
+    wide = Contribution.clipped(0, 2**30, resolution=1)
+    with pytest.raises(InvalidInput, match="HonakerOnline"):
+        counter(HonakerOnline(1000), guarantee=PureDP(1), contribution=wide)
+    counter(Binary(1000), guarantee=PureDP(1), contribution=wide).release(1)

@@ -78,7 +78,9 @@ def law_for(
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
         one = contribution.shift(Fraction(1), Fraction(1), True, cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
-    return calibrate(guarantee, shift_of(strategy, contribution, shape), family)
+    found = calibrate(guarantee, shift_of(strategy, contribution, shape), family)
+    strategy.node_law(found.law, level=0)  # refuses noise that the strategy cannot add up
+    return found
 
 
 def _check_strategy(strategy: Strategy) -> None:

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import SumOverflow
+from counton.errors import InvalidInput, SumOverflow
+from counton.laws import Law
 from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_integer, check_metric
 from counton.strategies.chunks import ROWS_CHUNK, nodes_per_chunk
 from counton.strategies.dyadic import dyadic_error
@@ -31,6 +32,9 @@ LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
 #: together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
 LARGEST_NOISE = 2**37
+#: Noise of a standard deviation up to here stays below that, but for one node in 2^130. Wider noise
+#: is refused beforehand: stopping on the noise drawn is not a function of the measurements.
+LARGEST_STD = 2**31
 
 
 class HonakerOnline(Strategy):
@@ -112,6 +116,20 @@ class HonakerOnline(Strategy):
         """Mean or maximum variance over the horizon, in closed form."""
         check_metric(metric)
         return float(dyadic_error(self.horizon, _variance, metric))
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """The same law for all levels, if its sums fit.
+
+        Raises:
+            InvalidInput: a standard deviation above 2^31.
+        """
+        if base.std > LARGEST_STD:
+            raise InvalidInput(
+                f"noise of HonakerOnline would have standard deviation {base.std:,.4g} grid cells "
+                f"a node; at most {LARGEST_STD:,} fit its fixed-point sums: raise the budget, "
+                f"coarsen the resolution, or use Binary or KAry"
+            )
+        return base
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16; draws all nodes from step 1 to the window's end.
