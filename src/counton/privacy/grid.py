@@ -17,6 +17,7 @@ from counton.privacy.exact import text
 _TOLERANCE = 0.01  # of a grid cell
 _FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
 _MOST = 2**62
+_DIGITS = 1000
 
 
 def clip(
@@ -77,6 +78,8 @@ def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
             raise InvalidInput(
                 f"{what}s of type {type(values).__name__} do not form an array: {error}"
             ) from error
+    if np.ma.is_masked(numbers):
+        raise InvalidInput(f"{what}s have missing (masked) entries: fill or drop them first")
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
             f"{what}s have type {numbers.dtype}; they must be numbers: convert them first"
@@ -89,8 +92,13 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
         return int(_float_cells(np.array([value], dtype=np.float64), resolution)[0])
     if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)):
         raise InvalidInput(f"it has type {type(value).__name__}, which is not an exact number")
-    if isinstance(value, Decimal) and not value.is_finite():
-        raise InvalidInput(f"{value} is not finite: drop or repair it first")
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise InvalidInput(f"{value} is not finite: drop or repair it first")
+        if value and abs(value.adjusted()) > _DIGITS:  # its digits would fill the memory
+            raise InvalidInput(
+                f"it has more than {_DIGITS} digits before or behind the point: coarsen it"
+            )
     number = (
         Fraction(value)
         if isinstance(value, Decimal)
