@@ -17,6 +17,13 @@ from counton.errors import InvalidInput
 LARGEST_SPREAD = 2**40
 
 
+def _check_exact(name: str, value: object) -> None:
+    if not isinstance(value, (int, Fraction)):
+        raise InvalidInput(
+            f"{name} of a law is {value!r}; it must be a Fraction: Fraction('0.1') is exact"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
     """Two-sided geometric law: P(x) proportional to exp(-|x| / scale) on the integers.
@@ -30,6 +37,7 @@ class DiscreteLaplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
+        _check_exact("scale", self.scale)
         if not 0 < self.scale <= LARGEST_SPREAD:
             raise InvalidInput(
                 f"scale of a discrete Laplace law is {self.scale}; it must be above 0 and at most "
@@ -39,8 +47,9 @@ class DiscreteLaplace:
     @property
     def variance(self) -> float:
         """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); below 2 scale^2."""
-        half = 0.5 / float(self.scale)
-        return 0.5 / math.sinh(half) ** 2 if half < 350 else 0.0
+        if self.scale * 700 <= 1:  # below 1e-300
+            return 0.0
+        return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
 
     @property
     def std(self) -> float:
@@ -62,6 +71,7 @@ class DiscreteGaussian:
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:
+        _check_exact("sigma_squared", self.sigma_squared)
         if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
             raise InvalidInput(
                 f"sigma_squared of a discrete Gaussian law is {self.sigma_squared}; it must be "
@@ -71,6 +81,8 @@ class DiscreteGaussian:
     @property
     def variance(self) -> float:
         """Variance, by the series where it differs from ``sigma_squared`` in float64."""
+        if self.sigma_squared * 1400 <= 1:  # below 1e-300
+            return 0.0
         sigma_squared = float(self.sigma_squared)
         if sigma_squared > 4:  # the difference is below 1e-30
             return sigma_squared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +23,7 @@ from counton.noise.cumulative import (
     SignedGeometric,
     TruncatedGeometric,
 )
-from counton.noise.fixed_point import exp_bracket
+from counton.noise.fixed_point import GUARD_DIGITS, _context, exp_bracket
 
 
 def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:
@@ -168,3 +169,31 @@ def test_laplace_probabilities_sum_and_mirror(scale: Fraction) -> None:
         upper = 2**128 - law.bracket(value, 128)[0]
         lower = law.bracket(-value - 1, 128)[1]
         assert abs(upper - lower) < 32
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 10**6), Fraction(1, 10**400)], ids=["-6", "-400"])
+def test_laws_narrower_than_any_float_draw_zero_at_once(scale: Fraction) -> None:
+    """1 - F(0) is far below 2^-100000: no threshold may wait for its digits."""
+    for law in (SignedGeometric(scale, 0), GaussianBlocks(scale, 0)):
+        assert law.floor(0, 64) == 2**64 - 1
+        assert law.floor(-1, 64) == 0
+        assert set(InverseTable(law).cells.tolist()) <= {0, UNDECIDED}
+
+
+def test_thresholds_reach_one_at_the_last_value_only() -> None:
+    law = TruncatedGeometric(Fraction(60), 2)
+    assert law.floor(0, 64) == 2**64 - 1
+    assert law.floor(1, 64) == 2**64
+
+
+@pytest.mark.parametrize("bits", [16, 1000, 8000])
+def test_exponentials_are_bracketed_however_many_bits_are_asked_for(bits: int) -> None:
+    with mpmath.workprec(bits + 64):
+        scaled = mpmath.exp(-mpmath.mpf(2) / 3) * mpmath.mpf(2) ** bits
+        low, high = exp_bracket(Fraction(2, 3), bits)
+        assert low <= scaled <= high
+
+
+def test_the_exponentials_carry_more_digits_than_any_draw_asks_for() -> None:
+    for bits in (16, 32_656, 10**6, 10**9):
+        assert _context(bits).prec >= bits * math.log10(2) + 30 + GUARD_DIGITS

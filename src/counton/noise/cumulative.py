@@ -36,11 +36,13 @@ class CumulativeLaw(ABC):
 
     def floor(self, value: int, bits: int) -> int:
         """The integer part of ``F(value) * 2**bits``, certain."""
+        # F is below 1 before the last value: no need to see by how much, if scales are tiny
+        most = (1 << bits) - (value != self.last)
         extra = 40
         while True:
-            low, high = self.bracket(value, bits + extra)
-            if low >> extra == high >> extra:
-                return low >> extra
+            low, high = (min(end >> extra, most) for end in self.bracket(value, bits + extra))
+            if low == high:
+                return low
             extra *= 2
 
 

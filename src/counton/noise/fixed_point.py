@@ -17,7 +17,7 @@ GUARD_DIGITS = 12
 def _context(bits: int) -> decimal.Context:
     """A context whose relative rounding error is far below ``2**-bits``."""
     return decimal.Context(
-        prec=bits * 3 // 10 + GUARD_DIGITS + 30,
+        prec=bits * 30103 // 100_000 + 1 + GUARD_DIGITS + 30,
         rounding=decimal.ROUND_HALF_EVEN,
         Emin=decimal.MIN_EMIN,
         Emax=decimal.MAX_EMAX,

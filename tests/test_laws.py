@@ -1,0 +1,51 @@
+"""Laws as data: exact parameters, variances at the ends of the range, saved and read again."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace, law_from_dict, law_to_dict
+
+KINDS = (DiscreteLaplace, DiscreteGaussian)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [2.5, math.nan, math.inf, "1", None, Decimal(1)], ids=str)
+def test_parameters_that_are_no_exact_rationals_are_refused(kind: Any, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="Fraction"):
+        kind(value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [0, -1, Fraction(-1, 2), 2**81], ids=str)
+def test_parameters_out_of_range_are_refused(kind: Any, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="must be"):
+        kind(Fraction(value))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_laws_too_narrow_for_floats_have_variance_zero(kind: Any) -> None:
+    assert kind(Fraction(1, 10**400)).variance == 0
+    assert kind(Fraction(1, 10**400)).std == 0
+    assert 0 < kind(Fraction(1, 600)).variance < 1e-100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_laws_survive_being_saved(kind: Any) -> None:
+    law = kind(Fraction(10**20 + 1, 7)) if kind is DiscreteGaussian else kind(Fraction(10**9, 7))
+    assert law_from_dict(law_to_dict(law)) == law
+    assert hash(law_from_dict(law_to_dict(law))) == hash(law)
+
+
+@pytest.mark.parametrize(
+    "saved", [{}, {"law": "discrete Laplace"}, {"law": "discrete Gaussian", "sigma_squared": "1/0"}]
+)
+def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        law_from_dict(saved)
