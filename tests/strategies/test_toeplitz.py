@@ -1,5 +1,7 @@
 """Power series: float64 within its proven bound, integers exactly."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -79,3 +81,28 @@ def test_bounds_hold_at_a_long_horizon() -> None:
     rest = quotient.digit(1) + quotient.digit(2) / 2.0**30
     assert np.abs(rest).max() <= (quotient.error_units(0) + 1) * 2.0**30
     assert np.abs(rest).max() <= 0.51 * 2.0**30  # in fact, to half a unit
+
+
+def test_threads_that_share_a_series_see_each_digit_once() -> None:
+    strategy = SqrtToeplitz(64)
+    expected = PrefixQuotient(strategy.numerators, strategy.lattice_bits)
+    for _ in range(10):
+        shared = PrefixQuotient(strategy.numerators, strategy.lattice_bits)
+        barrier = threading.Barrier(4)
+
+        def grow(
+            _: int, shared: PrefixQuotient = shared, barrier: threading.Barrier = barrier
+        ) -> list[int]:
+            barrier.wait()
+            return [int(entry) for entry in shared.digit(3)]
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(grow, range(4))) == [expected.digit(3).tolist()] * 4
+
+
+def test_a_residual_that_would_wrap_is_noticed() -> None:
+    quotient = PrefixQuotient(SqrtToeplitz(64).numerators, 18)
+    quotient.digit(0)
+    quotient._residual = quotient._residual + 2**33
+    with pytest.raises(ArithmeticError, match="residual"):
+        quotient.digit(1)

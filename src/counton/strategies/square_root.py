@@ -253,10 +253,11 @@ class SqrtToeplitz(Strategy):
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
         """Transform of B's first column; kept until another length is asked for."""
-        if self._kept is None or self._kept[0] != length:
+        kept = self._kept  # another thread may replace it meanwhile
+        if kept is None or kept[0] != length:
             b = self._coefficients[: length // 2]
-            self._kept = (length, np.fft.rfft(b, length))
-        return self._kept[1]
+            kept = self._kept = (length, np.fft.rfft(b, length))
+        return kept[1]
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:

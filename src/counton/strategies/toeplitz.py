@@ -7,6 +7,7 @@ product of series, and the prefix-sum matrix is ``1 / (1 - x)``.
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ DIGIT_BITS = 30
 
 #: Bits behind the point of the first digit: coefficients up to 1 fit int64.
 LEADING_BITS = 62
+
+#: Streams in several threads may share one strategy, hence one series.
+_GROWING = threading.Lock()
 
 
 def fft_length(count: int) -> int:
@@ -150,8 +154,10 @@ class PrefixQuotient:
 
     def digit(self, j: int) -> Integers:
         """Digit j of every coefficient (int64); computed when first asked for."""
-        while len(self._digits) <= j:
-            self._next_digit()
+        if len(self._digits) <= j:
+            with _GROWING:
+                while len(self._digits) <= j:
+                    self._next_digit()
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
@@ -172,6 +178,8 @@ class PrefixQuotient:
             digit += correction
             residual = self._subtract(residual, residual.astype(np.float64), correction)
         else:
+            if float(np.abs(self._residual).max()) >= 2.0 ** (63 - DIGIT_BITS):
+                raise ArithmeticError("a residual left the range in which it is known exactly")
             remainder = self._residual << DIGIT_BITS
             digit = self._quotient(remainder, inverse)
             residual = self._subtract(remainder, remainder.astype(np.float64), digit)
