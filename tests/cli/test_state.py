@@ -122,6 +122,57 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
     assert not key.exists()
 
 
+def test_a_key_that_serves_another_state_is_refused_for_a_new_one(
+    place: Any, contents: Contents
+) -> None:
+    # One key and name on two data sets: the releases would differ by the data alone.
+    key = str(place.folder / "my.key")
+    assert place.count(place.write("e.csv", EVENTS), "--key", key).code == 0
+    other = place.write("o.csv", [*EVENTS, "00:20,b"])
+    before = contents()
+    done = place("count", other, *place.new(state=str(place.folder / "other.db")), "--key", key)
+    assert (done.code, done.out) == (6, "")
+    assert "no stream of state" in done.err
+    assert "would reveal the difference" in done.err
+    assert contents() == before
+    again = place.new(stream="second")
+    assert place("count", other, *again, "--key", key).code == 0
+
+
+@pytest.mark.parametrize("scheme", ["", "sqlite:///"])
+def test_a_state_that_was_deleted_is_not_begun_again_under_its_key(
+    scheme: str, place: Any, contents: Contents
+) -> None:
+    state = f"{scheme}{place.state}"
+    assert place("count", place.write("e.csv", EVENTS), *place.new(state=state)).code == 0
+    place.state.unlink()
+    events = place.write("e.csv", [*EVENTS, "00:20,b"])
+    before = contents()
+    done = place("count", events, *place.new(state=state))
+    assert (done.code, done.out) == (6, "")
+    assert "would reveal the difference" in done.err
+    assert contents() == before
+
+
+def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    done = place("count", events, *place.new(state=f"sqlite:///{place.state}", every="1x"))
+    assert done.code == 2
+    assert contents() == before
+
+
+def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    for option in ("key", "state"):
+        done = place("count", events, *place.new(**{option: str(place.folder / "no" / "file")}))
+        assert done.code == 6
+        assert "cannot be written (No such file or directory)" in done.err
+        assert "check that its folder exists" in done.err
+    assert contents() == before
+
+
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
     shown = place("show", *place.again)
     for word in ("stream events", "released", "3 steps", "epsilon = 100", "2 by group", "1h"):

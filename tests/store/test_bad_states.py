@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from counton import Key, PureDP, Stream
-from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
-from counton.store import Store, database, describe_state
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.store import Store, database, describe_state, schema
 from counton.strategies import Binary
 
 
@@ -58,6 +58,32 @@ def test_missing(file: Path, key: Key) -> None:
 def test_missing_folder(tmp_path: Path, key: Key) -> None:
     with pytest.raises(StateError, match="folder exists"):
         Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
+
+
+def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Path) -> None:
+    Stream.create(file, "visits", Binary(10), PureDP(1)).close()
+    file.unlink()
+    Store(file, create=True).close()
+    with pytest.raises(WrongKey, match=r"no stream of state .* uses it"):
+        Stream.create(file, "visits", Binary(10), PureDP(1))
+
+
+def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
+            Stream.create(file, "visits", Binary(10), PureDP(1))
+    monkeypatch.setattr(
+        schema.metadata, "create_all", lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1")
+    )
+    with pytest.raises(
+        StateError, match=r"state .* cannot be created \(.*\): check the space left"
+    ):
+        Stream.create(file, "visits", Binary(10), PureDP(1))
+    assert list(file.parent.iterdir()) == []
 
 
 def test_a_folder_is_no_state(tmp_path: Path, key: Key) -> None:

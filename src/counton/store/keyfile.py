@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from counton.errors import WrongKey
 from counton.noise import Key
-from counton.store.database import parse
+from counton.store import schema
+from counton.store.database import Database, parse
 
 
 def key_path(state: str | os.PathLike[str]) -> Path:
@@ -30,13 +33,12 @@ def key_path(state: str | os.PathLike[str]) -> Path:
     return Path(f"{url.database}.key")
 
 
-def load(state: str | os.PathLike[str], fingerprint: str) -> Key:
-    """The key beside a state, where the stream's key has this fingerprint.
+def load(path: Path, fingerprint: str) -> Key:
+    """The key of a file, for a stream whose key has this fingerprint.
 
     Raises:
         WrongKey: it is missing, unreadable or badly protected.
     """
-    path = key_path(state)
     waiting = _waiting(path, fingerprint)
     if not path.exists() and waiting.exists():
         # The process that made the state was killed before it could give the key its name.
@@ -45,36 +47,61 @@ def load(state: str | os.PathLike[str], fingerprint: str) -> Key:
 
 
 @contextmanager
-def for_creation(state: str | os.PathLike[str], key: Key | None) -> Iterator[Key]:
-    """The key for a new stream: the given one, or the state's own, or a fresh one.
+def for_creation(state: str | os.PathLike[str], path: Path) -> Iterator[Key]:
+    """The key for a new stream: that of the file, if the state uses it already, or a fresh one.
 
     A fresh key gets its name only after the block, when the state exists: a process killed
     on the way leaves no key which a later state, on changed data, could take up.
+
+    Raises:
+        WrongKey: the file holds a key that no stream of the state uses, or cannot be written.
     """
-    if key is not None:
-        yield key
-        return
-    path = key_path(state)
-    state_file = path.with_name(path.name.removesuffix(".key"))
     if path.exists():
-        if not state_file.exists():
+        held = Key.load(path)
+        if not _serves(state, held):
             raise WrongKey(
-                f"key file {path} exists but its state {state_file} does not: the same key on "
-                f"changed data would reveal the difference; bring the state back, or move the key "
-                f"away"
+                f"key file {path} exists but no stream of state {os.fspath(state)} uses it: the "
+                f"same key on changed data would reveal the difference; bring its own state back, "
+                f"or move the key away and a new one is made"
             )
-        yield Key.load(path)
+        yield held
         return
     fresh = Key.generate()
     waiting = _waiting(path, fresh.fingerprint)
-    fresh.save(waiting)
     try:
+        _save(fresh, waiting, path)
         yield fresh
     except Exception:
-        waiting.unlink()
+        waiting.unlink(missing_ok=True)
         raise
     if not path.exists():
         os.rename(waiting, path)
+
+
+def _serves(state: str | os.PathLike[str], key: Key) -> bool:
+    """Whether a stream of the state was created with this key."""
+    url = parse(state)
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        return False
+    database = Database(state)
+    try:
+        with database.transaction(write=False) as connection:
+            known = sa.select(schema.streams.c.id).where(
+                schema.streams.c.key_fingerprint == key.fingerprint
+            )
+            return connection.execute(known).first() is not None
+    finally:
+        database.close()
+
+
+def _save(key: Key, waiting: Path, path: Path) -> None:
+    try:
+        key.save(waiting)
+    except OSError as error:
+        raise WrongKey(
+            f"key file {path} cannot be written ({error.strerror}): check that its folder exists "
+            f"and may be written, and the space left"
+        ) from error
 
 
 def _waiting(path: Path, fingerprint: str) -> Path:

@@ -78,7 +78,7 @@ def take_over(
             f"that stream"
         )
     row = find(connection, name)
-    held = keyfile.load(database.label, row.key_fingerprint) if key is None else key
+    held = _own_key(database, row.key_fingerprint) if key is None else key
     if not isinstance(held, Key):
         raise InvalidInput(
             f"key is of type {type(held).__name__}; it must be a counton.Key: use Key.load(path)"
@@ -97,6 +97,10 @@ def take_over(
             f"was altered; restore it from a copy"
         )
     return row, held
+
+
+def _own_key(database: Database, fingerprint: str) -> Key:
+    return keyfile.load(keyfile.key_path(database.label), fingerprint)
 
 
 def revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:

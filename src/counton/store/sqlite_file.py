@@ -87,6 +87,12 @@ def create(path: Path) -> None:
         os.fsync(descriptor)
         _publish(name, path)
         _sync_folder(path.parent)
+    except (sa.exc.SQLAlchemyError, OSError) as error:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        raise StateError(
+            f"state {path} cannot be created ({cause}): check the space left and its folder's "
+            f"permissions"
+        ) from error
     finally:
         os.close(descriptor)
         for suffix in ("", "-wal", "-shm", "-journal"):

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -82,6 +83,7 @@ class Stream:
         Raises:
             StateError: the stream exists, or the database cannot be used.
             BudgetExceeded: the guarantee goes beyond the database's limit; nothing is created.
+            WrongKey: ``STATE.key`` holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         contribution = Contribution.add_remove() if contribution is None else contribution
@@ -91,7 +93,12 @@ class Stream:
                 f"name of the stream has {len(name)} characters; it may have at most "
                 f"{schema.LONGEST_NAME}: choose a shorter one"
             )
-        with keyfile.for_creation(state, key) as held:
+        keeper = (
+            nullcontext(key)
+            if key is not None
+            else keyfile.for_creation(state, keyfile.key_path(state))
+        )
+        with keeper as held:
             counter = Counter(
                 strategy, guarantee, key=held, stream=name, contribution=contribution, shape=shape
             )
