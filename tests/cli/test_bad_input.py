@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,75 @@ def test_options_outside_what_is_allowed_leave_no_trace(
     assert _matches(words, done.err), done.err
     assert done.out == ""
     assert contents() == before
+
+
+@pytest.mark.parametrize("option", ["out", "plot"])
+@pytest.mark.parametrize("name", ["e", "state", "k", "domain"])
+def test_an_output_never_replaces_what_the_run_reads_or_keeps(
+    option: str, name: str, place: Any, contents: Contents
+) -> None:
+    end = {"out": "csv", "plot": "png"}[option]
+    files = {n: f"{place.folder / n}.{end}" for n in ("e", "state", "k", "domain")}
+    place.write(f"e.{end}", EVENTS)
+    (place.folder / f"domain.{end}").write_text("group\na\nb\n")
+    listed = files["domain"] if end == "csv" else "a,b"
+    new = place.new(state=files["state"], key=files["k"], domain=listed)
+    place("count", files["e"], *new, "--format", "csv")
+    before = contents()
+    if name == "domain" and end == "png":
+        return
+    for path in (files[name], str(place.folder / "link") + f".{end}"):
+        if "link" in path:
+            Path(path).symlink_to(files[name])
+        done = place("count", files["e"], *new, "--format", "csv", f"--{option}", path)
+        assert (done.code, done.out) == (2, "")
+        assert "which the run reads or keeps; write elsewhere" in done.err
+    Path(path).unlink()
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("folder.csv", r"folder.csv' is a folder; name a file in it"),
+        ("out.csv.gz", r"out.csv.gz' would have to be compressed; drop its ending .gz"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
+    name: str, words: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    (place.folder / "folder.csv").mkdir()
+    before = contents()
+    done = place.count(events, "--out", str(place.folder / name))
+    assert (done.code, done.out) == (2, "")
+    assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "chart.png"])
+def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
+    name: str, place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.folder / name
+    option = "--plot" if name.endswith("png") else "--out"
+    place.count(place.write("e.csv", EVENTS))
+    path.write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = contents()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", full)
+        done = place("count", str(place.folder / "e.csv"), *place.again, option, str(path))
+    assert (done.code, done.out) == (1, "")
+    assert _matches(r"could not be written \(No space left on device\): check .* again", done.err)
+    assert set(contents()) == set(before)
+    assert path.read_text() == "old"
+    done = place("count", str(place.folder / "e.csv"), *place.again, option, str(path))
+    assert done.code == 0
+    assert path.read_bytes() != b"old"
 
 
 DATA = [

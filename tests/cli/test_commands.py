@@ -126,15 +126,6 @@ def test_help_and_version(place: Any) -> None:
     assert re.fullmatch(r"counton \d+\.\d+.*\n", place("--version").out)
 
 
-def test_an_unwritable_output_is_a_failure_and_the_release_is_kept(place: Any) -> None:
-    events = place.write("e.csv", ["00:10,a", "01:00,b"])
-    (place.folder / "out.csv").mkdir()
-    done = place.count(events, "--out", str(place.folder / "out.csv"))
-    assert done.code == 1
-    assert "out.csv" in done.err
-    assert "Nothing new" in place("count", events, *place.again).out
-
-
 @pytest.fixture
 def demo(tmp_path: Path) -> list[Any]:
     folder = tmp_path / "demo"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -281,6 +282,18 @@ def test_python_m_counton_reads_standard_input(place: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["released"] == 3
     assert done.stderr == ""
+
+
+def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
+    events = place.write("e.csv", [*EVENTS, "00:30,ü"])
+    done = subprocess.run(
+        [sys.executable, "-m", "counton", "count", events, *place.new(domain="a,b,ü")],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"| ? " in done.stdout
 
 
 def _flat(text: str) -> str:

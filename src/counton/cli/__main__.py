@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 from counton.cli.app import app
 
 
 def main() -> None:
     """Run the command line on ``sys.argv``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names and frames that the terminal cannot show must not end a run half-way.
+            stream.reconfigure(errors="replace")
     app(prog_name="counton")
 
 

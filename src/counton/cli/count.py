@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,6 +13,8 @@ from counton.cli.progress import Report, working
 from counton.cli.released import Released, check_output, replace_file, write_table
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.cli.request import Request
+from counton.store import key_path
+from counton.store.database import parse
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -23,10 +26,11 @@ def perform(request: Request) -> None:
         CountonError: see `counton.cli.job.run`.
     """
     errors = Console(stderr=True)
+    inputs = _files(request)
     if request.out is not None:
-        check_output(request.out)
+        check_output(request.out, inputs=inputs)
     if request.plot is not None:
-        check_output(request.plot, _PICTURES)
+        check_output(request.plot, _PICTURES, inputs=inputs)
     with working(errors, always=request.bar) as report:
         outcome = run(request, report)
         with outcome.stream:
@@ -41,6 +45,15 @@ def perform(request: Request) -> None:
         sys.stdout.write(json.dumps(as_json(outcome, released, request), indent=2) + "\n")
     else:
         show(Console(), outcome, released, request)
+
+
+def _files(request: Request) -> list[Path]:
+    """Files that the run reads or keeps."""
+    url = parse(request.state)
+    named = [request.events, request.domain, request.key]
+    if url.get_backend_name() == "sqlite":
+        named += [url.database, key_path(request.state)]
+    return [Path(name) for name in named if name is not None and Path(name).is_file()]
 
 
 def _write(outcome: Outcome, released: Released, request: Request, report: Report) -> None:

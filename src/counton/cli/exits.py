@@ -63,8 +63,17 @@ def explained() -> Iterator[None]:
     try:
         yield
     except (CountonError, OSError) as error:
-        sys.stderr.write(f"counton: {error}\n")
+        sys.stderr.write(f"counton: {_words(error)}\n")
         raise SystemExit(int(exit_code(error))) from error
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return (
+            f"{error.filename!r} cannot be used ({error.strerror}): check the path, its "
+            f"permissions and the space left"
+        )
+    return str(error)
 
 
 def epilogue() -> str:

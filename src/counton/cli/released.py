@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,18 +106,45 @@ def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
     return series.dt.convert_time_zone(definition.windows.timezone)
 
 
-def check_output(path: Path, formats: tuple[str, ...] | None = None) -> None:
-    """Refuse a path that could not be written later.
+def check_output(
+    path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
+) -> None:
+    """Refuse a path that could not be written later, or must not be.
+
+    Args:
+        path: of the output.
+        formats: endings it may have; those of tables if None.
+        inputs: files of the run, which an output must not replace.
 
     Raises:
-        InvalidInput: an unknown format, or no such folder.
+        InvalidInput: an unknown format, a folder, no such folder, one that cannot be written, or
+            the path of an input.
     """
     if formats is None:
+        if path.suffix.lower() in (".gz", ".zst"):
+            raise InvalidInput(
+                f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or "
+                f"write .parquet, which is compressed"
+            )
         format_of(str(path))
     elif path.suffix.lower() not in formats:
         raise InvalidInput(f"{str(path)!r} does not end in {', '.join(formats)}; rename it")
-    if not path.resolve().parent.is_dir():
+    folder = path.resolve().parent
+    if not folder.is_dir():
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    if path.is_dir():
+        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(
+            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
+            f"elsewhere"
+        )
+    for other in inputs:
+        if path.resolve() == other.resolve() or (path.exists() and path.samefile(other)):
+            raise InvalidInput(
+                f"{str(path)!r} is also {str(other)!r}, which the run reads or keeps; write "
+                f"elsewhere"
+            )
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
@@ -134,10 +161,23 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
 
 
 def replace_file(path: Path, write: Callable[[str], None]) -> None:
-    """Write beside a file, then take its name: readers see the old file or the whole new one."""
-    handle, name = tempfile.mkstemp(
-        prefix=f".{path.name}.", suffix=path.suffix, dir=path.resolve().parent
-    )
+    """Write beside a file, then take its name: readers see the old file or the whole new one.
+
+    Raises:
+        OSError: it could not be written; the old file, if any, is as it was.
+    """
+    try:
+        _replace_file(path, write)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise OSError(
+            f"{str(path)!r} could not be written ({reason or error}): check its permissions and "
+            f"the space left; what was released is kept, and the same command writes it again"
+        ) from error
+
+
+def _replace_file(path: Path, write: Callable[[str], None]) -> None:
+    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.resolve().parent)
     os.close(handle)
     try:
         write(name)
