@@ -16,14 +16,13 @@ from reference_sampler import block_weights, real
 from counton.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
 from counton.noise.cumulative import (
-    UNDECIDED,
     CumulativeLaw,
     GaussianBlocks,
-    InverseTable,
     SignedGeometric,
     TruncatedGeometric,
 )
 from counton.noise.fixed_point import GUARD_DIGITS, _context, exp_bracket
+from counton.noise.inverse import UNDECIDED, InverseTable
 
 
 def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, law_from_dict, law_to_dict
 from counton.noise import NoiseField
+from counton.noise.blocks import BlockSource
 
 SUBKEY = bytes(range(32))
 LAWS: list[Law] = [
@@ -151,3 +154,37 @@ def test_draws_are_int64() -> None:
 
 if __name__ == "__main__":
     ANSWERS.write_text(json.dumps(answers(), indent=None).replace("}, {", "},\n{") + "\n")
+
+
+@pytest.mark.parametrize("law", [*LAWS, DiscreteGaussian(Fraction(2**80))], ids=str)
+@pytest.mark.parametrize("shape", [(), (37,)], ids=str)
+def test_no_block_serves_two_purposes(
+    law: Law, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block read by two packings, lanes, attempts or levels would tie their noise together."""
+    readers: dict[tuple[int, int], tuple[object, ...]] = {}
+    reading: list[tuple[object, ...]] = []
+    encrypt = BlockSource._encrypt
+
+    def recorded(self: BlockSource, blocks: int) -> memoryview:
+        for block in self._buffers.counters[:blocks].tolist():
+            assert readers.setdefault(tuple(block), reading[-1]) == reading[-1]
+        return encrypt(self, blocks)
+
+    def announced(method: str, describe: Any) -> None:
+        original = getattr(BlockSource, method)
+
+        def call(self: BlockSource, *arguments: Any, **named: Any) -> Any:
+            reading.append(describe(*arguments, **named))
+            return original(self, *arguments, **named)
+
+        monkeypatch.setattr(BlockSource, method, call)
+
+    monkeypatch.setattr(BlockSource, "_encrypt", recorded)
+    announced("packed", lambda address, tile, dtype: ("packed", address, dtype))
+    announced("packed_at", lambda address, rows, columns: ("packed", address, "<u2"))
+    announced("refine", lambda address, rows, columns, lane: ("one sample", address, lane))
+    field = NoiseField(SUBKEY, law, shape)
+    for level in (0, 7):
+        field.run(level, range(13, 13 + 4000 // (math.prod(shape))))
+    assert len({reader[0] for reader in readers.values()}) == 2

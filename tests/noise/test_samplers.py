@@ -70,7 +70,7 @@ def exact_sampler(law: Law) -> Sampler:
 def test_the_guard_of_the_test_above_really_forces_the_exact_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from counton.noise.cumulative import InverseTable
+    from counton.noise.inverse import InverseTable
 
     taken = []
     original = InverseTable._exact

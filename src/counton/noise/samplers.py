@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.noise.blocks import LAST_ATTEMPT, Address, BlockSource, Tile
-from counton.noise.cumulative import (
-    GaussianBlocks,
-    InverseTable,
-    SignedGeometric,
-    TruncatedGeometric,
-)
+from counton.noise.cumulative import GaussianBlocks, SignedGeometric, TruncatedGeometric
 from counton.noise.fixed_point import exp_bracket
+from counton.noise.inverse import InverseTable
 
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
