@@ -147,6 +147,7 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
         ([[1, 2, 3, 4.5]], InvalidInput, "resolution"),
         (np.ones((401, 4), dtype=int), HorizonExceeded, "horizon of 400"),
         ([[1, 2, 3, 2**62]], SumOverflow, None),
+        (np.ma.array([[1, 2, 3, 4]], mask=[[0, 0, 1, 0]]), InvalidInput, "missing"),
         ([[1, 2, 3, 4], [1, 2, 3, 2**70]], SumOverflow, None),
     ],
 )

@@ -29,7 +29,9 @@ class Counter:
     Args:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; holds for all releases together.
-        key: the secret from which the noise is computed; see :class:`counton.Key`.
+        key: the secret from which the noise is computed; see :class:`counton.Key`. Two counters of
+            one key and the same other arguments have the same noise: over different data, their
+            difference is the data's. Go on with :meth:`resume`; never start a stream twice.
         stream: name of the stream. One key may serve several streams of different names.
         contribution: what one protected unit can change; default: one count in one cell, present
             or absent.
@@ -37,6 +39,8 @@ class Counter:
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
+
+    Threads may share a counter: they release one after the other.
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
     (Andersson and Pagh; Andersson et al.; the shift argument holds for adaptive streams too).

@@ -86,7 +86,7 @@ class Writer:
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
         try:
-            array = np.asarray(xs)
+            array = np.asanyarray(xs)  # keeps the mask of a masked array, which is refused
         except (ValueError, TypeError) as error:
             raise InvalidInput(
                 f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
