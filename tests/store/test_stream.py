@@ -166,6 +166,14 @@ def test_bad_input_releases_nothing_and_changes_nothing(
         assert np.array_equal(stream.release(XS[3]).value, reference.release(XS[3]).value)
 
 
+def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
+    with create(file, key) as stream:
+        with pytest.raises(InvalidInput, match="missing"):
+            stream.release(np.ma.array([1, 2, 3, 4], mask=[0, 0, 1, 0]))
+        assert stream.step == 0
+        assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
+
+
 def test_a_failed_commit_undoes_the_release(
     state: str, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:

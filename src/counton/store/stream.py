@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
@@ -182,7 +183,7 @@ class Stream:
             ReplayMismatch: ``step`` was released with another input.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        one: Any = [x]
+        one: Any = x[None] if isinstance(x, np.ndarray) else [x]
         many = self.release_many(one, first_step=step)
         return _only(many)
 
