@@ -50,6 +50,12 @@ def test_halfwidth_is_the_smallest_by_direct_convolution(law: Law, terms: int) -
         assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
 
 
+@pytest.mark.parametrize("terms", [1, 5])
+@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 800), Fraction(1, 10**9)])
+def test_hardly_any_noise_needs_no_width(scale: Fraction, terms: int) -> None:
+    assert interval_halfwidth(DiscreteLaplace(scale), terms) == 0
+
+
 @pytest.mark.parametrize("terms", [1, 4, 200])
 def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
     """Against the continuous law: a mixture of Gamma laws, from independent formulas."""

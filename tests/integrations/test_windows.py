@@ -35,6 +35,35 @@ def test_days_follow_the_local_calendar() -> None:
     assert moment(windows.end) == datetime(2014, 1, 1, 5, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("zone", "day", "hours"),
+    [
+        ("America/Havana", "2024-03-10", 23),  # clocks skip midnight
+        ("America/Havana", "2024-11-03", 25),  # midnight comes twice
+        ("Africa/Cairo", "2024-04-26", 23),
+        ("Africa/Cairo", "2024-10-31", 25),
+        ("America/Santiago", "2024-09-08", 23),
+        ("Pacific/Apia", "2011-12-30", 0),  # a day that never was
+    ],
+)
+def test_days_that_begin_while_the_clocks_change(zone: str, day: str, hours: int) -> None:
+    start = parse_time(day[:4] + "-01-01", zone)
+    windows = Windows(start, "1d", 366, zone)
+    begins = [
+        moment(us).astimezone(ZoneInfo(zone)) for us in windows.starts(range(1, 367)).tolist()
+    ]
+    lengths = np.diff(windows.ends(range(367))) // 3_600_000_000
+    number = (datetime.fromisoformat(day).date() - start.date()).days
+    assert lengths[number] == hours
+    assert {23, 24, 25} <= set(lengths.tolist()) <= {0, 23, 24, 25}
+    # every begin is the first moment of its local day
+    for k, begin in enumerate(begins):
+        if k != number or hours:
+            assert (begin.date() - start.date()).days == k
+        before = (begin.astimezone(UTC) - timedelta(microseconds=1)).astimezone(ZoneInfo(zone))
+        assert before.date() < begin.date()
+
+
 def test_months_end_on_the_last_day_where_the_day_is_missing() -> None:
     windows = Windows(datetime(2024, 1, 31, tzinfo=UTC), "1mo", 3)
     assert [moment(us).date().isoformat() for us in windows.ends(range(1, 4)).tolist()] == [
@@ -112,9 +141,10 @@ def test_impossible_windows_are_refused(every: str, steps: int, zone: str, words
         Windows(datetime(2013, 1, 1, tzinfo=UTC), every, steps, zone)
 
 
-def test_calendar_windows_may_not_begin_where_the_clocks_skip() -> None:
-    with pytest.raises(InvalidInput, match="does not exist"):
-        Windows(parse_time("2013-03-01T02:30", NEW_YORK), "1d", 365, NEW_YORK)
+def test_a_window_that_would_begin_where_the_clocks_skip_begins_after_the_jump() -> None:
+    windows = Windows(parse_time("2013-03-01T02:30", NEW_YORK), "1d", 365, NEW_YORK)
+    tenth = moment(int(windows.starts(range(10, 11))[0])).astimezone(ZoneInfo(NEW_YORK))
+    assert tenth.isoformat() == "2013-03-10T03:00:00-04:00"
 
 
 def test_a_naive_start_is_refused() -> None:

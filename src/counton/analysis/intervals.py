@@ -150,12 +150,14 @@ def _laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 
     rate = 1 / float(law.scale)
     left = np.arange(terms)  # n - i
-    q_share = 1 / (1 + math.exp(rate))  # q / (1+q)
+    # Logarithms of q / (1+q) and 1 / (1+q), finite also where q is not: little noise has small q.
+    log_rest = -math.log1p(math.exp(-rate))
+    log_share = log_rest - rate
     log_weights = (
         np.array([math.lgamma(terms + m) - math.lgamma(m + 1) for m in range(terms)])
         - math.lgamma(terms)
-        + left * math.log(q_share)
-        + terms * math.log1p(-q_share)
+        + left * log_share
+        + terms * log_rest
     )
     weights = np.exp(log_weights)
 

@@ -94,9 +94,34 @@ def _localise(time: datetime, zone: ZoneInfo) -> datetime:
     return first
 
 
+def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
+    """When local clocks first show a time or, where they skip it, a later one.
+
+    Many zones change their clocks at midnight, where a day begins.
+    """
+    first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    before, after = first.utcoffset(), second.utcoffset()
+    assert before is not None
+    assert after is not None
+    if before >= after:  # the time comes once, or twice
+        return first.astimezone(UTC)
+    # Skipped. Clocks jump between these two moments; bisect, to the microsecond.
+    low, high = second.astimezone(UTC), first.astimezone(UTC)
+    while high - low > _MICROSECOND:
+        middle = low + (high - low) // 2
+        if middle.astimezone(zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 @dataclass(frozen=True)
 class Windows:
     """``steps`` windows of length ``every`` from ``start`` on; window k is half-open.
+
+    A calendar window begins when local clocks first show its time or, where they skip it, a later
+    one; so each moment is in one window on any calendar.
 
     Args:
         start: beginning of window 1, an aware datetime.
@@ -165,7 +190,7 @@ class Windows:
         local = self.start.astimezone(zone).replace(tzinfo=None)
         return np.array(
             [
-                microseconds(_localise(self._shifted(local, k), zone).astimezone(UTC))
+                microseconds(_first_moment(self._shifted(local, k), zone))
                 for k in range(self.steps + 1)
             ],
             dtype=np.int64,
