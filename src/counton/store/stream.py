@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
