@@ -11,7 +11,7 @@ import pytest
 from counton import Counter, Key
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms import law_for
+from counton.mechanisms import checkpoint, law_for
 from counton.mechanisms.inputs import Progress
 from counton.privacy import (
     ZCDP,
