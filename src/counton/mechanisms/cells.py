@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law, law_to_dict
 from counton.noise import Key, NoiseField
-from counton.privacy import Contribution, Guarantee, Shift
+from counton.privacy import ZCDP, Contribution, Family, Guarantee, PureDP, Shift
 
 #: Raised when the same specification would give other noise.
 FORMAT = 1
@@ -59,6 +59,22 @@ class Columns:
             return Shift(times * self.l1, times**2 * self.l2_squared, entries)
         l1 = max(self.l1, self.move_l1)
         return Shift(times * l1, times**2 * max(self.l2_squared, self.move_l2_squared))
+
+
+def families(guarantee: Guarantee) -> tuple[Family, ...]:
+    """Kinds of noise worth trying for a guarantee.
+
+    Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
+    Gaussian noise with any strategy, since l1 is never below l2.
+
+    >>> families(ZCDP(0.5))
+    ('gaussian',)
+    """
+    if isinstance(guarantee, PureDP):
+        return ("laplace",)
+    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
+        return ("gaussian",)
+    return ("laplace", "gaussian")
 
 
 def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:

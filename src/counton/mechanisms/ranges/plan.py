@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
 from counton.laws import Law
+from counton.mechanisms.cells import families
 from counton.mechanisms.ranges.grid import Grid
-from counton.privacy import ZCDP, Contribution, Family, Guarantee, PureDP, calibrate
+from counton.privacy import Contribution, Family, Guarantee, calibrate
 from counton.strategies.ranges import (
     LARGEST_DENSE,
     LARGEST_LAPLACE,
@@ -31,6 +32,7 @@ from counton.strategies.ranges import (
 Norm = Literal[1, 2]
 Asked = str | Workload | ArrayLike
 
+_NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 _LARGEST_SQUARE_ROOT = 2**22
 #: Bits of the weights of all axes together; noise is drawn in these units and must fit.
 _GRID_BITS = 24
@@ -152,7 +154,8 @@ def plan_ranges(
             )
     choices: list[RangesChoice] = []
     reasons: list[str] = []
-    for norm, family in _norms(guarantee):
+    for family in families(guarantee):
+        norm = _NORMS[family]
         for grid, total in _grids(names, asked, norm, reasons):
             try:
                 law = calibrate(guarantee, grid.columns().shift(unit), family).law
@@ -164,17 +167,6 @@ def plan_ranges(
         raise InvalidInput(reasons[-1])
     choices.sort(key=lambda choice: choice.expected_error)
     return RangesPlan(tuple(choices), guarantee, unit, asked)
-
-
-def _norms(guarantee: Guarantee) -> list[tuple[Norm, Family]]:
-    """Kinds of noise worth trying."""
-    if isinstance(guarantee, PureDP):
-        return [(1, "laplace")]
-    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
-        # There Laplace noise of scale l1 / sqrt(2 rho) has twice the variance of Gaussian noise
-        # even where l1 equals l2, with any strategy.
-        return [(2, "gaussian")]
-    return [(1, "laplace"), (2, "gaussian")]
 
 
 def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:

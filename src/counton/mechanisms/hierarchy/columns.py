@@ -1,0 +1,112 @@
+"""Tables of any kind as plain columns: mappings of arrays, polars and pandas frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+
+#: Codes of values that are missing, and of values that are not in the domain.
+MISSING, OUTSIDE = -1, -2
+
+
+def columns_of(table: Any, names: Sequence[str], what: str) -> list[NDArray[Any]]:
+    """The named columns of a table as one-dimensional arrays of one length.
+
+    Raises:
+        InvalidInput: not a table, a missing column, repeated names, or columns of unequal length.
+
+    >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
+    [array([3, 4])]
+    """
+    if isinstance(names, str) or not names:
+        raise InvalidInput(f"levels are {names!r}; give a list of at least one column name")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"levels {list(names)} repeat a name: every level needs its own column")
+    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
+        raise InvalidInput(
+            f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "
+            f"column names to arrays"
+        )
+    present = list(table.keys() if isinstance(table, Mapping) else table.columns)
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise InvalidInput(
+            f"the {what} has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(str, present))}"
+        )
+    columns = [_array(table[name]) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.ndim != 1 or len(column) != len(columns[0]):
+            raise InvalidInput(
+                f"column {name!r} of the {what} has shape {column.shape}; all columns must have "
+                f"{len(columns[0])} rows"
+            )
+    return columns
+
+
+def _array(column: Any) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    if hasattr(column, "to_numpy"):
+        return np.asarray(column.to_numpy())
+    values = list(column)
+    if any(value is None for value in values) or len({type(value) for value in values}) > 1:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    return np.asarray(values)
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype.kind == "f":
+        return np.asarray(np.isnan(column))
+    if column.dtype == object:
+        values = column.tolist()
+        return np.array([value is None or value != value for value in values], dtype=bool)
+    return np.zeros(len(column), dtype=bool)
+
+
+def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Every value's position among the sorted distinct values, -1 where missing; and those.
+
+    >>> codes_of(np.array(["b", None, "a"], dtype=object))
+    (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
+    """
+    missing = _missing(column)
+    codes = np.full(len(column), MISSING, np.int64)
+    kept = column[~missing]
+    if kept.dtype != object:
+        values, codes[~missing] = np.unique(kept, return_inverse=True)
+        return codes, values
+    distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
+    values = np.empty(len(distinct), dtype=object)
+    values[:] = distinct
+    codes[~missing] = _looked_up(kept, values)
+    return codes, values
+
+
+def codes_among(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Every value's position in ``values``; -1 where missing, -2 where not among them.
+
+    >>> codes_among(np.array(["b", None, "z"], dtype=object), np.array(["a", "b"]))
+    array([ 1, -1, -2])
+    """
+    missing = _missing(column)
+    codes = np.full(len(column), MISSING, np.int64)
+    kept = column[~missing]
+    if kept.dtype != object and values.dtype != object and kept.dtype.kind == values.dtype.kind:
+        place = np.minimum(np.searchsorted(values, kept), len(values) - 1)
+        codes[~missing] = np.where(values[place] == kept, place, OUTSIDE)
+    else:
+        codes[~missing] = _looked_up(kept, values)
+    return codes
+
+
+def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    place = {value: code for code, value in enumerate(values.tolist())}
+    return np.array([place.get(value, OUTSIDE) for value in column.tolist()], dtype=np.int64)

@@ -1,0 +1,336 @@
+"""One private release of all levels of a hierarchy: children add up to their parents exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.mechanisms.cells import (
+    check_room,
+    checked_counts,
+    fraction_bits,
+    noise_field,
+    protected,
+)
+from counton.mechanisms.hierarchy.columns import columns_of
+from counton.mechanisms.hierarchy.plan import HierarchyPlan, Measurement, plan_hierarchy
+from counton.mechanisms.hierarchy.tree import Tree
+from counton.noise import Key, NoiseField
+from counton.privacy import Contribution, Guarantee
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyRelease:
+    """Private counts of all nodes, consistent and unbiased, and the law of their noise.
+
+    Attributes:
+        plan: what was measured, with which noise, under which guarantee.
+        estimates: for each level ("total" first), every node's private count.
+    """
+
+    plan: HierarchyPlan
+    estimates: tuple[Floats, ...] = field(repr=False)
+
+    @property
+    def tree(self) -> Tree:
+        """The public tree."""
+        return self.plan.tree
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+        return self.plan.guarantee
+
+    @property
+    def contribution(self) -> Contribution:
+        """The protected unit and the neighbouring relation."""
+        return self.plan.contribution
+
+    @property
+    def total(self) -> float:
+        """Private count of everything."""
+        return float(self.estimates[0][0])
+
+    def columns(self, level: str) -> dict[str, NDArray[Any]]:
+        """The table of one level as columns: the level columns, estimate, std.
+
+        Raises:
+            InvalidInput: there is no such level.
+        """
+        depth = self.tree.level(level)
+        return {
+            **self.tree.columns(depth),
+            "estimate": self.estimates[depth],
+            "std": np.sqrt(self.plan.law.variances[depth]),
+        }
+
+    def table(self, level: str) -> Any:
+        """The table of one level as a polars data frame: the level columns, estimate, std.
+
+        Raises:
+            InvalidInput: there is no such level, or polars is not installed.
+        """
+        columns = self.columns(level)
+        try:
+            import polars as pl
+        except ImportError:
+            raise InvalidInput(
+                "polars is not installed, so there are no data frames: install counton[cli], or "
+                "use columns()"
+            ) from None
+        return pl.DataFrame(
+            {
+                name: values.tolist() if values.dtype == object else values
+                for name, values in columns.items()
+            },
+            strict=False,
+        )
+
+    def estimate(self, node: Any) -> float:
+        """Private count of one node, given by its path (``()`` is the total).
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self.tree.find(node)
+        return float(self.estimates[level][place])
+
+    def std(self, level: str) -> float:
+        """Standard deviation of the noise at a level; the largest, should nodes differ.
+
+        Nodes differ where one has a single child: that child has its parent's noise.
+
+        Raises:
+            InvalidInput: there is no such level.
+        """
+        return self.plan.std(level)
+
+    def covariance(self, nodes_a: Sequence[Any], nodes_b: Sequence[Any]) -> Floats:
+        """Covariance of the noise of nodes given by their paths: shape (nodes_a, nodes_b).
+
+        Raises:
+            InvalidInput: a node that is not in the tree.
+        """
+        first = [self.tree.find(node) for node in nodes_a]
+        second = [self.tree.find(node) for node in nodes_b]
+        law = self.plan.law
+        return np.array([[law.covariance(a, b) for b in second] for a in first]).reshape(
+            len(first), len(second)
+        )
+
+    def sum_of(self, nodes: Sequence[Any]) -> tuple[float, float]:
+        """Private count of a set of nodes together, and its standard deviation.
+
+        Raises:
+            InvalidInput: a node that is not in the tree.
+        """
+        weights = [np.zeros(size) for size in self.tree.sizes]
+        value = 0.0
+        for node in nodes:
+            level, place = self.tree.find(node)
+            weights[level][place] += 1
+            value += float(self.estimates[level][place])
+        return value, math.sqrt(self.plan.law.functional(weights))
+
+    def describe(self) -> str:
+        """What was released and what is protected, in words."""
+        levels = "\n".join(
+            f"  {name}: {size:,} node{'s' * (size != 1)}, standard deviation {self.std(name):,.4g}"
+            for name, size in zip(self.tree.levels, self.tree.sizes, strict=True)
+        )
+        kind = "Laplace" if self.plan.measurement.family == "laplace" else "Gaussian"
+        return (
+            f"hierarchy with {kind} noise, children adding up to their parents exactly\n{levels}\n"
+            f"protected: {protected(self.contribution)}\n"
+            f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
+        )
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def release_hierarchy(
+    leaves: Any,
+    *,
+    domain: Any,
+    key: Key,
+    levels: Sequence[str] | None = None,
+    value: str = "count",
+    guarantee: Guarantee | None = None,
+    targets: Mapping[str, float] | None = None,
+    name: str = "hierarchy",
+    contribution: Contribution | None = None,
+) -> HierarchyRelease:
+    """Release the counts of all nodes of a hierarchy, once, with noise that adds up.
+
+    Everything released is a function of integer measurements with exact discrete noise. Release a
+    data set once under a key and name: the same noise on changed data gives the change away.
+
+    Args:
+        leaves: a data frame or mapping of columns with one row a leaf; leaves without a row count
+            0. Or, with a `Tree`, one array of counts in the order of ``Tree.leaves``.
+        domain: which leaves exist, public: a `Tree`, or a table with the level columns.
+        levels: names of the level columns, coarsest first; by default those of the `Tree`.
+        value: name of the column of counts.
+        guarantee, targets, contribution: as in `plan_hierarchy`.
+        key: where the noise comes from.
+        name: of this release; another name under the same key has other noise.
+
+    Raises:
+        InvalidInput: leaves outside the domain or listed twice, counts that are not non-negative
+            integers, a domain that is no tree, or as `plan_hierarchy`.
+        SumOverflow: counts too large to be measured exactly.
+
+    >>> from counton.privacy import ZCDP
+    >>> domain = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
+    >>> leaves = {"state": ["CA"], "county": ["Napa"], "count": [138019]}
+    >>> release = release_hierarchy(
+    ...     leaves, domain=domain, levels=["state", "county"], guarantee=ZCDP(0.5),
+    ...     key=Key.generate(),
+    ... )
+    >>> round(release.std("state"), 3), round(release.std("county"), 3)
+    (1.291, 1.291)
+    >>> release.estimate("CA") == release.sum_of([("CA", "Kings"), ("CA", "Napa")])[0]
+    True
+    """
+    tree = _tree(domain, levels)
+    plan = plan_hierarchy(tree, guarantee=guarantee, targets=targets, contribution=contribution)
+    sums = _sums(tree, _leaf_counts(tree, leaves, value))
+    check_room(sums[0], plan.measurement.largest_entry)
+    measured = {"tree_sha256": tree.digest, "weights": _digest(plan.measurement)}
+    noise = noise_field(
+        key, "hierarchy", name, measured, plan.guarantee, plan.contribution, plan.noise
+    )
+    std = math.sqrt(min(float(variance.min()) for variance in plan.law.variances))
+    bits = fraction_bits(std)
+    cells = _estimates(plan.measurement, sums, noise, bits)
+    unit = 2.0**-bits
+    return HierarchyRelease(plan, tuple(np.asarray(cell * unit) for cell in cells))
+
+
+def _digest(measurement: Measurement) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(str(measurement.total).encode())
+    for part in (*measurement.own, *measurement.shared):
+        digest.update(part.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _tree(domain: Any, levels: Sequence[str] | None) -> Tree:
+    if domain is None:
+        raise InvalidInput(
+            "domain is None; the nodes must be known beforehand, because the nodes observed in "
+            "the data would give it away: pass the public list of leaves"
+        )
+    if isinstance(domain, Tree):
+        if levels is not None and tuple(levels) != domain.levels[1:]:
+            raise InvalidInput(
+                f"levels are {list(levels)}, but the tree has {list(domain.levels[1:])}: leave "
+                f"levels out"
+            )
+        return domain
+    if levels is None:
+        raise InvalidInput("levels is None; name the level columns of the domain, coarsest first")
+    return Tree.from_leaves(domain, levels)
+
+
+def _leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
+    """Counts of the leaves at every level, 0 at other nodes."""
+    counts = [np.zeros(size, np.int64) for size in tree.sizes]
+    if isinstance(leaves, np.ndarray):
+        given = checked_counts(leaves)
+        expected = sum(len(nodes) for nodes in tree.leaves)
+        if given.shape != (expected,):
+            raise InvalidInput(
+                f"the counts have shape {given.shape}; the tree has {expected} leaves: give one "
+                f"count for each, in the order of Tree.leaves"
+            )
+        ends = np.cumsum([len(nodes) for nodes in tree.leaves])
+        for level, (nodes, part) in enumerate(
+            zip(tree.leaves, np.split(given, ends[:-1]), strict=True)
+        ):
+            counts[level][nodes] = part
+        return counts
+    *columns, values = columns_of(leaves, [*tree.levels[1:], value], "table of leaves")
+    given = checked_counts(values)
+    depth, node = tree.locate(columns)
+    for level in range(len(counts)):
+        rows = np.flatnonzero(depth == level)
+        listed = np.bincount(node[rows], minlength=len(counts[level]))
+        if listed.max(initial=0) > 1:
+            double = int(rows[np.flatnonzero(node[rows] == listed.argmax())[1]])
+            raise InvalidInput(
+                f"row {double} of the leaves repeats a leaf: add its counts up first, one row a "
+                f"leaf"
+            )
+        counts[level][node[rows]] = given[rows]
+    return counts
+
+
+def _sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
+    """Sums of all nodes, from the leaves up; exact after `check_room` of the total.
+
+    Raises:
+        SumOverflow: the total is beyond int64.
+    """
+    everything = np.concatenate(counts)
+    check_room(everything, 1)
+    sums = list(counts)
+    for level in range(len(counts) - 2, -1, -1):
+        inner = tree.children[level] > 0
+        if inner.any():
+            added = sums[level].copy()
+            added[inner] += np.add.reduceat(sums[level + 1], tree.starts[level][inner])
+            sums[level] = added
+    return sums
+
+
+def _estimates(
+    measurement: Measurement, sums: list[Integers], noise: NoiseField, bits: int
+) -> list[Integers]:
+    """Measure, then share every node's estimate out among its children; units of 2^-bits.
+
+    Siblings are rounded down and the first of them get one unit each until the sum is right.
+    """
+    tree = measurement.tree
+    total = measurement.total * int(sums[0][0]) + int(noise.run(0, range(1))[0])
+    current = np.array([round(total * 2**bits / measurement.total)], dtype=np.int64)
+    found = [current]
+    for level, parents in enumerate(tree.parents):
+        children, starts = tree.children[level], tree.starts[level]
+        own, shared = measurement.own[level][parents], measurement.shared[level][parents]
+        m = children[parents]
+        place = np.arange(len(parents)) - starts[parents]
+        rows = np.flatnonzero((m > 2) | ((m == 2) & (place == 0)))
+        y = np.zeros(len(parents), np.int64)
+        y[rows] = own[rows] * sums[level + 1][rows] - shared[rows] * sums[level][parents[rows]]
+        y[rows] += noise.run(level + 1, range(len(rows)))
+        second = np.flatnonzero((m == 2) & (place == 1))
+        y[second] = -y[second - 1]
+        inner = children > 0
+        mean = np.zeros(len(children))
+        mean[inner] = np.add.reduceat(y, starts[inner]) / children[inner]
+        away = np.where(own > 0, (y - mean[parents]) / np.maximum(own, 1), 0.0)
+        shares = np.floor(current[parents] / m + away * 2.0**bits)
+        if max(np.abs(shares).max(), abs(int(current[0]))) >= 2**53:
+            raise SumOverflow(
+                f"private counts reach {np.abs(shares).max() * 2.0**-bits:.3g}; at this noise they "
+                f"are exact up to {2.0 ** (53 - bits):.3g}: count in larger units"
+            )
+        cells = shares.astype(np.int64)
+        short = current.copy()
+        short[inner] -= np.add.reduceat(cells, starts[inner])
+        cells += place < short[parents]
+        current = cells
+        found.append(current)
+    return found
