@@ -19,7 +19,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: $(READY) ## make .venv with the locked versions (the other targets do it by themselves)
@@ -35,6 +35,11 @@ $(READY): requirements.lock pyproject.toml
 .PHONY: demo
 demo: $(READY) ## count a year of departures from New York privately: a table, a chart, a Parquet file
 	$(BIN)/counton demo
+
+.PHONY: demo-expire
+demo-expire: $(READY) ## the same without an end date: protection fades with the age of an event
+	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
+	$(BIN)/counton demo --expire
 
 .PHONY: test
 test: lint pytest docs ## every check: style, types, layers, tests, examples, documentation

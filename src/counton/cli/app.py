@@ -56,6 +56,9 @@ def count(
     rho: o.Rho = None,
     strategy: o.StrategyName = None,
     metric: o.Metric = None,
+    expire: o.Expire = False,
+    growth: o.Growth = None,
+    delay: o.Delay = None,
     unit: o.Unit = None,
     stream: o.StreamName = "events",
     key: o.KeyFile = None,
@@ -99,6 +102,9 @@ def total(
     rho: o.Rho = None,
     strategy: o.StrategyName = None,
     metric: o.Metric = None,
+    expire: o.Expire = False,
+    growth: o.Growth = None,
+    delay: o.Delay = None,
     unit: o.Unit = None,
     stream: o.StreamName = "events",
     key: o.KeyFile = None,
@@ -130,15 +136,27 @@ def _count_or_sum(request: Request) -> None:
 
 @app.command()
 def plan(
-    steps: o.Horizon,
+    steps: o.Horizon = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
     rho: o.Rho = None,
     metric: o.Metric = None,
+    expire: o.Targets = None,
+    every: o.PlanEvery = None,
+    per_step: o.PerStep = 1,
+    plot: o.PlanPlot = None,
     json: o.Json = False,
 ) -> None:
-    """Rank strategies by their exact error under a guarantee, best first."""
+    """Rank strategies by their exact error under a guarantee, best first.
+
+    With --expire: the endless stream of least error whose losses by age stay within targets.
+    """
     with explained():
+        if expire is not None:
+            from counton.cli.expiring_plan import print_expiring_plan
+
+            print_expiring_plan(expire, every, steps, per_step, plot, json)
+            return
         from counton.cli.inspection import print_plan
 
         print_plan(steps, epsilon, delta, rho, metric, json)
@@ -173,14 +191,32 @@ def show(state: o.State, json: o.Json = False) -> None:
 
 
 @app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="expiration")],
+    folder: Annotated[
+        str | None, typer.Option(help="write the paper's figures there; default: reproduce/PAPER")
+    ] = None,
+    json: o.Json = False,
+) -> None:
+    """Compute a paper's tables and figures again and compare its numbers."""
+    with explained():
+        from counton.cli.reproduction import print_reproduction
+
+        print_reproduction(paper, folder, json)
+
+
+@app.command()
 def demo(
     folder: Annotated[str, typer.Option(help="where the data, the state and the results go")] = (
         "demo"
     ),
+    expire: Annotated[
+        bool, typer.Option("--expire", help="without an end date: protection fades with age")
+    ] = False,
 ) -> None:
     """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
     with explained():
         from counton.cli.demo import request_for
 
-        request = request_for(folder)
+        request = request_for(folder, expire=expire)
     _count_or_sum(request)

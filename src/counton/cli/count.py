@@ -13,6 +13,7 @@ from counton.cli.progress import Report, working
 from counton.cli.released import Released, check_output, replace_file, write_table
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.cli.request import Request
+from counton.integrations.domain import is_file
 from counton.store import key_path
 from counton.store.database import parse
 
@@ -53,7 +54,7 @@ def _files(request: Request) -> list[Path]:
     named = [request.events, request.domain, request.key]
     if url.get_backend_name() == "sqlite":
         named += [url.database, key_path(request.state)]
-    return [Path(name) for name in named if name is not None and Path(name).is_file()]
+    return [Path(name) for name in named if name is not None and is_file(str(name))]
 
 
 def _write(outcome: Outcome, released: Released, request: Request, report: Report) -> None:

@@ -9,6 +9,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from counton.cli.choices import choose_strategy, metric_from, needed_guarantee
+from counton.cli.expiring import (
+    CHOICE,
+    expiring_guarantee,
+    expiring_strategy,
+    refuse_without_expire,
+)
 from counton.cli.request import Request
 from counton.errors import InvalidInput, StateError
 from counton.integrations.domain import read_domain
@@ -16,7 +22,7 @@ from counton.integrations.tally import Columns
 from counton.integrations.windows import Windows, parse_time
 from counton.mechanisms import Specification
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Strategy
+from counton.strategies import Expiring, Strategy
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
@@ -82,24 +88,28 @@ def define(request: Request) -> Definition:
     Raises:
         InvalidInput: an option is missing or outside what is allowed.
     """
-    windows = Windows(
-        parse_time(_needed(request.start, "--from"), request.timezone or "UTC"),
-        _needed(request.every, "--every"),
-        _needed(request.steps, "--steps"),
-        request.timezone or "UTC",
-    )
+    timezone = request.timezone or "UTC"
+    start = parse_time(_needed(request.start, "--from"), timezone)
+    every = _needed(request.every, "--every")
+    if request.expire and request.steps is None:
+        windows = Windows.endless(start, every, timezone)
+    else:
+        windows = Windows(start, every, _needed(request.steps, "--steps"), timezone)
     columns = Columns(_needed(request.time, "--time"), request.by, request.value)
     domain = declared_groups(request)
-    guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
     contribution = contribution_from(request)
-    strategy = choose_strategy(
-        request.strategy,
-        windows.steps,
-        guarantee,
-        request.metric,
-        contribution,
-        () if domain is None else (len(domain),),
-    )
+    guarantee: Guarantee
+    strategy: Strategy
+    if request.expire:
+        strategy = expiring_strategy(request)
+        guarantee = expiring_guarantee(request, strategy)
+    else:
+        refuse_without_expire(request)
+        guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+        shape = () if domain is None else (len(domain),)
+        strategy = choose_strategy(
+            request.strategy, windows.steps, guarantee, request.metric, contribution, shape
+        )
     return Definition(
         what=request.what,
         columns=columns,
@@ -109,7 +119,7 @@ def define(request: Request) -> Definition:
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
-        choice=request.strategy or "auto",
+        choice=CHOICE if request.expire else request.strategy or "auto",
         metric=metric_from(request.metric),
     )
 
@@ -223,13 +233,28 @@ def check(definition: Definition, request: Request) -> None:
         ("--strategy", request.strategy, definition.choice),
         ("--metric", request.metric, definition.metric),
     ]
+    if isinstance(definition.strategy, Expiring):
+        growth = None if request.growth is None else Expiring(request.growth).growth
+        pairs.append(("--growth", growth, definition.strategy.growth))
+        pairs.append(("--delay", request.delay, definition.strategy.delay))
+    elif request.expire:
+        raise StateError(
+            f"stream {request.stream!r} was created without --expire and cannot change its "
+            f"guarantee; leave the option out, or start another stream with --stream"
+        )
+    else:
+        refuse_without_expire(request)
     if request.what != definition.what:
         raise StateError(
             f"stream {request.stream!r} is a {definition.what} and cannot be continued as a "
             f"{request.what}; use `counton {definition.what}` or another --stream"
         )
     if request.epsilon is not None or request.delta is not None or request.rho is not None:
-        guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+        guarantee: Guarantee
+        if isinstance(definition.strategy, Expiring):
+            guarantee = expiring_guarantee(request, definition.strategy)
+        else:
+            guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
         pairs.append(("the guarantee", str(guarantee), str(definition.guarantee)))
     if request.lower is not None or request.upper is not None or request.resolution is not None:
         contribution = contribution_from(replace(request, value=columns.value))

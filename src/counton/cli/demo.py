@@ -6,6 +6,7 @@ import importlib.util
 import shlex
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 from counton.cli.request import Request
@@ -14,8 +15,11 @@ from counton.errors import InvalidInput
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
-def request_for(folder: str) -> Request:
+def request_for(folder: str, *, expire: bool = False) -> Request:
     """Write the departures and the carriers into a folder; the request that counts them.
+
+    With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
+    a day and 3 within a year, as ``plan --expire 1d:1,365d:3 --every 1h`` finds it.
 
     The time is the scheduled hour, which cancelled flights have too.
 
@@ -46,6 +50,18 @@ def request_for(folder: str) -> Request:
         plot=target / "chart.png",
         bar=True,
     )
+    if expire:
+        request = replace(
+            request,
+            steps=None,
+            epsilon="0.17884",
+            expire=True,
+            growth="1.1",
+            stream="departures-forever",
+            state=str(target / "departures-forever.db"),
+            out=target / "releases-forever.parquet",
+            plot=target / "chart-forever.png",
+        )
     sys.stdout.write(f"$ {command_line(request)}\n\n")
     sys.stdout.flush()
     return request
@@ -69,7 +85,13 @@ def command_line(request: Request) -> str:
         "--out": request.out,
         "--plot": request.plot,
     }
-    words = [f"{option} {shlex.quote(str(value))}" for option, value in options.items()]
+    words = [
+        f"{option} {shlex.quote(str(value))}"
+        for option, value in options.items()
+        if value is not None
+    ]
+    if request.expire:
+        words.insert(7, f"--expire --growth {request.growth}")
     lines = [f"counton count {shlex.quote(request.events)}"]
     for word in words:
         if len(lines[-1]) + len(word) > 94:

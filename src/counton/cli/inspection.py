@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.choices import guarantee_from, metric_from, needed_guarantee
+from counton.cli.expiring import CHOICE
+from counton.errors import InvalidInput
 from counton.privacy import guarantee_from_dict
 
 
@@ -18,7 +20,7 @@ def _print_json(value: Any) -> None:
 
 
 def print_plan(
-    steps: int,
+    steps: int | None,
     epsilon: str | None,
     delta: str | None,
     rho: str | None,
@@ -28,6 +30,11 @@ def print_plan(
     """Strategies and their errors, best first."""
     from counton.analysis import plan
 
+    if steps is None:
+        raise InvalidInput(
+            "--steps is missing: how many windows will the stream ever have? for a stream without "
+            "an end see --expire"
+        )
     guarantee, chosen = needed_guarantee(epsilon, delta, rho), metric_from(metric)
     ranked = plan(steps, guarantee, chosen)
     if as_json:
@@ -140,8 +147,9 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     ]
     if "every" in details:
         groups = details["domain"]
+        number = "no end:" if details["strategy"] == CHOICE else f"{details['steps']:,}"
         rows += [
-            ("windows", f"{details['steps']:,} of {details['every']} from {details['from']}"),
+            ("windows", f"{number} windows of {details['every']} from {details['from']}"),
             ("time zone", details["timezone"]),
             ("groups", "one total" if groups is None else f"{len(groups):,} by {details['by']}"),
             ("unit", details["unit"]),

@@ -46,7 +46,7 @@ Steps = Annotated[
     typer.Option(parser=whole_number, help="how many windows the stream will ever have"),
 ]
 Horizon = Annotated[
-    int, typer.Option(parser=whole_number, help="how many windows the stream will ever have")
+    int | None, typer.Option(parser=whole_number, help="how many windows the stream will ever have")
 ]
 Start = Annotated[str | None, typer.Option("--from", help="beginning of the first window")]
 Until = Annotated[
@@ -64,6 +64,31 @@ StrategyName = Annotated[
     typer.Option("--strategy", help="auto, binary, honaker, kary, smooth or sqrt"),
 ]
 Metric = Annotated[str | None, typer.Option(help="error to make small: mean or max")]
+Expire = Annotated[
+    bool,
+    typer.Option(
+        "--expire", help="protection fades with age; no --steps needed: see plan --expire"
+    ),
+]
+Growth = Annotated[
+    str | None, typer.Option(help="with --expire: the loss grows like log(age)^GROWTH; default: 1")
+]
+Delay = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, help="with --expire: release events this many windows late"),
+]
+Targets = Annotated[
+    str | None,
+    typer.Option("--expire", help="an endless stream's largest loss by age, as in 1d:1,365d:3"),
+]
+PlanEvery = Annotated[str | None, typer.Option("--every", help="with --expire: length of a window")]
+PerStep = Annotated[
+    float,
+    typer.Option(parser=fraction, help="with --expire: events per window; what a delay costs"),
+]
+PlanPlot = Annotated[
+    Path | None, typer.Option("--plot", help="with --expire: draw loss against age")
+]
 Unit = Annotated[str | None, typer.Option(help="what one row is called in the output")]
 FileFormat = Annotated[
     str | None, typer.Option("--format", help="csv, parquet or jsonl, where the name does not say")

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from counton.analysis.labels import quantity
 from counton.cli.definition import Definition
+from counton.cli.expiring import loss_in_words
 from counton.cli.job import Outcome
 from counton.cli.released import Released
 from counton.cli.request import Request
@@ -45,6 +46,11 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         ("", definition.guarantee.meaning.replace("one unit", f"one {definition.unit}", 1)),
         ("strategy", repr(definition.strategy)),
     ]
+    losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
+    if losses is not None:
+        lines.insert(3, ("", f"loss by age: {losses}"))
+    if definition.strategy.delay:
+        lines.append(("delay", f"totals count windows up to {definition.strategy.delay:,} ago"))
     zone = load_zone(definition.windows.timezone)
     until = moment(outcome.until).astimezone(zone).isoformat()
     if outcome.until_stated:
@@ -63,17 +69,15 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 def progress_line(outcome: Outcome) -> str:
     """How many steps are new."""
     new = outcome.after - outcome.before
-    steps = outcome.definition.windows.steps
+    forever = outcome.definition.strategy.horizon is None
+    of = "" if forever else f" of {outcome.definition.windows.steps:,}"
     if new == 0 and outcome.after == 0:
         return "Nothing released: no window has ended yet."
     if new == 0:
-        return f"Nothing new to release: {outcome.after:,} of {steps:,} windows are released."
+        return f"Nothing new to release: {outcome.after:,}{of} windows are released."
     if new == 1:
-        return f"Released 1 new window (step {outcome.after:,} of {steps:,})."
-    return (
-        f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,} of "
-        f"{steps:,})."
-    )
+        return f"Released 1 new window (step {outcome.after:,}{of})."
+    return f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,}{of})."
 
 
 def show(console: Console, outcome: Outcome, released: Released | None, request: Request) -> None:

@@ -34,6 +34,9 @@ class Request:
     rho: str | None = None
     strategy: str | None = None
     metric: str | None = None
+    expire: bool = False
+    growth: str | None = None
+    delay: int | None = None
     unit: str | None = None
     stream: str = "events"
     key: Path | None = None

@@ -24,6 +24,8 @@ _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _EVERY = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
+_ENDLESS = 40_000  # calendar windows have a table of their edges
+_NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
 def load_zone(name: str) -> ZoneInfo:
@@ -144,6 +146,23 @@ class Windows:
     every: str
     steps: int
     timezone: str = "UTC"
+
+    @classmethod
+    def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
+        """As many windows as the calendar has room for: 40,000 of days and longer ones.
+
+        Raises:
+            InvalidInput: as for the class.
+
+        >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
+        40000
+        """
+        probe = cls(start, every, 1, timezone)
+        room = microseconds(_LATEST) - microseconds(start)
+        amount, unit = probe._parsed
+        days = amount * _NOMINAL_DAYS[unit] if unit in _NOMINAL_DAYS else 0
+        most = room // probe.length if probe.length else room // (days * 86_400_000_000)
+        return cls(start, every, int(most if probe.length else min(most, _ENDLESS)), timezone)
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)

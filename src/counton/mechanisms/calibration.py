@@ -51,7 +51,7 @@ def promised(strategy: Strategy, guarantee: Guarantee) -> Guarantee:
     """
     _check_strategy(strategy)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
-        return guarantee.bound_to(strategy)  # type: ignore[arg-type]
+        return guarantee.bound_to(strategy)
     return guarantee
 
 

@@ -13,7 +13,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.privacy.calibration import Calibration
 from counton.privacy.candidates import Candidate, Family
 from counton.privacy.exact import Number, text
-from counton.privacy.expiration_loss import Expires, checked_age, loss_above
+from counton.privacy.expiration_loss import checked_age, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
 from counton.privacy.shift import Shift
 
@@ -39,7 +39,7 @@ class Expiring(Guarantee):
         values = {name: value for name, value in saved.items() if name != "guarantee"}
         return cls(**values)
 
-    def bound_to(self, strategy: Expires) -> Self:
+    def bound_to(self, strategy: object) -> Self:
         """This guarantee as ``strategy`` gives it: with its growth and delay.
 
         Raises:
@@ -130,7 +130,7 @@ class ExpiringDP(Expiring):
         """What grows with age, in words."""
         return (
             "one unit more or less changes the probability of everything released so far by a "
-            "factor that starts small and grows slowly as the unit gets older"
+            "factor that starts small and grows slowly as it gets older"
         )
 
 
@@ -178,7 +178,7 @@ class ExpiringZCDP(Expiring):
         """What grows with age, in words."""
         return (
             "telling from everything released so far whether one unit is there starts hard and "
-            "becomes slowly easier as the unit gets older"
+            "becomes slowly easier as it gets older"
         )
 
 

@@ -144,7 +144,8 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
     if age <= expiry.delay or (integral and loss < 2**50):
         return Fraction(loss)  # one interval, or sums of integers all the way: exact
     places = 12 - math.frexp(loss)[1] * 3 // 10  # about twelve significant digits, rounded up
-    return math.ceil(Fraction(loss) * (10**12 + 1) / 10 ** (12 - places)) / Fraction(10) ** places
+    unit = Fraction(10**places if places >= 0 else Fraction(1, 10**-places))
+    return math.ceil(Fraction(loss) * (1 + Fraction(1, 10**12)) * unit) / unit
 
 
 def _weights(expiry: Expiry) -> list[float]:

@@ -1,0 +1,86 @@
+"""Ages as people say them, in steps of a stream."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from counton.errors import InvalidInput
+
+_SECONDS = {
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86_400.0,
+    "w": 7 * 86_400.0,
+    "mo": 365.2425 * 7200.0,
+    "y": 365.2425 * 86_400.0,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w|mo|y)")
+_NAMED = {"an hour": "1h", "a day": "1d", "a week": "1w", "a year": "1y", "ten years": "10y"}
+
+
+def seconds(text: str) -> float:
+    """Length of a duration; months and years are those of the calendar's average.
+
+    Raises:
+        InvalidInput: not a number and a unit.
+
+    >>> seconds("1.5h"), seconds("2w")
+    (5400.0, 1209600.0)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or float(match[1]) == 0:
+        raise InvalidInput(
+            f"duration {text!r} is not a number above 0 and a unit; write 30m, 1h, 1d, 1w, 1mo, 1y"
+        )
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def steps_in(age: str, every: str) -> int:
+    """Steps of length ``every`` which an item of that age has seen, at most.
+
+    >>> steps_in("1d", "1h"), steps_in("90m", "1h")
+    (24, 2)
+    """
+    return math.ceil(seconds(age) / seconds(every) - 1e-9)
+
+
+def named_ages(every: str) -> dict[str, int]:
+    """An hour, a day, a week, a year, ten years in steps; what is shorter than a step is left out.
+
+    >>> named_ages("1d")
+    {'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653}
+    """
+    length = seconds(every)
+    return {name: steps_in(text, every) for name, text in _NAMED.items() if seconds(text) >= length}
+
+
+def targets_from(text: str, every: str) -> dict[int, float]:
+    """Largest losses by age in steps, from text such as ``1d:1,365d:3``.
+
+    Raises:
+        InvalidInput: unreadable text, or an age that is stated twice.
+
+    >>> targets_from("1d:1,365d:3", "1h")
+    {24: 1.0, 8760: 3.0}
+    """
+    targets: dict[int, float] = {}
+    for part in text.split(","):
+        age, colon, loss = part.partition(":")
+        try:
+            limit = float(loss) if colon else math.nan
+        except ValueError:
+            limit = math.nan
+        if not 0 < limit < math.inf:
+            raise InvalidInput(
+                f"--expire {text!r}: {part!r} is not an age and the largest loss at that age; "
+                f"write them as in 1d:1,365d:3"
+            )
+        steps = steps_in(age, every)
+        if steps in targets:
+            raise InvalidInput(
+                f"--expire {text!r} states two losses for an age of {steps:,} steps; leave one out"
+            )
+        targets[steps] = limit
+    return targets

@@ -1,0 +1,51 @@
+"""``counton reproduce``: a paper's numbers beside those computed here, and its figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from counton.reproduce import reproduce
+
+
+def print_reproduction(paper: str, folder: str | None, as_json: bool) -> None:
+    """Compute, draw, compare.
+
+    Raises:
+        InvalidInput: an unknown paper.
+    """
+    report = reproduce(paper, folder or f"reproduce/{paper}")
+    if as_json:
+        rows = [
+            {
+                "place": row.place,
+                "quantity": row.quantity,
+                "printed": row.printed,
+                "computed": float(row.computed),
+                "agrees": row.agrees,
+                "note": row.note,
+            }
+            for row in report.comparisons
+        ]
+        figures = [str(path) for path in report.figures]
+        document = {"title": report.title, "comparisons": rows, "figures": figures}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        return
+    console = Console()
+    console.print(report.title, style="bold", highlight=False, markup=False)
+    table = Table()
+    for name in ("where", "what", "printed", "computed", ""):
+        table.add_column(name, justify="right" if name in ("printed", "computed") else "left")
+    for row in report.comparisons:
+        verdict = "agrees" if row.agrees else "DIFFERS"
+        table.add_row(row.place, row.quantity, row.printed, f"{row.computed:.6g}", verdict)
+    console.print(table, highlight=False, markup=False)
+    for row in report.comparisons:
+        if row.note:
+            words = f"{row.place}, {row.quantity}: {row.note}"
+            console.print(words, highlight=False, markup=False, soft_wrap=True)
+    for path in report.figures:
+        console.print(f"figure written to {path}", highlight=False, markup=False, soft_wrap=True)

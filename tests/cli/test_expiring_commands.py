@@ -1,0 +1,169 @@
+"""Streams without an end on the command line: counting, planning, reproducing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.cli.ages import named_ages, seconds, targets_from
+from counton.cli.demo import command_line, request_for
+from counton.errors import InvalidInput
+
+ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
+
+
+def forever(place: Any, *more: str, **changed: str | None) -> list[str]:
+    """Options of a new endless stream with noise that is 0 almost surely."""
+    return [*place.new(**{"steps": None, **changed}), "--expire", *more]
+
+
+def test_counting_needs_no_number_of_steps(place: Any) -> None:
+    out = str(place.folder / "out.parquet")
+    done = place("count", place.write("e.csv", ROWS), *forever(place, "--out", out))
+    assert done.code == 0, done.err
+    assert "Released 4 new windows (steps 1 to 4)." in done.out
+    assert "expiring differential privacy, epsilon = 100" in " ".join(done.out.split())
+    assert "loss by age: epsilon 200 after an hour, 500 after a day" in " ".join(done.out.split())
+    assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
+    shown = place("show", *place.again).out
+    assert "no end" in shown
+
+
+def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
+    out = str(place.folder / "out.parquet")
+    options = ("--growth", "3/2", "--delay", "2", "--out", out)
+    done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options))
+    assert done.code == 0, done.err
+    assert "totals count windows up to 2 ago" in done.out
+    done = place("count", place.write("e.csv", ROWS), *place.again, "--out", out)
+    assert done.code == 0, done.err
+    assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
+    assert pl.read_parquet(out)["std"].to_list()[:4] == [0] * 4
+    again = (*place.again, "--expire", "--growth", "1.5", "--delay", "2", "--epsilon", "100")
+    assert place("count", place.write("e.csv", ROWS), *again).code == 0
+
+
+def test_gaussian_noise_and_sums_can_expire_too(place: Any) -> None:
+    options = forever(place, epsilon=None, rho="5000", by=None, domain=None)
+    done = place("count", place.write("e.csv", ROWS), *options, "--json")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["guarantee"]["guarantee"] == "expiring zero-concentrated"
+    assert report["last"]["groups"][0]["estimate"] == 4
+    bounds = ("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5")
+    events = place.write("s.csv", ["00:10,a,2.5", "02:00,b,1"], "time,group,value")
+    done = place("sum", events, *forever(place, *bounds, epsilon="1000"), "--stream", "sums")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("more", "changed", "words"),
+    [
+        (["--delta", "1e-9"], {}, "--delta 1e-9 does not go with --expire"),
+        (["--rho", "1"], {}, "either --epsilon"),
+        ([], {"epsilon": None}, "counton plan --expire"),
+        (["--strategy", "kary"], {}, "--strategy kary does not go with --expire"),
+        (["--metric", "max"], {}, "--metric max does not go with --expire"),
+        (["--growth", "-1"], {}, "growth is '-1'"),
+        (["--growth", "nan"], {}, "growth is 'nan'"),
+        (["--delay", "-1"], {}, "delay is -1"),
+        (["--delay", "1.5"], {}, "'1.5' is not a whole number"),
+    ],
+)
+def test_bad_options_are_refused_and_nothing_is_made(
+    more: list[str], changed: dict[str, Any], words: str, place: Any
+) -> None:
+    done = place("count", place.write("e.csv", ROWS), *forever(place, *more, **changed))
+    assert done.code == 2
+    assert words in done.err
+    assert not place.state.exists()
+
+
+def test_growth_and_delay_need_expire(place: Any) -> None:
+    done = place.count(place.write("e.csv", ROWS), "--delay", "1")
+    assert done.code == 2
+    assert "--delay 1 needs --expire" in done.err
+
+
+def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
+    events = place.write("e.csv", ROWS)
+    assert place("count", events, *forever(place, "--delay", "1")).code == 0
+    for more in (["--delay", "2"], ["--growth", "2"], ["--epsilon", "99"]):
+        done = place("count", events, *place.again, *more)
+        assert done.code == 3, more
+        assert "was created with" in done.err
+    assert place.count(events, "--stream", "ends").code == 0
+    done = place("count", events, *place.again, "--stream", "ends", "--expire")
+    assert done.code == 3
+    assert "created without --expire" in done.err
+
+
+def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
+    picture = place.folder / "loss.png"
+    asked = ("--expire", "1d:1,365d:3", "--every", "1h")
+    done = place("plan", *asked, "--plot", str(picture))
+    assert done.code == 0, done.err
+    for words in ("growth 1.1", "at once", "after an hour", "after ten years", "typical error"):
+        assert words in done.out
+    assert picture.stat().st_size > 20_000
+    plan = json.loads(place("plan", *asked, "--json").out)
+    assert [row["age"] for row in plan["loss_by_age"]] == list(named_ages("1h"))
+    assert all(row["exact"] <= row["paper"] for row in plan["loss_by_age"])
+    assert plan["loss_by_age"][3]["exact"] <= 3.0001
+    options = plan["options"].split()
+    done = place(
+        "count", place.write("e.csv", ROWS), *place.new(steps=None, epsilon=None), *options
+    )
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--expire", "1d:1"], "--every"),
+        (["--expire", "1d", "--every", "1h"], "'1d' is not an age"),
+        (["--expire", "1d:-1", "--every", "1h"], "'1d:-1' is not an age"),
+        (["--expire", "day:1", "--every", "1h"], "duration 'day'"),
+        (["--expire", "1d:1,24h:2", "--every", "1h"], "two losses for an age of 24 steps"),
+        (["--expire", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
+        (["--expire", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
+        (["--epsilon", "1"], "--steps is missing"),
+    ],
+)
+def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, place: Any) -> None:
+    done = place("plan", *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_ages_are_read_in_steps() -> None:
+    assert targets_from("90m:0.5, 1d:1", "1h") == {2: 0.5, 24: 1.0}
+    assert targets_from("1y:3", "1d") == {366: 3.0}  # rather a day too many than too few
+    assert list(named_ages("1w")) == ["a week", "a year", "ten years"]
+    assert seconds("1mo") * 12 == pytest.approx(seconds("1y"))
+    with pytest.raises(InvalidInput, match="0h"):
+        seconds("0h")
+
+
+def test_reproduce_compares_numbers_and_writes_figures(place: Any) -> None:
+    folder = place.folder / "figures"
+    done = place("reproduce", "expiration", "--folder", str(folder), "--json")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert len(report["comparisons"]) == 22
+    assert all(row["agrees"] for row in report["comparisons"])
+    assert all(Path(path).exists() for path in report["figures"])
+    assert place("reproduce", "nothing").code == 2
+
+
+def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
+    (tmp_path / "departures.parquet").touch()
+    (tmp_path / "carriers.csv").touch()
+    words = command_line(request_for(str(tmp_path), expire=True)).split()
+    assert words[words.index("--growth") + 1] == "1.1"
+    assert "--expire" in words
+    assert "--steps" not in words
