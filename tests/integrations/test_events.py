@@ -264,3 +264,26 @@ def test_a_table_needs_the_column(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("code,name\nUA,United\n")
     with pytest.raises(InvalidInput, match="no column 'carrier'"):
         read_domain(str(tmp_path / "d.csv"), "carrier")
+
+
+@pytest.mark.parametrize("length", [255, 256, 5000, 2**17])
+def test_a_list_of_groups_may_be_longer_than_any_file_name(length: int) -> None:
+    groups = tuple(f"{number:04}" for number in range(length // 5))
+    assert read_domain(",".join(groups), "carrier") == groups
+
+
+def test_a_mark_at_the_beginning_of_a_text_file_is_no_part_of_a_group(tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("\ufeffNA\nAA\n", encoding="utf-8")
+    assert read_domain(str(tmp_path / "d.txt"), "carrier") == ("NA", "AA")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("d.csv", b"carrier\n\xff\xfe\n"), ("d.jsonl", b'{"carrier": ["NA"]}\n'), ("d.pq", b"PAR1")],
+)
+def test_a_table_of_groups_that_cannot_be_read_is_refused(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=r"cannot be read as .* repair it"):
+        read_domain(str(tmp_path / name), "carrier")

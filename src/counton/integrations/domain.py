@@ -35,7 +35,7 @@ def read_domain(source: str, column: str) -> tuple[str, ...]:
     ('AA', 'UA', 'DL')
     """
     path = Path(source)
-    if path.is_file():
+    if is_file(source):
         groups = _from_table(source, column) if _is_table(path) else _from_lines(path)
     elif "," not in source and (_is_table(path) or path.suffix == ".txt" or os.sep in source):
         raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
@@ -49,13 +49,25 @@ def read_domain(source: str, column: str) -> tuple[str, ...]:
     return tuple(groups)
 
 
+def is_file(name: str) -> bool:
+    """Whether a text names a file; a long list of groups is no name at all.
+
+    >>> is_file("A," * 5000)
+    False
+    """
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def _is_table(path: Path) -> bool:
     return path.suffix in _TABLES
 
 
 def _from_lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"domain {str(path)!r} is not UTF-8 text; convert it") from error
     return [line.strip() for line in lines if line.strip()]
@@ -70,5 +82,8 @@ def _from_table(source: str, column: str) -> list[str]:
             f"({', '.join(names)}) {column!r}"
         )
     name = column if column in names else names[0]
-    groups = file.scan((name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+    try:
+        groups = file.scan((name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise file.unreadable(error) from error
     return groups.fill_null("").to_list()
