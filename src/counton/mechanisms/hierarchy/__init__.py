@@ -3,6 +3,7 @@
 from counton.mechanisms.hierarchy.law import HierarchyLaw
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
 from counton.mechanisms.hierarchy.release import HierarchyRelease, release_hierarchy
+from counton.mechanisms.hierarchy.stream import HierarchyStream
 from counton.mechanisms.hierarchy.tree import TOTAL, Tree
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "HierarchyLaw",
     "HierarchyPlan",
     "HierarchyRelease",
+    "HierarchyStream",
     "Tree",
     "plan_hierarchy",
     "release_hierarchy",

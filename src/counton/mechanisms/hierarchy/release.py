@@ -18,7 +18,7 @@ from counton.mechanisms.cells import (
     noise_field,
     protected,
 )
-from counton.mechanisms.hierarchy.columns import columns_of
+from counton.mechanisms.columns import columns_of
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, Measurement, plan_hierarchy
 from counton.mechanisms.hierarchy.tree import Tree
 from counton.noise import Key, NoiseField

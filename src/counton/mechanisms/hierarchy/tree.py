@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.hierarchy.columns import (
+from counton.mechanisms.columns import (
     MISSING,
     OUTSIDE,
     codes_among,

@@ -1,0 +1,233 @@
+"""Contingency tables by named columns: one release, every margin consistent.
+
+Along each column the cells and their sum are measured, weights a and b; the table's measurements
+are the Kronecker product, so every margin of every set of columns is measured, and least squares
+makes them agree. With a = b every margin of a table has the same variance (the cascade of "Ranges"
+on trees of one level, its section D.3); by default a and b are those of least total error over all
+margins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.mechanisms.cells import checked_counts, families
+from counton.mechanisms.columns import OUTSIDE, codes_among, codes_of, columns_of
+from counton.mechanisms.ranges.plan import plan_ranges
+from counton.mechanisms.ranges.release import RangesRelease, release_ranges
+from counton.noise import Key
+from counton.privacy import Contribution, Family, Guarantee
+from counton.strategies.ranges import LATTICE_BITS, Nodes, Queries, RangeStrategy
+
+_GRID_BITS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class ContingencyRelease:
+    """Private margins of a contingency table.
+
+    Attributes:
+        columns: names of the columns.
+        values: for each column, its values in order.
+        ranges: the release of the grid of cells behind it.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]
+    ranges: RangesRelease
+
+    def margin(self, *columns: str) -> dict[str, NDArray[Any]]:
+        """The margin of some columns: their values in all combinations, estimate, std.
+
+        Without columns it is the total. Every margin is the exact sum of every finer one.
+
+        Raises:
+            InvalidInput: an unknown column, or one named twice.
+        """
+        for name in columns:
+            if name not in self.columns or columns.count(name) > 1:
+                raise InvalidInput(
+                    f"margin of {columns!r}: every name must be one of {', '.join(self.columns)}, "
+                    f"and only once"
+                )
+        kept = [self.columns.index(name) for name in columns]
+        cells = self.ranges.cells()
+        dropped = tuple(i for i in range(len(self.columns)) if i not in kept)
+        summed = cells.sum(axis=dropped)
+        order = sorted(kept)
+        estimates = np.transpose(summed, [order.index(i) for i in kept]).ravel()
+        sizes = [len(self.values[column]) for column in kept]
+        picked = np.indices(sizes).reshape(len(kept), -1).T if kept else np.zeros((1, 0), np.int64)
+        low = np.zeros((len(picked), len(self.columns)), np.int64)
+        high = low + np.array(self.ranges.shape)
+        for place, column in enumerate(kept):
+            low[:, column] = picked[:, place]
+            high[:, column] = picked[:, place] + 1
+        if len(self.columns) == 1:
+            low, high = low[:, 0], high[:, 0]
+        found: dict[str, NDArray[Any]] = {
+            name: self.values[column][picked[:, place]]
+            for place, (name, column) in enumerate(zip(columns, kept, strict=True))
+        }
+        return {**found, "estimate": estimates, "std": self.ranges.std(low, high)}
+
+    def table(self, *columns: str) -> Any:
+        """The margin as a polars data frame; as `margin`.
+
+        Raises:
+            InvalidInput: as `margin`, or polars is not installed.
+        """
+        margin = self.margin(*columns)
+        try:
+            import polars as pl
+        except ImportError:
+            raise InvalidInput(
+                "polars is not installed, so there are no data frames: install counton[cli], or "
+                "use margin()"
+            ) from None
+        return pl.DataFrame(
+            {
+                name: part.tolist() if part.dtype == object else part
+                for name, part in margin.items()
+            },
+            strict=False,
+        )
+
+    def __str__(self) -> str:
+        return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"
+
+
+def release_contingency(
+    data: Any,
+    *,
+    columns: Sequence[str],
+    domain: Mapping[str, Sequence[Any]],
+    guarantee: Guarantee,
+    key: Key,
+    value: str | None = None,
+    equal: bool = False,
+    name: str = "contingency",
+    contribution: Contribution | None = None,
+) -> ContingencyRelease:
+    """Release a contingency table with all its margins, once.
+
+    Args:
+        data: a data frame or mapping of columns; one row a unit, or a count in column ``value``.
+        columns: the columns of the table.
+        domain: for each column the values it can have: public, and all of them.
+        guarantee, key, name, contribution: as in `release_ranges`.
+        value: name of a column of counts; None counts rows.
+        equal: the same variance for every margin, instead of least total error over all margins.
+
+    Raises:
+        InvalidInput: missing columns, empty or repeating domains, values outside them, counts
+            that are not non-negative integers.
+
+    >>> from counton.privacy import ZCDP
+    >>> data = {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]}
+    >>> table = release_contingency(
+    ...     data, columns=["sex", "smokes"], domain={"sex": ["f", "m"], "smokes": ["no", "yes"]},
+    ...     guarantee=ZCDP(0.5), key=Key.generate(), equal=True,
+    ... )
+    >>> table.margin("sex")["sex"].tolist(), table.margin("sex")["std"].round(3).tolist()
+    (['f', 'm'], [1.333, 1.333])
+    >>> bool(table.margin("sex")["estimate"].sum() == table.margin()["estimate"][0])
+    True
+    """
+    values = []
+    for column in columns:
+        if column not in domain:
+            raise InvalidInput(
+                f"the domain does not list the values of {column!r}; values observed in the data "
+                f"would give it away: declare them all"
+            )
+        listed = list(domain[column])
+        if not listed or len(set(listed)) < len(listed):
+            raise InvalidInput(
+                f"the domain of {column!r} has {len(listed)} values, {len(set(listed))} of them "
+                f"different; it must list at least one, each once"
+            )
+        values.append(codes_of(np.array(listed, dtype=object))[1])
+    counts = _counted(data, columns, values, value)
+    shape = counts.shape
+    bits = min(LATTICE_BITS, _GRID_BITS // len(shape))
+    margins = tuple(Queries(np.vstack([np.eye(m), np.ones((1, m))])) for m in shape)
+    plans = {}
+    for family in families(guarantee):
+        axes = tuple(_axis(asked, family, bits, equal) for asked in margins)
+        try:
+            plan = plan_ranges(
+                shape, guarantee, workload=margins, strategy=axes, contribution=contribution
+            )
+        except InvalidInput:
+            continue
+        plans[plan.best.expected_error] = axes
+    released = release_ranges(
+        counts,
+        guarantee=guarantee,
+        key=key,
+        name=name,
+        strategy=plans[min(plans)] if plans else (),
+        workload=margins,
+        contribution=contribution,
+    )
+    return ContingencyRelease(tuple(columns), tuple(values), released)
+
+
+def _axis(asked: Queries, family: Family, bits: int, equal: bool) -> RangeStrategy:
+    """Cells and their sum, with weights of least error or of equal variance."""
+    cells = asked.cells
+    if cells == 1:
+        return Nodes(1, (), (1,), "margins")
+    if equal:
+        return Nodes(cells, (cells,), (1, 1), "margins")
+    if family == "laplace":
+        best = _least_laplace(cells)
+    else:
+        # Least trace over X with unit diagonal: eigenvalues in proportion to the workload's roots.
+        best = math.sqrt((math.sqrt(cells + 1) - 1) / cells)
+    return Nodes(cells, (cells,), (1 << bits, max(round(best * 2.0**bits), 1)), "margins")
+
+
+def _least_laplace(cells: int) -> float:
+    """Weight b of the sum (cells have 1) of least error (1 + b)^2 trace, by golden section."""
+
+    def error(b: float) -> float:
+        return (1 + b) ** 2 * (cells - 1 + (1 + cells) / (1 + cells * b * b))
+
+    low, high = 1e-9, 1.0
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(60):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, right) if error(left) < error(right) else (left, high)
+    return low
+
+
+def _counted(
+    data: Any, columns: Sequence[str], values: Sequence[NDArray[Any]], value: str | None
+) -> NDArray[np.int64]:
+    """Counts of all cells, shape (values of column 1, ...)."""
+    names = [*columns] if value is None else [*columns, value]
+    found = columns_of(data, names, "data")
+    weights = checked_counts(found[-1]) if value is not None else None
+    shape = tuple(len(listed) for listed in values)
+    place = np.zeros(len(found[0]), np.int64)
+    for name, column, listed in zip(columns, found, values, strict=False):
+        codes = codes_among(column, listed)
+        if codes.size and codes.min() < 0:
+            row = int(np.argmax(codes < 0))
+            what = "is missing" if codes[row] != OUTSIDE else f"is {column[row]!r}"
+            raise InvalidInput(
+                f"row {row}: {name} {what}, which is not in the domain: declare it or drop the row"
+            )
+        place = place * len(listed) + codes
+    counts = np.zeros(math.prod(shape), np.int64)
+    np.add.at(counts, place, 1 if weights is None else weights)
+    return counts.reshape(shape)
