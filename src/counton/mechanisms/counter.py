@@ -163,12 +163,12 @@ class Counter:
         for start in range(0, count, chunk):
             part = totals[start : start + chunk]
             noise = self._lookahead.noise(range(step + 1 + start, step + 1 + start + len(part)))
-            prefix = np.cumsum(part, axis=0)
+            prefix = np.cumsum(part, axis=0, out=values[start : start + chunk])
             prefix += sums
             sums = prefix[-1].copy()
             if spec.strategy.fraction_bits:
                 prefix <<= spec.strategy.fraction_bits
-            np.add(prefix, noise, out=values[start : start + chunk])
+            prefix += noise
         return spec.to_data(values), Progress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
@@ -212,7 +212,7 @@ class Counter:
     def describe(self) -> str:
         """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
         spec = self.specification
-        last = spec.strategy.horizon or max(self.step, 1)
+        last = spec.strategy.horizon or max(self.step, 1 + spec.strategy.delay)
         deviation = float(self.std(range(last, last + 1))[0])
         return (
             f"Protected: {spec.contribution}. "
