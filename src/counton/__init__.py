@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from counton.analysis import plan as plan
     from counton.analysis import plan_expiration as plan_expiration
-    from counton.analysis import plan_expiration as plan_expiration
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
@@ -49,7 +48,6 @@ _HOME = {
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
     "plan": "counton.analysis",
-    "plan_expiration": "counton.analysis",
     "plan_expiration": "counton.analysis",
 }
 

@@ -132,6 +132,8 @@ def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
         (["--expire", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
         (["--expire", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
         (["--epsilon", "1"], "--steps is missing"),
+        (["--expire", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
+        (["--expire", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
     ],
 )
 def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, place: Any) -> None:

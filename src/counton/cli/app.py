@@ -144,6 +144,8 @@ def plan(
     expire: o.Targets = None,
     every: o.PlanEvery = None,
     per_step: o.PerStep = 1,
+    rmse: o.Rmse = None,
+    largest_error: o.LargestError = None,
     plot: o.PlanPlot = None,
     json: o.Json = False,
 ) -> None:
@@ -155,7 +157,7 @@ def plan(
         if expire is not None:
             from counton.cli.expiring_plan import print_expiring_plan
 
-            print_expiring_plan(expire, every, steps, per_step, plot, json)
+            print_expiring_plan(expire, every, steps, per_step, rmse, largest_error, plot, json)
             return
         from counton.cli.inspection import print_plan
 

@@ -20,6 +20,8 @@ def print_expiring_plan(
     every: str | None,
     steps: int | None,
     per_step: float,
+    rmse: float | None,
+    largest_error: float | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -35,7 +37,9 @@ def print_expiring_plan(
 
         check_output(plot, (".png", ".svg", ".pdf"))
     targets, ages = targets_from(expire, every), named_ages(every)
-    plan = plan_expiration(targets, steps=steps, per_step=per_step)
+    plan = plan_expiration(
+        targets, rmse=rmse, largest_error=largest_error, steps=steps, per_step=per_step
+    )
     if plot is not None:
         from counton.analysis import plot_loss
         from counton.analysis.plots import save_figure

@@ -86,6 +86,14 @@ PerStep = Annotated[
     float,
     typer.Option(parser=fraction, help="with --expire: events per window; what a delay costs"),
 ]
+Rmse = Annotated[
+    float | None,
+    typer.Option(parser=fraction, help="with --expire: typical error that must be reached"),
+]
+LargestError = Annotated[
+    float | None,
+    typer.Option(parser=fraction, help="with --expire: bound on all errors, probability 2/3"),
+]
 PlanPlot = Annotated[
     Path | None, typer.Option("--plot", help="with --expire: draw loss against age")
 ]
