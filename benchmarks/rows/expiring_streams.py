@@ -11,6 +11,8 @@ from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
 from counton.mechanisms import checkpoint
 from counton.mechanisms.inputs import Progress
+from counton.mechanisms import checkpoint
+from counton.mechanisms.inputs import Progress
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
@@ -18,10 +20,10 @@ EARLY, LATE = 10**3, 10**9
 
 
 def counter_at(step: int) -> Counter:
-    """A counter which has released ``step`` steps; the only way there is a saved state."""
+    """A counter which has released ``step`` steps, by way of a state."""
     key = Key.generate()
     new = Counter(Expiring(growth=1), ExpiringDP(epsilon=1), key=key, stream="bench")
-    done = Progress(step, np.zeros((), np.int64), np.zeros((0,), np.int64))
+    done = Progress(step, np.array(step), np.zeros(0, np.int64))
     return Counter.resume(checkpoint.write(new.spec, key.fingerprint, done), key=key)
 
 

@@ -274,7 +274,7 @@ def test_python_m_counton_reads_standard_input(place: Any) -> None:
     events = Path(place.write("e.csv", EVENTS))
     done = subprocess.run(
         [sys.executable, "-m", "counton", "count", "-", *place.new(), "--json"],
-        stdin=events.open("rb"),
+        input=events.read_text(),
         capture_output=True,
         text=True,
         check=False,
