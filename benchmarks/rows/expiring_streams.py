@@ -11,8 +11,6 @@ from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
 from counton.mechanisms import checkpoint
 from counton.mechanisms.inputs import Progress
-from counton.mechanisms import checkpoint
-from counton.mechanisms.inputs import Progress
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
