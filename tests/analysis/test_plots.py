@@ -85,6 +85,7 @@ def test_values_have_thousands_separators() -> None:
     assert tick(60_000.0) == "60,000"
     assert quantity(-1234.0, 20.0) == "−1,234"
     assert quantity(-0.2, 20.0) == "0"
+    assert quantity(1_020.62, 0.0) == "1,020.62"
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

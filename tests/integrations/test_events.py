@@ -287,3 +287,16 @@ def test_a_table_of_groups_that_cannot_be_read_is_refused(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=r"cannot be read as .* repair it"):
         read_domain(str(tmp_path / name), "carrier")
+
+
+def test_a_file_that_may_not_be_read_is_no_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "e.csv").write_text("time\n2013-01-01\n")
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pl, "scan_csv", denied)
+    with pytest.raises(InvalidInput, match=r"Permission denied\); check its permissions"):
+        EventFile(str(tmp_path / "e.csv")).columns()

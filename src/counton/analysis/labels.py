@@ -61,10 +61,12 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
     ('58,650', '0.123')
     """
-    decimals = (
-        0 if whole or error >= 10 or error <= 0 else min(2 - math.ceil(math.log10(error)), 12)
-    )
-    text = f"{value:,.{max(decimals, 0)}f}"
+    if whole or error >= 10:
+        text = f"{value:,.0f}"
+    elif error <= 0:  # known exactly
+        text = f"{value:,.12g}"
+    else:
+        text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
     return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 

@@ -117,6 +117,8 @@ class EventFile:
     def unreadable(self, error: Exception) -> InvalidInput:
         """The error to raise when polars cannot read the file."""
         reason = str(error).strip().split("\n")[0]
+        if isinstance(error, OSError):
+            return InvalidInput(f"{self.name} cannot be read ({reason}); check its permissions")
         return InvalidInput(
             f"{self.name} cannot be read as {self.format} ({reason}); repair it or state its format"
         )
