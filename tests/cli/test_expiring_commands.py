@@ -26,7 +26,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     done = place("count", place.write("e.csv", ROWS), *forever(place, "--out", out))
     assert done.code == 0, done.err
     assert "Released 4 new windows (steps 1 to 4)." in done.out
-    assert "expiring differential privacy, epsilon = 100" in " ".join(done.out.split())
+    assert "expiring differential privacy with epsilon = 100" in " ".join(done.out.split())
     assert "loss by age: epsilon 200 after an hour, 500 after a day" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
     shown = place("show", *place.again).out

@@ -39,9 +39,9 @@ def test_it_survives_being_saved_with_or_without_a_strategy(
 
 
 def test_it_is_printed_in_words() -> None:
-    assert str(ExpiringDP(0.5)) == "expiring differential privacy, epsilon = 0.5 per unit of loss"
+    assert str(ExpiringDP(0.5)) == "expiring differential privacy with epsilon = 0.5"
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
-    assert str(bound).endswith("times the loss by age (growth 1.5, delay 3, levels 5)")
+    assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")
     assert "grows slowly" in ExpiringDP(1).meaning
 
 

@@ -69,11 +69,13 @@ class Expiring(Guarantee):
 
     def _how(self) -> str:
         if self.expiry is None:
-            return "per unit of loss"
-        way = f"growth {text(self.expiry.growth)}, delay {self.expiry.delay:,}"
+            return ""
+        way = f"growth {text(self.expiry.growth)}"
+        if self.expiry.delay:
+            way += f", delay {self.expiry.delay:,}"
         if self.expiry.levels is not None:
             way += f", levels {self.expiry.levels}"
-        return f"times the loss by age ({way})"
+        return f" ({way})"
 
 
 def _expiry(value: Expiry | Mapping[str, Any] | None) -> Expiry | None:
@@ -97,7 +99,7 @@ class ExpiringDP(Expiring):
     >>> from counton.strategies import Expiring
     >>> guarantee = ExpiringDP(epsilon=0.5).bound_to(Expiring(growth=1, delay=24))
     >>> print(guarantee)
-    expiring differential privacy, epsilon = 0.5 times the loss by age (growth 1, delay 24)
+    expiring differential privacy with epsilon = 0.5 (growth 1, delay 24)
     >>> print(guarantee.at_age(23), guarantee.at_age(8760), sep="; ")
     None; pure differential privacy with epsilon = 7
     """
@@ -120,7 +122,7 @@ class ExpiringDP(Expiring):
         return PureDP(loss) if loss else None
 
     def __str__(self) -> str:
-        return f"expiring differential privacy, epsilon = {text(self.epsilon)} {self._how()}"
+        return f"expiring differential privacy with epsilon = {text(self.epsilon)}{self._how()}"
 
     def __repr__(self) -> str:
         return f"ExpiringDP(epsilon={text(self.epsilon)}, expiry={self.expiry})"
@@ -167,7 +169,8 @@ class ExpiringZCDP(Expiring):
 
     def __str__(self) -> str:
         return (
-            f"expiring zero-concentrated differential privacy, rho = {text(self.rho)} {self._how()}"
+            "expiring zero-concentrated differential privacy with "
+            f"rho = {text(self.rho)}{self._how()}"
         )
 
     def __repr__(self) -> str:
