@@ -108,16 +108,16 @@ def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
         with pytest.raises(InvalidInput, match="never satisfies pure"):
             calibrate(guarantee, Shift(20, 20), family)
         return
-    chosen = calibrate(guarantee, Shift(20, 20), family)  # type: ignore[arg-type]
+    chosen = calibrate(guarantee, Shift(20, 20), family)
     assert isinstance(chosen.law, DiscreteLaplace if family == "laplace" else DiscreteGaussian)
     assert chosen.reason.endswith(f"{family} noise was asked for")
 
 
 def test_unknown_families_and_guarantees_are_refused() -> None:
     with pytest.raises(InvalidInput, match="family is 'cauchy'"):
-        calibrate(PureDP(1), Shift(1, 1), "cauchy")  # type: ignore[arg-type]
+        calibrate(PureDP(1), Shift(1, 1), "cauchy")
     with pytest.raises(InvalidInput, match="cannot be calibrated"):
-        calibrate("strong", Shift(1, 1))  # type: ignore[arg-type]
+        calibrate("strong", Shift(1, 1))
 
 
 def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
@@ -138,7 +138,7 @@ def test_more_privacy_never_means_less_noise() -> None:
     shift = Shift(12, 12, ((1, 12),))
     for family in ("laplace", "gaussian"):
         stds = [
-            calibrate(ApproxDP(epsilon, 1e-6), shift, family).law.std  # type: ignore[arg-type]
+            calibrate(ApproxDP(epsilon, 1e-6), shift, family).law.std
             for epsilon in (0.1, 0.3, 1, 3, 10)
         ]
         assert stds == sorted(stds, reverse=True)

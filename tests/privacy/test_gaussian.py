@@ -82,8 +82,9 @@ def test_theta_stays_within_the_bounds_of_the_proof(tau_squared: float) -> None:
 
 def discrete_gaussian(sigma_squared: float, centre: int, reach: int) -> np.ndarray:
     x = np.arange(-reach, reach + 1) - centre
-    masses = np.exp(-(x.astype(float) ** 2) / (2 * sigma_squared))
-    return masses / masses.sum()
+    masses: np.ndarray = np.exp(-(x.astype(float) ** 2) / (2 * sigma_squared))
+    masses /= masses.sum()
+    return masses
 
 
 def enumerated_delta(sigma_squared: float, moves: tuple[int, ...], epsilon: float) -> float:

@@ -190,6 +190,7 @@ def test_altered_ledgers_are_refused() -> None:
     saved["spends"] = [{"stream": "a", "guarantee": "pure", "epsilon": "2"}]
     with pytest.raises(BudgetExceeded, match="altered"):
         Ledger.from_dict(saved)
-    for bad in ({}, {"limit": {}}, {"limit": {}, "age": None, "spends": [3]}):
+    broken: list[dict[str, Any]] = [{}, {"limit": {}}, {"limit": {}, "age": None, "spends": [3]}]
+    for bad in broken:
         with pytest.raises(InvalidInput):
             Ledger.from_dict(bad)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.mechanisms.specification import Specification
+from counton.privacy.grid import Numbers
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
-Totals = ArrayLike | Fraction | Decimal
+Totals = Numbers
 
 
 class Progress(NamedTuple):
@@ -44,7 +43,7 @@ def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> ND
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
-    totals = spec.contribution.grid_total(xs)  # type: ignore[arg-type]
+    totals = spec.contribution.grid_total(xs)
     if totals.ndim == 0 or totals.shape[1:] != spec.shape:
         got = totals.shape[1:] if one else totals.shape
         expected = spec.shape if one else ("n", *spec.shape)

@@ -201,7 +201,7 @@ class Contribution:
         known = (most, 2) if width <= most else None
         return 2 * most, max(width**2, 2 * most**2), known
 
-    def clip(self, values: ArrayLike) -> NDArray[np.float64]:
+    def clip(self, values: grid.Numbers) -> NDArray[np.float64]:
         """Values of single units as they will count: clipped and on the grid, in data units.
 
         Raises:
@@ -212,7 +212,7 @@ class Contribution:
         """
         return np.asarray(grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
 
-    def to_grid(self, values: ArrayLike) -> NDArray[np.int64]:
+    def to_grid(self, values: grid.Numbers) -> NDArray[np.int64]:
         """Values of single units in grid units: int64, the shape of ``values``.
 
         Clipped contributions clip and round to the nearest grid point. Counts must already be
@@ -229,7 +229,7 @@ class Contribution:
             return np.asarray(grid.counts(values, self.per_cell))
         return np.asarray(grid.clip(values, self.lower, self.upper, self.resolution))
 
-    def grid_total(self, totals: ArrayLike) -> NDArray[np.int64]:
+    def grid_total(self, totals: grid.Numbers) -> NDArray[np.int64]:
         """Totals of a step in data units as exact grid integers: int64, the shape of ``totals``.
 
         Integers, Fractions and Decimals must lie on the grid. Floats may be off by a hundredth of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.privacy.exact import text
 
+#: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
+Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
+
 _TOLERANCE = 0.01  # of a grid cell
 _FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
 _MOST = 2**62
@@ -21,7 +24,7 @@ _DIGITS = 1000
 
 
 def clip(
-    values: ArrayLike, lower: Fraction, upper: Fraction, resolution: Fraction
+    values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
     """Clip to [lower, upper] and round to the nearest multiple of ``resolution``; grid units."""
     numbers = _numbers(values, "value")
@@ -34,7 +37,7 @@ def clip(
     return cells
 
 
-def counts(values: ArrayLike, per_cell: int) -> NDArray[np.int64]:
+def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
     """Integer values of single units, of at most ``per_cell``."""
     numbers = totals(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
@@ -42,7 +45,7 @@ def counts(values: ArrayLike, per_cell: int) -> NDArray[np.int64]:
     return numbers
 
 
-def totals(values: ArrayLike, resolution: Fraction | None) -> NDArray[np.int64]:
+def totals(values: Numbers, resolution: Fraction | None) -> NDArray[np.int64]:
     """Totals in data units as exact grid integers."""
     step = Fraction(1) if resolution is None else resolution
     numbers = _numbers(values, "total")
@@ -68,7 +71,7 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
 
-def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
+def _numbers(values: Numbers, what: str) -> NDArray[Any]:
     if isinstance(values, np.ndarray):
         numbers = values
     else:
