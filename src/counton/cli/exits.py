@@ -36,7 +36,7 @@ MEANINGS = {
     ExitCode.STATE: "the state does not fit: damaged, of another stream, or rows have disappeared",
     ExitCode.BUDGET: "the privacy budget's limit would be exceeded",
     ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
-    ExitCode.KEY: "the key is missing, badly protected or not the stream's own",
+    ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
 }
 
 

@@ -32,7 +32,8 @@ State = Annotated[
 ]
 StreamName = Annotated[str, typer.Option("--stream", help="name of the stream within the state")]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key", help="file of the stream's key; default: STATE.key")
+    Path | None,
+    typer.Option("--key", help="file of the key, made for a new state; default: STATE.key"),
 ]
 Time = Annotated[str | None, typer.Option(help="column of the events' times")]
 Every = Annotated[str | None, typer.Option(help="length of a window: 15m, 1h, 1d, 1w, 1mo")]
