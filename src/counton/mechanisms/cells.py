@@ -88,20 +88,22 @@ def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:
         array = np.asarray(counts)
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(f"the {what}s do not form an array: {error}") from error
+    if not array.size:
+        return array.astype(np.int64)
     if array.dtype == object:
         array = _whole(array, what)
     if array.dtype.kind not in "iu":
-        first = f"; the first is {array.ravel()[0]!r}" if array.size else ""
+        first = array.ravel()[:1].tolist()[0]
         raise InvalidInput(
-            f"{what}s have type {array.dtype}{first}: they must be integers; round or count first"
+            f"{what}s have type {array.dtype}; the first is {first!r}: they must be integers; round or count first"
         )
-    if array.size and array.min() < 0:
+    if array.min() < 0:
         place = tuple(int(i) for i in np.argwhere(array < 0)[0])
         raise InvalidInput(
             f"{what} {array[place]} at position {place[0] if len(place) == 1 else place} is "
             f"negative; it must be at least 0: repair it first"
         )
-    if array.size and array.max() >= LARGEST_MEASUREMENT:
+    if array.max() >= LARGEST_MEASUREMENT:
         raise SumOverflow(
             f"{what} {array.max()} is beyond 2^61, where sums are not exact: count in larger units"
         )

@@ -3,7 +3,7 @@
 "Ranges", appendix D.1: when the first 2^k cells are full, their root becomes the left child of a
 new root; the noise of its sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y, and cascades down. Every
 complete node of the binary tree over time has the same variance, whenever it is complete.
-(Erratum: the loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k leaves.)
+(Erratum: loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k leaves.)
 
 After j doublings the squared sensitivity over root variance is 1 + j/3: it grows for ever, so no
 fixed noise is private for an unbounded stream. The number of doublings is fixed in advance and

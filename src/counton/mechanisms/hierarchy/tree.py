@@ -274,7 +274,7 @@ class Tree:
             outside = named & ((codes == OUTSIDE) | (keys[found] != wanted))
             if outside.any():
                 row = int(np.argmax(outside))
-                path = tuple(column[row] for column in columns[:level])
+                path = tuple(part[row : row + 1].tolist()[0] for part in columns[:level])
                 raise InvalidInput(
                     f"row {row} of the leaves is {path!r}, which is not in the domain: add it to "
                     f"the domain, which must be public, or drop the row"

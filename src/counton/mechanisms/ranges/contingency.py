@@ -223,7 +223,11 @@ def _counted(
         codes = codes_among(column, listed)
         if codes.size and codes.min() < 0:
             row = int(np.argmax(codes < 0))
-            what = "is missing" if codes[row] != OUTSIDE else f"is {column[row]!r}"
+            what = (
+                "is missing"
+                if codes[row] != OUTSIDE
+                else f"is {column[row : row + 1].tolist()[0]!r}"
+            )
             raise InvalidInput(
                 f"row {row}: {name} {what}, which is not in the domain: declare it or drop the row"
             )

@@ -105,9 +105,8 @@ class Grid:
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """Of boxes, in units of one draw's variance; both ends have shape (axes, boxes)."""
-        return np.asarray(
-            math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
-        )
+        variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
+        return np.where((high > low).all(axis=0), variance, 0.0)  # nothing in it: exactly 0
 
     def total(self, workloads: Sequence[Workload]) -> float:
         """Total variance of all combinations of the axes' queries."""

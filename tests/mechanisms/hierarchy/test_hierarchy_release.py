@@ -1,0 +1,355 @@
+"""Hierarchies: privacy by brute force over leaves, exact consistency, the claimed joint law."""
+
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from tables_of_noise import WrittenNoise
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.mechanisms.hierarchy import Tree, plan_hierarchy, release_hierarchy
+from counton.mechanisms.hierarchy.plan import _measurement
+from counton.mechanisms.hierarchy.release import _estimates, _leaf_counts, _sums
+from counton.noise import Key
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
+
+KEY = Key(bytes(range(32)))
+
+
+def random_tree(seed):
+    """Any shape: fan-out 1 to many, unbalanced depth."""
+    rng = np.random.default_rng(seed)
+    window = int(rng.integers(1, 9))
+    nodes = range(1, int(rng.integers(2, 28)))
+    return Tree.from_parents({i: int(rng.integers(max(0, i - window), i)) for i in nodes})
+
+
+def leaf_places(tree):
+    return [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
+
+
+def membership(tree):
+    """For each level, which leaves lie below each node."""
+    places = leaf_places(tree)
+    below = [np.zeros((size, len(places)), dtype=object) for size in tree.sizes]
+    for column, (level, node) in enumerate(places):
+        while True:
+            below[level][node, column] = 1
+            if level == 0:
+                break
+            level, node = level - 1, int(tree.parents[level - 1][node])
+    return below
+
+
+def measured_matrix(measurement):
+    """C by levels, written out from its definition."""
+    tree, below = measurement.tree, membership(measurement.tree)
+    rows = {0: [measurement.total * below[0][0]]}
+    for level in range(len(tree.parents)):
+        rows[level + 1] = []
+        for node in range(tree.sizes[level]):
+            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
+            p, q = int(measurement.own[level][node]), int(measurement.shared[level][node])
+            if m == 2:
+                rows[level + 1].append(q * (below[level + 1][start] - below[level + 1][start + 1]))
+            elif m > 2:
+                for child in range(start, start + m):
+                    rows[level + 1].append(p * below[level + 1][child] - q * below[level][node])
+    return {level: np.array(part, dtype=object) for level, part in rows.items() if len(part)}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("seed", range(25))
+def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed, family):
+    """One unit more in a leaf, and noise shifted by its column, give the same release."""
+    tree = random_tree(seed)
+    wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
+    try:
+        measurement, _ = _measurement(tree, wanted, family)
+    except InvalidInput:  # one child, whose target is below its parent's
+        wanted = sorted(wanted)
+        measurement, _ = _measurement(tree, wanted, family)
+    matrix = measured_matrix(measurement)
+    whole = np.vstack(list(matrix.values()))
+    columns = measurement.columns()
+    assert columns.l1 == np.abs(whole).sum(axis=0).max()
+    assert columns.l2_squared == (whole**2).sum(axis=0).max()
+    leaves = whole.shape[1]
+    moves = [whole[:, i] - whole[:, j] for i in range(leaves) for j in range(i)]
+    if moves:
+        assert columns.move_l1 == max(np.abs(move).sum() for move in moves)
+        assert columns.move_l2_squared == max((move**2).sum() for move in moves)
+
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 50, size=leaves)
+    noise = {level: rng.integers(-(2**26), 2**26, len(part)) for level, part in matrix.items()}
+    base = _estimates(measurement, sums_of(tree, counts), WrittenNoise(noise), 10)
+    for leaf in range(leaves):
+        neighbour = counts.copy()
+        neighbour[leaf] += 1
+        shifted = {level: noise[level] - part[:, leaf] for level, part in matrix.items()}
+        shifted = {level: part.astype(np.int64) for level, part in shifted.items()}
+        other = _estimates(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 10)
+        assert all((a == b).all() for a, b in zip(base, other, strict=True))
+
+
+def sums_of(tree, counts):
+    return _sums(tree, _leaf_counts(tree, np.asarray(counts), "count"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_covariance_of_all_nodes_equals_the_closed_form(seed):
+    """The estimator applied to unit noise gives its matrix; times its transpose is the law."""
+    tree = random_tree(seed)
+    plan = plan_hierarchy(tree, guarantee=ZCDP(0.5))
+    matrix = measured_matrix(plan.measurement)
+    zeros = sums_of(tree, np.zeros(len(leaf_places(tree)), np.int64))
+    unit = 2**30
+    columns = []
+    for level, part in matrix.items():
+        for row in range(len(part)):
+            noise = np.zeros(len(part), np.int64)
+            noise[row] = unit
+            found = _estimates(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
+            columns.append(np.concatenate(found) / 2.0**30 / unit)
+    reads = np.array(columns).T
+    joint = reads @ reads.T * plan.noise.variance
+    release = release_hierarchy(
+        np.zeros(len(leaf_places(tree)), np.int64), domain=tree, guarantee=ZCDP(0.5), key=KEY
+    )
+    paths = [tree.path(lv, node) for lv, size in enumerate(tree.sizes) for node in range(size)]
+    assert release.covariance(paths, paths) == pytest.approx(joint, abs=1e-6 * joint.max())
+    chosen = paths[::2]
+    picked = joint[np.ix_(range(0, len(paths), 2), range(0, len(paths), 2))]
+    assert release.sum_of(chosen)[1] ** 2 == pytest.approx(picked.sum(), abs=1e-5 * joint.max())
+    for level, variances in enumerate(plan.law.variances):
+        assert variances == pytest.approx(np.full(len(variances), plan.law.root), rel=1e-5), level
+
+
+def wide_tree(seed=0, sizes=(8, 60, 900, 20000)):
+    rng = np.random.default_rng(seed)
+    parents, above = [], 1
+    for size in sizes:
+        more = rng.integers(0, above, size - above)
+        parents.append(np.sort(np.concatenate([np.arange(above), more])))
+        above = size
+    names = [f"level {number}" for number in range(1, len(sizes) + 1)]
+    return Tree(names, parents, [np.arange(len(part)) for part in parents])
+
+
+@pytest.mark.parametrize("guarantee", [ZCDP(0.5), ApproxDP(1, 1e-6), PureDP(0.7)])
+def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee):
+    tree = wide_tree()
+    counts = np.random.default_rng(1).integers(0, 2000, sum(map(len, tree.leaves)))
+    release = release_hierarchy(counts, domain=tree, guarantee=guarantee, key=KEY)
+    truth = sums_of(tree, counts)
+    for level, parents in enumerate(tree.parents):
+        summed = np.zeros(tree.sizes[level])
+        np.add.at(summed, parents, release.estimates[level + 1])
+        inner = tree.children[level] > 0
+        assert (summed[inner] == release.estimates[level][inner]).all()
+    for level, (estimate, exact, variance) in enumerate(
+        zip(release.estimates, truth, release.plan.law.variances, strict=True)
+    ):
+        away = (estimate - exact) / np.sqrt(variance)
+        assert np.abs(away).max() < 14, level
+        if len(away) > 500:
+            assert (away**2).mean() == pytest.approx(1, abs=0.25), level
+
+
+def test_siblings_covary_as_the_law_says():
+    """Statistics on 3,000 families of four under a common parent's law."""
+    tree = Tree.from_leaves(
+        {"a": np.repeat(np.arange(3000), 4), "b": np.tile(np.arange(4), 3000)}, ["a", "b"]
+    )
+    release = release_hierarchy(np.zeros(12000, int), domain=tree, guarantee=ZCDP(0.1), key=KEY)
+    noise = release.estimates[2].reshape(3000, 4)
+    expected = release.covariance([(5, 0), (5, 1), (5,)], [(5, 0), (5, 1), (5,)])
+    whole = np.column_stack([noise[:, 0], noise[:, 1], release.estimates[1]])
+    found = whole.T @ whole / 3000
+    assert found == pytest.approx(expected, abs=5 * expected.max() / np.sqrt(3000))
+    assert expected[0, 0] == pytest.approx(expected[2, 2], rel=1e-5)
+    assert expected[0, 1] < 0
+
+
+def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out():
+    tree = Tree.from_leaves(
+        {"a": np.repeat([0, 1, 2], 50), "b": np.tile(np.arange(50), 3)}, ["a", "b"]
+    )
+    plan = plan_hierarchy(tree, targets={"total": 3.0})
+    expected = Fraction(1, 9) * (1 + Fraction(2, 4) + Fraction(49, 51)) / 2
+    assert float(plan.rho) == pytest.approx(float(expected), rel=1e-5)
+    assert plan.guarantee == ZCDP(plan.rho)
+    sigma = float(plan.noise.sigma_squared) ** 0.5
+    assert plan.std("total") == pytest.approx(3, rel=1e-5)
+    assert sigma / plan.measurement.total <= 3
+
+
+def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations():
+    for height in (1, 2, 5, 10):
+        tree = Tree.from_parents({i: (i - 1) // 2 for i in range(1, 2 ** (height + 1) - 1)})
+        columns = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement.columns()
+        unit = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement.total ** 2
+        assert columns.l2_squared / unit == pytest.approx(1 + height / 3, rel=1e-5)
+        assert columns.move_l2_squared / unit == pytest.approx(2 * (height + 1) / 3, rel=1e-5)
+
+
+def test_a_node_with_one_child_passes_its_noise_on():
+    tree = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "b", "e": "b", "f": "c"})
+    plan = plan_hierarchy(tree, guarantee=ZCDP(1), targets={"total": 2, "level 2": 3})
+    release = release_hierarchy(np.array([1, 2, 3]), domain=tree, guarantee=ZCDP(1), key=KEY)
+    assert (
+        release.estimate("a") == release.estimate(("a", "c")) == release.estimate(("a", "c", "f"))
+    )
+    assert plan.law.variances[2][0] == plan.law.variances[1][0]
+    assert plan.law.variances[2][1] > plan.law.variances[1][0]
+
+
+def test_targets_are_met_and_scaled():
+    tree = wide_tree()
+    absolute = {"total": 20.0, "level 1": 10.0, "level 3": 5.0}
+    plan = plan_hierarchy(tree, targets=absolute)
+    for level, std in (("total", 20), ("level 1", 10), ("level 2", 10), ("level 4", 5)):
+        assert plan.std(level) == pytest.approx(std, rel=1e-5)
+        assert plan.std(level) <= std * (1 + 1e-12)
+    scaled = plan_hierarchy(tree, guarantee=ZCDP(plan.rho / 4), targets=absolute)
+    assert scaled.std("level 4") == pytest.approx(10, rel=1e-5)
+    assert scaled.std("total") == pytest.approx(40, rel=1e-5)
+
+
+def test_epsilon_of_a_plan_gives_back_its_noise():
+    tree = wide_tree(sizes=(5, 30))
+    plan = plan_hierarchy(tree, targets={"level 1": 8.0})
+    epsilon = plan.epsilon(1e-6)
+    again = plan_hierarchy(tree, guarantee=ApproxDP(epsilon, 1e-6), targets={"level 1": 8.0})
+    assert again.std("level 1") <= 8.0001
+    assert plan.epsilon(1e-9) > epsilon
+
+
+def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly():
+    tree = wide_tree(sizes=(5, 30))
+    assert isinstance(plan_hierarchy(tree, guarantee=PureDP(1)).noise, DiscreteLaplace)
+    plan = plan_hierarchy(tree, guarantee=ZCDP(0.25))
+    assert isinstance(plan.noise, DiscreteGaussian)
+    assert plan.rho == Fraction(1, 4)
+    moved = plan_hierarchy(tree, guarantee=ZCDP(0.25), contribution=Contribution.replace())
+    assert moved.std("total") > plan.std("total")
+    twice = plan_hierarchy(
+        tree, guarantee=ZCDP(0.25), contribution=Contribution.add_remove(cells=1, per_cell=3)
+    )
+    assert twice.std("total") == pytest.approx(3 * plan.std("total"))
+    with pytest.raises(InvalidInput, match="discrete Laplace; rho"):
+        plan_hierarchy(tree, guarantee=PureDP(1)).rho  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ({"level 1": 100.0, "level 2": 10.0}, r"must be below 3\^2 times that of level 2"),
+        ({"county": 1.0}, "'county', which is not a level"),
+        ({"level 1": 0.0}, "must be a finite number above 0"),
+        ({"level 1": float("nan")}, "must be a finite number above 0"),
+        ({}, "targets are empty"),
+        (None, "neither a guarantee nor targets"),
+        ({"total": 1e-4, "level 1": 1e6}, "differ by a factor"),
+    ],
+)
+def test_targets_no_estimate_can_have_are_refused(targets, message):
+    tree = Tree.from_leaves({"a": [0, 0, 0, 1, 1, 1], "b": [0, 1, 2, 3, 4, 5]}, ["a", "b"])
+    tree.levels = ("total", "level 1", "level 2")
+    with pytest.raises(InvalidInput, match=message):
+        plan_hierarchy(tree, targets=targets)
+
+
+def test_one_child_cannot_be_better_than_asked_of_its_parent():
+    tree = Tree.from_parents({"a": "r", "b": "r", "c": "a"})
+    with pytest.raises(InvalidInput, match="has 1 child and a target variance of 25"):
+        plan_hierarchy(tree, targets={"level 1": 5.0, "level 2": 4.0})
+
+
+DOMAIN = {"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings", None]}
+LEVELS = ["state", "county"]
+
+
+def released(leaves, **changed):
+    arguments = {"domain": DOMAIN, "levels": LEVELS, "guarantee": ZCDP(2), "key": KEY, **changed}
+    return release_hierarchy(leaves, **arguments)
+
+
+@pytest.mark.parametrize("frame", [dict, pl.DataFrame])
+def test_tables_in_and_tables_out(frame):
+    leaves = frame({"state": ["NY", "DC"], "county": ["Kings", None], "count": [700, 90]})
+    release = released(leaves)
+    states = release.table("state")
+    assert states.columns == ["state", "estimate", "std"]
+    assert states["state"].to_list() == ["CA", "DC", "NY"]
+    counties = release.table("county")
+    assert counties.rows()[0][:2] == ("CA", "Kings")
+    assert counties.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
+    assert states["estimate"].sum() == release.total
+    assert release.estimate("DC") == pytest.approx(90, abs=9)
+    assert "one unit, which counts in one cell by at most 1, added or removed" in str(release)
+    assert release.guarantee == ZCDP(2)
+    assert release.std("county") == pytest.approx(states["std"][0], rel=1e-5)
+
+
+def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise():
+    leaves = {"state": ["NY"], "county": ["Kings"], "count": [700]}
+    base = released(leaves).total
+    assert released(leaves).total == base
+    for changed in (
+        {"name": "other"},
+        {"guarantee": ZCDP(2.0001)},
+        {"key": Key.generate()},
+        {"contribution": Contribution.replace()},
+        {"targets": {"county": 1.1, "state": 1.0}},
+        {"domain": {**DOMAIN, "county": ["Kings", "Nap", "Kings", None]}},
+    ):
+        assert released(leaves, **changed).total != base
+
+
+@pytest.mark.parametrize(
+    ("leaves", "changed", "message"),
+    [
+        ({"state": ["TX"], "county": ["Kings"], "count": [1]}, {}, "row 0 of the leaves is"),
+        ({"state": ["NY"], "county": ["Napa"], "count": [1]}, {}, "not in the domain"),
+        ({"state": ["NY"], "county": [None], "count": [1]}, {}, "has children in the domain"),
+        ({"state": [None], "county": ["Napa"], "count": [1]}, {}, "below a missing level"),
+        ({"state": ["DC"] * 2, "county": [None] * 2, "count": [1, 2]}, {}, "repeats a leaf"),
+        ({"state": ["DC"], "county": [None], "count": [-1]}, {}, "negative"),
+        ({"state": ["DC"], "county": [None], "count": [1.5]}, {}, "must be integers"),
+        ({"state": ["DC"], "county": [None], "count": [None]}, {}, "must be an integer"),
+        ({"state": ["DC"], "county": [None], "count": [True]}, {}, "must be integers"),
+        ({"state": ["DC"], "count": [1]}, {}, "no column 'county'"),
+        ({"state": ["DC"], "county": [None, None], "count": [1]}, {}, "must have 1 rows"),
+        ([1, 2], {}, "give a data frame"),
+        (np.array([1, 2]), {}, "the tree has 4 leaves"),
+        ({"state": ["DC"], "county": [None], "count": [1]}, {"domain": None}, "domain is None"),
+        ({"state": ["DC"], "county": [None], "count": [1]}, {"levels": None}, "levels is None"),
+        ({"state": ["DC"], "county": [None], "count": [1]}, {"levels": []}, "at least one column"),
+        ({"state": ["DC"], "county": [None], "count": [1]}, {"name": ""}, "name is ''"),
+        (
+            {"state": ["DC"], "county": [None], "count": [1]},
+            {"contribution": Contribution.clipped(0, 5, resolution=1)},
+            "clipped values",
+        ),
+    ],
+)
+def test_bad_leaves_are_refused_with_a_reason(leaves, changed, message):
+    with pytest.raises(InvalidInput, match=message):
+        released(leaves, **changed)
+
+
+@pytest.mark.parametrize("count", [2**42, 2**61, 2**70])
+def test_counts_too_large_to_be_exact_are_refused(count):
+    leaves = {"state": ["DC"], "county": [None], "count": [count]}
+    with pytest.raises(SumOverflow):
+        released(leaves)
+
+
+def test_sums_that_would_wrap_around_are_noticed():
+    tree = Tree.from_leaves({"a": np.arange(8)}, ["a"])
+    with pytest.raises(SumOverflow, match=str(8 * (2**61 - 1))):
+        release_hierarchy(np.full(8, 2**61 - 1), domain=tree, guarantee=ZCDP(1), key=KEY)

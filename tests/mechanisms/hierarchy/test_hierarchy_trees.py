@@ -1,0 +1,101 @@
+"""Public trees: from tables and from parents, and what is no tree."""
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.mechanisms.hierarchy import Tree
+
+
+def test_nodes_are_known_by_their_paths():
+    tree = Tree.from_leaves(
+        {"state": ["NY", "CA", "CA", "DC"], "county": ["Kings", "Kings", "Napa", None]},
+        ["state", "county"],
+    )
+    assert tree.levels == ("total", "state", "county")
+    assert tree.sizes == [1, 3, 3]
+    assert tree.find(("CA", "Kings")) != tree.find(("NY", "Kings"))
+    assert tree.path(*tree.find(("NY", "Kings"))) == ("NY", "Kings")
+    assert tree.find("DC") == tree.find(("DC",)) == (1, 1)
+    assert tree.find(()) == (0, 0)
+    assert [nodes.tolist() for nodes in tree.leaves] == [[], [1], [0, 1, 2]]
+    with pytest.raises(InvalidInput, match="not in the domain"):
+        tree.find(("TX",))
+    with pytest.raises(InvalidInput, match="level is 'city'"):
+        tree.level("city")
+
+
+def test_children_stand_together_in_the_order_of_their_parents():
+    rng = np.random.default_rng(0)
+    table = {"a": rng.integers(0, 5, 200), "b": rng.integers(0, 9, 200), "c": np.arange(200)}
+    tree = Tree.from_leaves(table, ["a", "b", "c"])
+    for level, parents in enumerate(tree.parents):
+        assert (np.diff(parents) >= 0).all()
+        assert tree.children[level].sum() == len(parents)
+        assert (parents[tree.starts[level]] == np.arange(tree.sizes[level])).all()
+    depth, node = tree.locate([table[name] for name in "abc"])
+    assert (depth == 3).all()
+    assert sorted(node.tolist()) == list(range(200))
+    for row in (0, 57, 199):
+        assert tree.path(3, int(node[row])) == tuple(int(table[name][row]) for name in "abc")
+
+
+def test_the_digest_tells_trees_apart():
+    def digest(*args):
+        return Tree.from_leaves(*args).digest
+
+    base = digest({"a": [1, 2]}, ["a"])
+    assert base == digest({"a": [2, 1]}, ["a"])
+    assert base != digest({"b": [1, 2]}, ["b"])
+    assert base != digest({"a": [1, 3]}, ["a"])
+    assert base != digest({"a": ["1", "2"]}, ["a"])
+
+
+def test_trees_from_parents():
+    tree = Tree.from_parents([("a", "r"), ("b", "r"), ("c", "a"), ("d", "c"), ("e", "c")])
+    assert tree.sizes == [1, 2, 1, 2]
+    assert tree.path(3, 1) == ("a", "c", "e")
+    forest = Tree.from_parents({"x": None, "y": None, "x1": "x"})
+    assert forest.sizes == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([("a", "r"), ("a", "s")], "has two parents, 'r' and 's'"),
+        ({"a": "b", "b": "a"}, "is its own ancestor"),
+        ({"a": "r", "b": "c", "c": "b"}, "node 'b' is its own ancestor"),
+        ({"a": "a"}, "is its own ancestor"),
+        ({}, "no nodes"),
+    ],
+)
+def test_what_is_no_tree_is_refused(parents, message):
+    with pytest.raises(InvalidInput, match=message):
+        Tree.from_parents(parents)
+
+
+@pytest.mark.parametrize(
+    ("domain", "levels", "message"),
+    [
+        ({"a": []}, ["a"], "no rows"),
+        ({"a": [1, 1]}, ["a"], "repeats a leaf"),
+        ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
+        ({"a": ["x", "x"], "b": ["y", None]}, ["a", "b"], "ends above b"),
+        ({"a": ["x", "x"], "b": [None, None]}, ["a", "b"], "ends above b"),
+        ({"a": [None, "x"]}, ["a"], "has no a"),
+        (
+            {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},
+            ["a", "b", "c"],
+            "ends above b|below a missing level",
+        ),
+        ({"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]}, ["a", "b", "c"], "missing level"),
+        ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),
+        ({"a": [1]}, ["b"], "no column 'b'"),
+        ({"a": [1]}, ["a", "a"], "repeat a name"),
+        ({"a": [1]}, "a", "at least one column"),
+        (5, ["a"], "give a data frame"),
+    ],
+)
+def test_bad_domains_are_refused(domain, levels, message):
+    with pytest.raises(InvalidInput, match=message):
+        Tree.from_leaves(domain, levels)

@@ -1,0 +1,106 @@
+"""Contingency tables: all margins agree, with the variances of the Kronecker product."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton.errors import InvalidInput
+from counton.mechanisms.ranges import release_contingency
+from counton.noise import Key
+from counton.privacy import ZCDP, PureDP
+
+KEY = Key(bytes(range(32)))
+DOMAIN = {"sex": ["f", "m"], "age": ["young", "middle", "old"], "smokes": [False, True]}
+COLUMNS = ["age", "sex", "smokes"]
+
+
+def people(rows=5000):
+    rng = np.random.default_rng(0)
+    return pl.DataFrame({name: rng.choice(DOMAIN[name], rows).tolist() for name in COLUMNS})
+
+
+@pytest.mark.parametrize("guarantee", [ZCDP(0.5), PureDP(0.5)])
+@pytest.mark.parametrize("equal", [False, True])
+def test_margins_agree_with_each_other_and_with_the_truth(guarantee, equal):
+    data = people()
+    table = release_contingency(
+        data, columns=COLUMNS, domain=DOMAIN, guarantee=guarantee, key=KEY, equal=equal
+    )
+    for columns in ([], ["sex"], ["sex", "age"], ["smokes", "sex", "age"]):
+        margin = table.margin(*columns)
+        finer = table.table(*columns, *[name for name in COLUMNS if name not in columns])
+        for row, estimate in enumerate(margin["estimate"]):
+            wanted = pl.lit(True)
+            for name in columns:
+                wanted &= pl.col(name) == margin[name][row]
+            assert finer.filter(wanted)["estimate"].sum() == estimate
+            assert abs(data.filter(wanted).height - estimate) < 9 * margin["std"][row]
+    stds = {
+        tuple(columns): table.margin(*columns)["std"][0]
+        for columns in ([], ["sex"], ["age", "sex"], COLUMNS)
+    }
+    if equal:
+        assert np.ptp(list(stds.values())) == pytest.approx(0, abs=1e-9)
+    else:
+        assert stds[()] > stds[tuple(COLUMNS)]
+
+
+def test_default_weights_have_the_least_error_over_all_margins():
+    def error(**changed):
+        table = release_contingency(
+            people(10), columns=COLUMNS, domain=DOMAIN, guarantee=ZCDP(0.5), key=KEY, **changed
+        )
+        return sum(
+            (table.margin(*columns)["std"] ** 2).sum()
+            for columns in (
+                [],
+                ["age"],
+                ["sex"],
+                ["smokes"],
+                ["age", "sex"],
+                ["age", "smokes"],
+                ["sex", "smokes"],
+                COLUMNS,
+            )
+        ), table.ranges.expected_error
+
+    best, stated = error()
+    assert best == pytest.approx(stated)
+    assert best < error(equal=True)[0]
+
+
+def test_counts_in_a_column():
+    data = {"sex": ["f", "m", "f"], "n": [10, 20, 5]}
+    table = release_contingency(
+        data, columns=["sex"], domain=DOMAIN, value="n", guarantee=ZCDP(50), key=KEY
+    )
+    assert table.margin("sex")["estimate"] == pytest.approx([15, 20], abs=1)
+    assert "columns sex: 2 cells" in str(table)
+
+
+@pytest.mark.parametrize(
+    ("data", "changed", "message"),
+    [
+        ({"sex": ["x"]}, {}, "row 0: sex is 'x', which is not in the domain"),
+        ({"sex": ["f", None]}, {}, "row 1: sex is missing"),
+        ({"age": ["old"]}, {}, "no column 'sex'"),
+        ({"sex": ["f"], "n": [-1]}, {"value": "n"}, "negative"),
+        ({"sex": ["f"]}, {"domain": {}}, "does not list the values of 'sex'"),
+        ({"sex": ["f"]}, {"domain": {"sex": []}}, "at least one"),
+        ({"sex": ["f"]}, {"domain": {"sex": ["f", "f"]}}, "each once"),
+        ({"sex": ["f"]}, {"columns": []}, "at least one column"),
+    ],
+)
+def test_bad_tables_are_refused(data, changed, message):
+    arguments = {"columns": ["sex"], "domain": DOMAIN, "guarantee": ZCDP(1), "key": KEY, **changed}
+    with pytest.raises(InvalidInput, match=message):
+        release_contingency(data, **arguments)
+
+
+def test_unknown_margins_are_refused():
+    table = release_contingency(
+        people(5), columns=["sex"], domain=DOMAIN, guarantee=ZCDP(1), key=KEY
+    )
+    for columns in (["height"], ["sex", "sex"]):
+        with pytest.raises(InvalidInput, match="must be one of sex"):
+            table.margin(*columns)

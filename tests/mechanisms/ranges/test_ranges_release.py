@@ -1,0 +1,286 @@
+"""Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from tables_of_noise import WrittenNoise
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.mechanisms.ranges import NAMES, plan_ranges, release_ranges
+from counton.mechanisms.ranges.release import _released
+from counton.noise import Key
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
+from counton.strategies.ranges import AllRanges, Haar, Nodes, gaussian_bound
+
+KEY = Key(bytes(range(32)))
+GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
+
+
+def kronecker(grid):
+    matrix = np.ones((1, 1), np.int64)
+    for axis in grid.axes:
+        matrix = np.kron(matrix, axis.matrix())
+    return matrix
+
+
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name != "square_root"])
+@pytest.mark.parametrize("shape", [(11,), (3, 4)])
+def test_privacy_shift_by_brute_force_over_cells(strategy, shape):
+    """One unit more in a cell, and noise shifted by its column, give the same release."""
+    for guarantee in GUARANTEES:
+        choice = plan_ranges(shape, guarantee, strategy=strategy).best
+        matrix = kronecker(choice.grid)
+        columns = choice.grid.columns()
+        assert columns.l1 == np.abs(matrix).sum(axis=0).max()
+        assert columns.l2_squared == (matrix**2).sum(axis=0).max()
+        moves = matrix[:, :, None] - matrix[:, None, :]
+        assert columns.move_l1 >= np.abs(moves).sum(axis=0).max()
+        assert columns.move_l2_squared >= (moves**2).sum(axis=0).max()
+        rng = np.random.default_rng(0)
+        counts = rng.integers(0, 50, shape)
+        noise = rng.integers(-(2**22), 2**22, len(matrix))
+        base, _ = _released(counts, choice.grid, WrittenNoise({0: noise}), 10)
+        for cell in range(counts.size):
+            neighbour = counts.copy().ravel()
+            neighbour[cell] += 1
+            shifted = WrittenNoise({0: noise - matrix[:, cell]})
+            other, _ = _released(neighbour.reshape(shape), choice.grid, shifted, 10)
+            assert (other == base).all()
+
+
+def test_square_root_privacy_shift_and_sensitivity():
+    choice = plan_ranges(30, ZCDP(1), strategy="square_root").best
+    axis = choice.grid.axes[0]
+    matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
+    assert axis.l1 == matrix.sum(axis=0).max()
+    assert axis.l2_squared == (matrix**2).sum(axis=0).max()
+    moves = matrix[:, :, None] - matrix[:, None, :]
+    assert axis.move_l2_squared >= (moves**2).sum(axis=0).max()
+    assert axis.move_l1 >= np.abs(moves).sum(axis=0).max()
+    assert axis.least_inner <= (matrix.T @ matrix).min()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("cells", [1, 2, 5, 100, 3001])
+def test_every_strategy_has_the_errors_it_states(cells, guarantee):
+    counts = np.random.default_rng(cells).integers(0, 100, cells)
+    exact = np.concatenate([[0], np.cumsum(counts)])
+    rng = np.random.default_rng(1)
+    ends = np.sort(rng.integers(0, cells + 1, size=(2, 300)), axis=0)
+    for strategy in NAMES:
+        if strategy == "optimal" and cells > 200:
+            continue
+        release = release_ranges(counts, guarantee=guarantee, key=KEY, strategy=strategy)
+        assert release.strategy == strategy
+        low, high = ends
+        away = release.sum(low, high) - (exact[high] - exact[low])
+        std = release.std(low, high)
+        assert (away[low == high] == 0).all()
+        assert (std[low == high] == 0).all()
+        real = low < high
+        if real.any():
+            assert (np.abs(away[real]) / std[real]).max() < 9
+        if cells > 3000:
+            single = release.cells() - counts
+            expected = release.std(np.arange(cells), np.arange(1, cells + 1))
+            assert (single / expected).std() == pytest.approx(1, abs=0.15)
+
+
+def test_intervals_add_up_exactly_and_the_cells_add_up_to_them():
+    counts = np.random.default_rng(0).integers(0, 10**6, 1000)
+    release = release_ranges(counts, guarantee=ZCDP(0.1), key=KEY)
+    assert release.sum(3, 700) + release.sum(700, 999) == release.sum(3, 999)
+    assert release.cells()[5:50].sum() == release.sum(5, 50)
+
+
+def test_auto_takes_the_least_error_and_states_it():
+    plan = plan_ranges(1024, ZCDP(1 / (2 * 50.2098**2)))
+    assert plan.best.name == "optimal"
+    assert plan.best.expected_error <= 1.02 * 1.635e10
+    assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
+    errors = [choice.expected_error for choice in plan.choices]
+    assert errors == sorted(errors)
+    assert {choice.name for choice in plan.choices} == set(NAMES)
+    both = plan_ranges(200, ApproxDP(0.1, 1e-9))
+    assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
+    assert both.best.family == "laplace"
+    assert plan_ranges(200, ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+
+
+def test_auto_on_long_lines_is_at_least_as_good_as_haar():
+    for guarantee in (PureDP(0.1), ZCDP(0.5)):
+        best = plan_ranges(2**15, guarantee).best.expected_error
+        assert best <= plan_ranges(2**15, guarantee, strategy="haar").best.expected_error
+
+
+@pytest.mark.parametrize(
+    "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
+)
+def test_expected_error_is_the_sum_of_the_variances(workload):
+    release = release_ranges(
+        np.zeros(40, int), guarantee=ZCDP(0.5), key=KEY, workload=workload, strategy="haar"
+    )
+    gram = release.plan.workloads[0].gram()
+    low, high = np.triu_indices(41, 0)
+    sums = np.zeros((41, 41))
+    sums[low, high] = release.variance(low, high)
+    # Covariances of cells from variances of intervals.
+    inner = -(sums[:-1, 1:] - sums[1:, 1:] - sums[:-1, :-1] + sums[1:, :-1])
+    joint = np.triu(-inner, 1) / 2
+    joint = joint + joint.T + np.diag(release.variance(np.arange(40), np.arange(1, 41)))
+    assert release.expected_error == pytest.approx((gram * joint).sum(), rel=1e-6)
+
+
+def test_the_middle_of_an_interval_costs_what_the_published_law_says():
+    release = release_ranges([0] * 1024, guarantee=ZCDP(0.5), key=KEY, strategy="cascade")
+    sigma = math.sqrt(1 + 10 / 3)
+    low, high = np.triu_indices(1025, 1)
+    ratio = release.variance(low, high) / sigma**2
+    assert f"{ratio.max():.6f}" == "7.111111"
+    assert f"{ratio.mean():.6f}" == "4.751952"
+    assert release.std(0, 1024) == pytest.approx(sigma)
+
+
+@pytest.mark.parametrize("shape", [(8, 4), (6, 7), (3, 4, 5)])
+@pytest.mark.parametrize("strategy", ["auto", "cascade", "haar", "binary", "identity"])
+def test_boxes_against_the_kronecker_product(shape, strategy):
+    counts = np.random.default_rng(2).integers(0, 9, shape)
+    release = release_ranges(counts, guarantee=ZCDP(4), key=KEY, strategy=strategy)
+    matrix = kronecker(release.plan.best.grid).astype(float)
+    joint = np.linalg.inv(matrix.T @ matrix) * release.law.variance
+    sides = [list(itertools.combinations(range(count + 1), 2)) for count in shape]
+    rng = np.random.default_rng(3)
+    boxes = [[side[rng.integers(len(side))] for side in sides] for _ in range(20)]
+    low = np.array([[side[0] for side in box] for box in boxes])
+    high = np.array([[side[1] for side in box] for box in boxes])
+    for box, std, value in zip(boxes, release.std(low, high), release.sum(low, high), strict=True):
+        inside = np.zeros(shape)
+        inside[tuple(slice(*side) for side in box)] = 1
+        query = inside.ravel()
+        assert std**2 == pytest.approx(query @ joint @ query)
+        assert abs(value - (counts * inside).sum()) < 7 * std
+    assert release.cells().sum() == release.sum([0] * len(shape), shape)
+
+
+def test_two_dimensional_cascade_has_the_product_sensitivity():
+    """The paper leaves the privacy of its Algorithm 4 open."""
+    release = release_ranges(
+        np.zeros((8, 32), int), guarantee=ZCDP(0.5), key=KEY, strategy="cascade"
+    )
+    sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
+    assert release.variance([0, 0], [8, 32]) == pytest.approx(sigma_squared, rel=1e-5)
+    assert release.variance([0, 0], [1, 1]) == pytest.approx(sigma_squared, rel=1e-5)
+    assert release.variance([4, 8], [8, 16]) == pytest.approx(sigma_squared, rel=1e-5)
+
+
+def test_strategies_for_each_axis():
+    release = release_ranges(
+        np.zeros((8, 6), int),
+        guarantee=ZCDP(0.5),
+        key=KEY,
+        strategy=("haar", Nodes.independent(6)),
+        workload=("ranges", np.eye(6)),
+    )
+    assert release.strategy == "haar x identity"
+    own = release_ranges([1, 2, 3, 4], guarantee=ZCDP(1), key=KEY, strategy=Haar(4, (3, 2, 1)))
+    assert own.strategy == "haar"
+
+
+def test_moving_a_unit_costs_more_and_cells_multiply():
+    def std(contribution):
+        return release_ranges(
+            [0] * 16, guarantee=ZCDP(1), key=KEY, strategy="cascade", contribution=contribution
+        ).std(0, 16)
+
+    base = std(Contribution.add_remove())
+    assert std(Contribution.replace()) / base == pytest.approx(
+        math.sqrt(2 * 5 / 3 / (1 + 4 / 3)), rel=1e-6
+    )
+    assert std(Contribution.add_remove(cells=2, per_cell=3)) == pytest.approx(6 * base)
+
+
+def test_the_same_key_gives_the_same_release_and_other_terms_other_noise():
+    counts = [5, 6, 7, 8]
+    base = release_ranges(counts, guarantee=ZCDP(1), key=KEY, strategy="haar")
+    again = release_ranges(counts, guarantee=ZCDP(1), key=KEY, strategy="haar")
+    assert (base.cells() == again.cells()).all()
+    for changed in (
+        {"name": "other"},
+        {"guarantee": ZCDP(1.1)},
+        {"strategy": "cascade"},
+        {"contribution": Contribution.replace()},
+        {"key": Key.generate()},
+    ):
+        terms = {"guarantee": ZCDP(1), "key": KEY, "strategy": "haar", **changed}
+        assert (release_ranges(counts, **terms).cells() != base.cells()).any()
+
+
+def test_the_protected_unit_and_the_guarantee_are_printed():
+    text = str(release_ranges([1, 2], guarantee=PureDP(1), key=KEY))
+    assert "one unit, which counts in one cell by at most 1, added or removed" in text
+    assert "pure differential privacy with epsilon = 1" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (3, 2, r"\[3, 2\) is reversed"),
+        (-1, 2, "low is -1"),
+        (0, 6, "high is 6; there are 5 cells"),
+        (0.0, 2, "must be integers"),
+        ([0, 1], [2, 3, 4], "do not go together"),
+        ([0, 4], [5, 3], r"\[4, 3\) is reversed"),
+    ],
+)
+def test_intervals_outside_the_line_are_refused(low, high, message):
+    release = release_ranges([1, 2, 3, 4, 5], guarantee=ZCDP(1), key=KEY)
+    for answer in (release.sum, release.std):
+        with pytest.raises(InvalidInput, match=message):
+            answer(low, high)
+
+
+def test_boxes_need_coordinates():
+    release = release_ranges([[1, 2], [3, 4]], guarantee=ZCDP(1), key=KEY)
+    with pytest.raises(InvalidInput, match="must hold 2 coordinates"):
+        release.sum(0, 1)
+    with pytest.raises(InvalidInput, match="high is 3"):
+        release.sum([0, 0], [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("counts", "changed", "message"),
+    [
+        ([], {}, "at least one cell"),
+        (5, {}, "at least one cell"),
+        (np.zeros((3, 0), int), {}, "at least one cell"),
+        ([1, -2], {}, "count -2 at position 1 is negative"),
+        ([1.0, 2.0], {}, "must be integers"),
+        ([1, None], {}, "must be an integer"),
+        ([float("nan")], {}, "must be integers"),
+        (["1"], {}, "must be integers"),
+        ([[1], [1, 2]], {}, "do not form an array"),
+        ([True], {}, "must be integers"),
+        ([1, 2], {"strategy": "best"}, "must be 'auto' or one of"),
+        ([1, 2], {"strategy": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
+        ([1, 2], {"strategy": ("haar", "haar")}, "2 strategies were given for 1 axes"),
+        ([1, 2], {"workload": "all"}, "workload is 'all'"),
+        ([1, 2], {"workload": np.eye(3)}, "asks about 3 cells, but there are 2"),
+        ([1, 2], {"workload": ("ranges", "ranges")}, "2 workloads were given for 1 axes"),
+        ([[1, 2]], {"strategy": "square_root"}, "works on a line only"),
+        ([1] * 5000, {"strategy": "optimal"}, "at most 4096"),
+        ([1] * 5000, {"strategy": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
+        ([1, 2], {"name": ""}, "name is ''"),
+        ([1, 2], {"contribution": Contribution.clipped(0, 5, resolution=1)}, "clipped values"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(counts, changed, message):
+    with pytest.raises(InvalidInput, match=message):
+        release_ranges(counts, **{"guarantee": ZCDP(1), "key": KEY, **changed})
+
+
+@pytest.mark.parametrize("count", [2**45, 2**61, 2**80])
+def test_counts_too_large_to_be_exact_are_refused(count):
+    with pytest.raises(SumOverflow, match="larger units"):
+        release_ranges([1, count], guarantee=ZCDP(1), key=KEY)
