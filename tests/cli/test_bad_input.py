@@ -144,7 +144,6 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
 
 
 DATA = [
-    ("time,group\n", r"holds no rows"),
     ("", r"is empty \(0 bytes\)"),
     ("time,group\n2013-01-01T00:00Z,a\nnoon,b\n", r"row 2 .* cannot be read .*'noon'.* ISO 8601"),
     ("time,group\n2013-01-01T00:00Z,a\n,b\n", r"row 2 .* has no time"),
@@ -170,6 +169,15 @@ def test_events_that_cannot_be_counted_leave_the_state_as_it_was(
         return
     assert done.code == 2, done.out
     assert _matches(words, done.err), done.err
+    assert contents() == before
+
+
+def test_no_events_release_nothing_unless_until_is_stated(place: Any, contents: Contents) -> None:
+    (place.folder / "none.csv").write_text("time,group\n")
+    before = contents()
+    done = place.count(str(place.folder / "none.csv"))
+    assert (done.code, done.out) == (2, "")
+    assert "holds no rows, so it says of no window that it has ended; give --until" in done.err
     assert contents() == before
 
 

@@ -144,6 +144,38 @@ def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:
     assert "Nothing new" in place("count", whole, *place.again).out
 
 
+@pytest.mark.parametrize("append", [(), ("--append",)])
+def test_a_quiet_night_is_released_as_any_other(append: tuple[str, ...], place: Any) -> None:
+    # That there was no event at all must not show in whether there is a release.
+    out = ("--out", str(place.folder / "out.parquet"))
+    none = place.write("none.csv", [])
+    for hour in ("01", "02"):
+        done = place.count(none, "--until", f"2013-01-01T{hour}:00", *append, *out)
+        assert done.code == 0, done.err
+    place(
+        "count", place.write("e.csv", EVENTS), *place.again, *append, "--until", "2013-01-01T04:00"
+    )
+    if append:
+        done = place("count", none, *place.again, *append, "--until", "2013-01-01T05:00", *out)
+        assert done.code == 0, done.err
+        assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
+
+
+def test_a_value_that_changed_while_another_row_arrived_is_refused(place: Any) -> None:
+    options = place.new(by=None, domain=None, value="v", lower="-1", upper="10", resolution="0.5")
+    day = ("--until", "2013-01-01T01:00")
+    place("sum", place.write("e.csv", ["00:10,9", "00:20,1"], "time,v"), *options, *day)
+    for value in ("9.5", "11", "-1.5"):  # clipped to the bounds
+        rows = ["00:10,9", "00:20,1", f"00:30,{value}"]
+        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
+        assert done.code == 0, done.err
+    for changed in ("7", "8.5"):
+        rows = [f"00:10,{changed}", "00:20,1", "00:30,-1"]
+        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
+        assert done.code == 3
+        assert "holds other values than those seen before" in done.err
+
+
 def test_a_file_of_new_events_counts_once(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events, "--append")

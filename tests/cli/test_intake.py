@@ -58,6 +58,7 @@ def inputs_of(
             windows=WINDOWS,
             measures=("rows", "total"),
             append=append,
+            bounds=(1, 9),
         )
         if intake.target == released:
             kept |= intake.pending() if append else {}

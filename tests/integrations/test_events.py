@@ -145,7 +145,6 @@ def test_a_date_is_its_local_midnight(write: Write) -> None:
         ("1357018200,a\n", r"row 1 .*'1357018200'.*time format"),
         ("2013-01-01T00:00Z,\n", "row 1 .* no group"),
         ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", "not declared: 'c';"),
-        ("", "holds no rows"),
     ],
 )
 def test_rows_that_cannot_be_counted_are_refused(rows: str, words: str, write: Write) -> None:
@@ -160,7 +159,8 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
         tally(file, Columns("time"), windows)
     early = tally(file, Columns("time"), windows, clock_change="earliest")
     late = tally(file, Columns("time"), windows, clock_change="latest")
-    assert late.newest - early.newest == 3_600_000_000
+    assert None not in (late.newest, early.newest)
+    assert (late.newest or 0) - (early.newest or 0) == 3_600_000_000
     skipped = EventFile(write("time\n2013-03-10 02:30\n"))
     with pytest.raises(InvalidInput, match="skip or pass twice"):
         tally(skipped, Columns("time"), windows, clock_change="earliest")

@@ -116,6 +116,7 @@ def compare(
     windows: Windows,
     measures: tuple[str, ...],
     append: bool,
+    bounds: tuple[int, int] | None = None,
 ) -> Intake:
     """Set what a file holds against what was seen before.
 
@@ -128,6 +129,7 @@ def compare(
         windows: for messages.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: the file holds new events only, not everything since the first window.
+        bounds: the least and the most that one row can add to a total; None: not checked.
 
     Raises:
         ReplayMismatch: rows have disappeared, or values have changed, since they were seen.
@@ -143,7 +145,7 @@ def compare(
             rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
         )
     else:
-        _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows)
+        _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows, bounds)
         later = pl.col("step") > target  # seen in files of new events, not in this one's share
         cells = cells.with_columns(
             rows=pl.when(later).then("seen_rows").otherwise("rows"),
@@ -180,9 +182,16 @@ def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), schema=_SCHEMA)
 
 
-def _refuse_vanished(cells: pl.DataFrame, groups: Sequence[str], windows: Windows) -> None:
-    fewer = pl.col("rows") < pl.col("seen_rows")
-    altered = (pl.col("rows") == pl.col("seen_rows")) & (pl.col("total") != pl.col("seen_total"))
+def _refuse_vanished(
+    cells: pl.DataFrame,
+    groups: Sequence[str],
+    windows: Windows,
+    bounds: tuple[int, int] | None,
+) -> None:
+    new, added = pl.col("rows") - pl.col("seen_rows"), pl.col("total") - pl.col("seen_total")
+    fewer, altered = new < 0, (new == 0) & (added != 0)
+    if bounds is not None:  # more, or less, than new rows alone can have added
+        altered |= (new > 0) & ((added < new * bounds[0]) | (added > new * bounds[1]))
     wrong = cells.filter(fewer | altered)
     if not wrong.height:
         return

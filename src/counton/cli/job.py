@@ -90,7 +90,7 @@ def run(request: Request, report: Report = silent) -> Outcome:
     else:
         stream = Stream.open(request.state, request.stream, key=_key(request, saved))
     try:
-        digests = _sources(stream, file, request)
+        digests = _sources(stream, file, request) if found.rows else ()
         released = stream.step  # another process may have released since the state was read
         intake = _compare(stream.observed(), found, definition, released, ended, request.append)
         _refuse_overflow(definition, intake)
@@ -146,6 +146,11 @@ def _until(request: Request, definition: Definition, found: Tally) -> tuple[int,
                 f"--until {end} for the rest of this stream and start another one for what follows"
             )
         return until, True
+    if found.newest is None:
+        raise InvalidInput(
+            f"{request.events} holds no rows, so it says of no window that it has ended; give "
+            f"--until, or at least one event"
+        )
     newest = moment(found.newest)
     if found.beyond:
         raise HorizonExceeded(
@@ -212,7 +217,17 @@ def _compare(
         windows=definition.windows,
         measures=("rows",) if definition.what == "count" else ("rows", "total"),
         append=append,
+        bounds=_bounds(definition),
     )
+
+
+def _bounds(definition: Definition) -> tuple[int, int]:
+    """The least and the most one row can add, in grid units."""
+    contribution = definition.contribution
+    if contribution.lower is None or contribution.upper is None:
+        return 1, 1
+    low, high = contribution.to_grid([float(contribution.lower), float(contribution.upper)])
+    return int(low), int(high)
 
 
 def _refuse_overflow(definition: Definition, intake: Intake) -> None:

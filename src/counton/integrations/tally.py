@@ -48,7 +48,7 @@ class Tally:
     Attributes:
         cells: one row per window and group that has events: ``step``, ``group`` (position in the
             domain), ``rows``, ``total`` (events, or the sum of values on the grid); all int64.
-        newest: microseconds of the newest event.
+        newest: microseconds of the newest event, None where there is no event.
         rows: all rows read.
         before: rows before the first window, counted nowhere.
         beyond: rows after the last window.
@@ -56,7 +56,7 @@ class Tally:
     """
 
     cells: pl.DataFrame
-    newest: int
+    newest: int | None
     rows: int
     before: int
     beyond: int
@@ -87,7 +87,7 @@ def tally(
         time_format: for times that are not ISO 8601.
 
     Raises:
-        InvalidInput: no rows, a missing column, a missing or unreadable time, a time that the
+        InvalidInput: a missing column, a missing or unreadable time, a time that the
             clocks skip or pass twice, a missing or unknown group, a value that is missing, NaN or
             infinite.
         SumOverflow: the sum of one cell is too large.
@@ -106,9 +106,7 @@ def tally(
             )
             .collect(engine="streaming")
         )
-        if found.height == 0:
-            raise InvalidInput(f"{file.name} holds no rows; it needs at least one event")
-        if found["problem"].max() != 0:
+        if found.height and found["problem"].max() != 0:
             raise _explain(file, columns, marked, windows.timezone)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise file.unreadable(error) from error
@@ -119,7 +117,7 @@ def tally(
     inside = known.filter(pl.col("step").is_between(1, windows.steps))
     return Tally(
         cells=inside.select("step", "group", "rows", "total").sort("step", "group"),
-        newest=int(found["us"].max()),  # type: ignore[arg-type]
+        newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
         rows=int(found["rows"].sum()),
         before=int(known.filter(pl.col("step") < 1)["rows"].sum()),
         beyond=int(known.filter(pl.col("step") > windows.steps)["rows"].sum()),
