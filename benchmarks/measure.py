@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
 import sys
@@ -38,13 +38,23 @@ def interleaved(*works: Work, repetitions: int = 5) -> tuple[float, ...]:
 
 def process(arguments: Sequence[str]) -> Process:
     """Run Python with ``arguments`` to its end and say what it used, start-up included."""
-    child = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    with child.stdout:
-        output = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with exit code {child.returncode}")
-    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return Process(usage.ru_utime + usage.ru_stime, kilobytes / 1024, output)
+    # By way of a small process: a child's peak memory begins with that of the process it is
+    # started from, and this one may hold large arrays.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", _LAUNCHER, sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    used = json.loads(done.stdout)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return Process(used["cpu_seconds"], used["peak"] / unit, used["output"])
+
+
+_LAUNCHER = """
+import json, resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True, check=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+seconds = used.ru_utime + used.ru_stime
+print(json.dumps({"cpu_seconds": seconds, "peak": used.ru_maxrss, "output": done.stdout}))
+"""
