@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import interleaved, process
+from benchmarks.measure import interleaved
 from benchmarks.row import Row
 from counton import Key
 from counton.mechanisms.hierarchy import Tree, release_hierarchy
@@ -87,15 +88,12 @@ def measure() -> Iterator[Row]:
 
 
 def _memory() -> Row:
-    """Peak above what is loaded anyway, in arrays of one float64 a cell."""
-    program = (
-        "from benchmarks.rows.consistent_tables import exact_cascade; "
-        "exact_cascade({cells}); print('done')"
-    )
-    small = process(["-c", program.format(cells=2)]).peak_megabytes
-    large = process(["-c", program.format(cells=CELLS)]).peak_megabytes
-    arrays = (large - small) * 2**20 / (8 * CELLS)
-    return Row("memory of exact cascade noise, 2^25 cells", arrays, 3, unit="arrays of cells")
+    """Peak of all that is allocated, in arrays of one float64 a cell."""
+    tracemalloc.start()
+    exact_cascade(CELLS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Row("memory of exact cascade noise", peak / (8 * CELLS), 3, unit="arrays of cells")
 
 
 def _tree(rng: np.random.Generator, sizes: tuple[int, ...]) -> Tree:

@@ -95,7 +95,8 @@ def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
         first = array.ravel()[:1].tolist()[0]
         raise InvalidInput(
-            f"{what}s have type {array.dtype}; the first is {first!r}: they must be integers; round or count first"
+            f"{what}s have type {array.dtype}; the first is {first!r}: they must be integers: "
+            f"count or round first"
         )
     if array.min() < 0:
         place = tuple(int(i) for i in np.argwhere(array < 0)[0])
