@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from counton.analysis import plan_expiration as plan_expiration
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
+    from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
+    from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.noise import Key as Key
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
@@ -49,6 +51,8 @@ _HOME = {
     "ZCDP": "counton.privacy",
     "plan": "counton.analysis",
     "plan_expiration": "counton.analysis",
+    "release_hierarchy": "counton.mechanisms.hierarchy",
+    "release_ranges": "counton.mechanisms.ranges",
 }
 
 __all__ = sorted(_HOME)
