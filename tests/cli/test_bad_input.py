@@ -45,6 +45,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"steps": "0"}, r"steps is 0; it must be at least 1"),
     ({"steps": "2"}, r"beyond the end of step 2, 2013-01-01T02:00:00.*; give --until"),
     ({"until": "2013-01-02"}, r"--until 2013-01-02 is beyond the end of step 6"),
+    ({"until": "2113-01-01", "steps": "9999999"}, r"--until 2113-01-01 lies in the future"),
     ({"until": "soon"}, r"'soon' is not a time; write ISO 8601"),
     ({"from": "then"}, r"'then' is not a time; write ISO 8601"),
     ({"every": "1x"}, r"window length '1x' is not"),

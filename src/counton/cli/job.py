@@ -145,6 +145,13 @@ def _until(request: Request, definition: Definition, found: Tally) -> tuple[int,
                 f"--until {request.until} is beyond the end of step {windows.steps:,}, {end}; give "
                 f"--until {end} for the rest of this stream and start another one for what follows"
             )
+        now = datetime.now(UTC)
+        if moment(until) > now:
+            raise InvalidInput(
+                f"--until {request.until} lies in the future (it is {now.isoformat('T', 'minutes')} "
+                f"now), so windows would be released before they end and could not be counted "
+                f"again; give a time that has passed"
+            )
         return until, True
     if found.newest is None:
         raise InvalidInput(

@@ -86,6 +86,16 @@ def text(value: Fraction) -> str:
     return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
 
 
+def readable(value: Fraction) -> str:
+    """Exact text where that is short, else the first digits: for people, not for reading back.
+
+    >>> readable(Fraction(1, 10)), readable(Fraction(1, 3)), readable(Fraction(10**30, 3**60))
+    ('0.1', '1/3', 'about 23.5898')
+    """
+    exactly = text(value)
+    return exactly if len(exactly) <= 16 else f"about {float(value):.6g}"
+
+
 def rounded_up(value: float, bits: int = 34) -> Fraction:
     """A fraction with a short denominator, at least ``value`` and above it by under ``2**-bits``.
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.errors import InvalidInput
-from counton.privacy.exact import Number, exact, text
+from counton.privacy.exact import Number, exact, readable, text
 
 
 class Guarantee(ABC):
@@ -106,7 +106,7 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
 
     def __str__(self) -> str:
-        return f"pure differential privacy with epsilon = {text(self.epsilon)}"
+        return f"pure differential privacy with epsilon = {readable(self.epsilon)}"
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={text(self.epsilon)})"
@@ -147,8 +147,8 @@ class ApproxDP(Guarantee):
 
     def __str__(self) -> str:
         return (
-            f"approximate differential privacy with epsilon = {text(self.epsilon)} and "
-            f"delta = {text(self.delta)}"
+            f"approximate differential privacy with epsilon = {readable(self.epsilon)} and "
+            f"delta = {readable(self.delta)}"
         )
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class ZCDP(Guarantee):
         object.__setattr__(self, "rho", _positive(rho, "rho"))
 
     def __str__(self) -> str:
-        return f"zero-concentrated differential privacy with rho = {text(self.rho)}"
+        return f"zero-concentrated differential privacy with rho = {readable(self.rho)}"
 
     def __repr__(self) -> str:
         return f"ZCDP(rho={text(self.rho)})"
