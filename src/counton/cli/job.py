@@ -148,8 +148,9 @@ def _until(request: Request, definition: Definition, found: Tally) -> tuple[int,
         now = datetime.now(UTC)
         if moment(until) > now:
             raise InvalidInput(
-                f"--until {request.until} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be released before they end and could not be counted "
-                f"again; give a time that has passed"
+                f"--until {request.until} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so "
+                f"windows would be released before they end and could not be counted again; give "
+                f"a time that has passed"
             )
         return until, True
     if found.newest is None:
