@@ -15,6 +15,8 @@ PACKAGES = (
     "counton",
     "counton.analysis",
     "counton.mechanisms",
+    "counton.mechanisms.hierarchy",
+    "counton.mechanisms.ranges",
     "counton.noise",
     "counton.privacy",
     "counton.reproduce",

@@ -23,6 +23,11 @@ class HierarchyLaw:
         tree: the public tree.
         root: variance of the total's noise.
         spread: for each level, every node's alpha for its children (0 with fewer than two).
+
+    >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
+    >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
+    >>> [level.tolist() for level in law.variances]
+    [[1.0], [1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
 
     tree: Tree

@@ -139,6 +139,11 @@ class HierarchyPlan:
         noise: law of the noise of one measurement, in units of the weights' lattice.
         law: joint law of all estimates.
         guarantee, contribution: what is promised, and to whom.
+
+    >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+    >>> plan = plan_hierarchy(tree, targets={"state": 5.0, "county": 10.0})
+    >>> plan.guarantee, round(plan.std("county"), 4)
+    (ZCDP(rho=...), 10.0)
     """
 
     measurement: Measurement

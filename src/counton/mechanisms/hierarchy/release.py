@@ -35,6 +35,14 @@ class HierarchyRelease:
     Attributes:
         plan: what was measured, with which noise, under which guarantee.
         estimates: for each level ("total" first), every node's private count.
+
+    >>> from counton.privacy import ZCDP
+    >>> release = release_hierarchy(
+    ...     {"state": ["CA", "DC"], "count": [3, 4]}, domain={"state": ["CA", "DC"]},
+    ...     levels=["state"], guarantee=ZCDP(0.5), key=Key.generate(),
+    ... )
+    >>> bool(release.total == release.columns("state")["estimate"].sum())
+    True
     """
 
     plan: HierarchyPlan

@@ -37,6 +37,14 @@ class ContingencyRelease:
         columns: names of the columns.
         values: for each column, its values in order.
         ranges: the release of the grid of cells behind it.
+
+    >>> from counton.privacy import ZCDP
+    >>> table = release_contingency(
+    ...     {"sex": ["f", "m", "f"]}, columns=["sex"], domain={"sex": ["f", "m"]},
+    ...     guarantee=ZCDP(0.5), key=Key.generate(),
+    ... )
+    >>> list(table.margin("sex"))
+    ['sex', 'estimate', 'std']
     """
 
     columns: tuple[str, ...]

@@ -83,6 +83,11 @@ class RangesChoice:
         family: kind of noise.
         law: of one measurement's noise, in lattice units.
         expected_error: total squared error over the workload, in squared units of the counts.
+
+    >>> from counton.privacy import ZCDP
+    >>> best = plan_ranges(64, ZCDP(0.5)).best
+    >>> best.name, best.family
+    ('optimal', 'gaussian')
     """
 
     name: str
@@ -134,6 +139,10 @@ def plan_ranges(
 
     Raises:
         InvalidInput: no cells, an unknown name, or no noise that gives the guarantee.
+
+    >>> from counton.privacy import PureDP
+    >>> plan_ranges(64, PureDP(1), workload="prefixes").best.family
+    'laplace'
     """
     cells = (shape,) if isinstance(shape, int) else tuple(shape)
     if not cells or min(cells) < 1:

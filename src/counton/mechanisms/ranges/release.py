@@ -41,6 +41,11 @@ class RangesRelease:
         guarantee, contribution: what is promised, and to whom.
         expected_error: total squared error over the workload, known before the data.
         plan: all strategies that were compared.
+
+    >>> from counton.privacy import ZCDP
+    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate())
+    >>> release.sum([0, 0], [1, 3]).shape, release.strategy
+    ((2,), 'identity')
     """
 
     shape: tuple[int, ...]
