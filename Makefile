@@ -19,7 +19,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: $(READY) ## make .venv with the locked versions (the other targets do it by themselves)
@@ -40,6 +40,10 @@ demo: $(READY) ## count a year of departures from New York privately: a table, a
 demo-expire: $(READY) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
 	$(BIN)/counton demo --expire
+
+.PHONY: demo-hierarchy
+demo-hierarchy: $(READY) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
+	$(BIN)/counton demo --hierarchy
 
 .PHONY: test
 test: lint pytest docs ## every check: style, types, layers, tests, examples, documentation
@@ -66,6 +70,7 @@ docs: $(READY) ## build the documentation into site/
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run
+	@$(BIN)/python -m pip install --quiet --no-deps --requirement benchmarks/requirements.lock
 	$(BIN)/python -m benchmarks
 
 .PHONY: lock
