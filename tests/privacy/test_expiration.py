@@ -50,10 +50,10 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
     assert guarantee.at_age(3) is None
     assert guarantee.at_age(4) == PureDP(0.5)
     assert guarantee.at_age(1003) == PureDP(27.5)
-    concentrated = ExpiringZCDP(0.5).bound_to(STRATEGY).at_age(1003)
+    concentrated = ExpiringZCDP("1/1000").bound_to(STRATEGY).at_age(1003)
     assert concentrated is not None
     loss = expiration_loss(STRATEGY, [1003], "concentrated")[0]
-    assert 0 <= concentrated.rho - Fraction(loss) / 2 < 1e-9
+    assert 0 <= concentrated.rho - Fraction(loss) / 1000 < 1e-9
 
 
 def test_laws_have_the_papers_scales() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from counton.cli.ages import named_ages
 from counton.cli.request import Request
 from counton.errors import InvalidInput
-from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee, expiration_loss
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Expiring, Strategy
 
 #: What ``--strategy`` is recorded as for these streams.
@@ -63,11 +63,10 @@ def loss_in_words(guarantee: Guarantee, strategy: Strategy, every: str) -> str |
     """What an item has lost by age; None for guarantees that do not expire."""
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None
-    ages = named_ages(every)
-    pure = isinstance(guarantee, ExpiringDP)
-    unit = guarantee.epsilon if isinstance(guarantee, ExpiringDP) else guarantee.rho
-    losses = expiration_loss(strategy, ages.values(), "exact" if pure else "concentrated")
-    parts = [
-        f"{float(unit) * loss:.3g} after {name}" for name, loss in zip(ages, losses, strict=True)
-    ]
-    return f"{'epsilon' if pure else 'rho'} {', '.join(parts)}"
+    bound = guarantee.bound_to(strategy)
+    parts = []
+    for name, age in named_ages(every).items():
+        at_age = bound.at_age(age)
+        loss = 0 if at_age is None else at_age.rho if isinstance(at_age, ZCDP) else at_age.epsilon
+        parts.append(f"{float(loss):.3g} after {name}")
+    return f"{'epsilon' if isinstance(guarantee, ExpiringDP) else 'rho'} {', '.join(parts)}"

@@ -12,6 +12,7 @@ from counton.expiry import LEVELS, Expiry
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.privacy.calibration import Calibration
 from counton.privacy.candidates import Candidate, Family
+from counton.privacy.discrete_gaussian_loss import concentrated_loss
 from counton.privacy.exact import Number, text
 from counton.privacy.expiration_loss import checked_age, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
@@ -59,13 +60,13 @@ class Expiring(Guarantee):
             )
         return replace(self, expiry=expiry)  # type: ignore[type-var]
 
-    def _loss(self, age: int, analysis: Any) -> Fraction:
+    def _bound_expiry(self) -> Expiry:
         if self.expiry is None:
             raise InvalidInput(
                 f"{self!r} is not bound to a strategy, whose growth and delay decide its loss by "
                 f"age: use guarantee.bound_to(strategy)"
             )
-        return loss_above(self.expiry, checked_age(age), analysis)
+        return self.expiry
 
     def _how(self) -> str:
         if self.expiry is None:
@@ -118,7 +119,7 @@ class ExpiringDP(Expiring):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
-        loss = self.epsilon * self._loss(age, "exact")
+        loss = self.epsilon * loss_above(self._bound_expiry(), checked_age(age), "exact")
         return PureDP(loss) if loss else None
 
     def __str__(self) -> str:
@@ -140,7 +141,9 @@ class ExpiringDP(Expiring):
 class ExpiringZCDP(Expiring):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated".
+    The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated", plus
+    next to nothing, where the noise is wide (a standard deviation of 5 and more with growth 1), and
+    never above the one with analysis "exact".
 
     Raises:
         InvalidInput: rho is not a finite number above 0.
@@ -164,7 +167,7 @@ class ExpiringZCDP(Expiring):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
-        loss = self.rho * self._loss(age, "concentrated")
+        loss = concentrated_loss(self._bound_expiry(), self.rho, checked_age(age))
         return ZCDP(loss) if loss else None
 
     def __str__(self) -> str:

@@ -48,8 +48,9 @@ def expiration_loss(
         ages: ages in steps, 0 or more.
         analysis: "exact", the least loss that can be claimed, in units of epsilon; "paper", by the
             decomposition of the released positions into dyadic intervals; "bound", the paper's
-            closed form, two intervals of every level; or "concentrated", exact too, for Gaussian
-            noise under zero-concentrated privacy, in units of rho.
+            closed form, two intervals of every level; or "concentrated", exact too, for continuous
+            Gaussian noise under zero-concentrated privacy, in units of rho. What is released has
+            integer noise and loses more where that is narrow: see `ExpiringZCDP.at_age`.
         position: the step at which the item entered, for the exact analyses; None for the largest
             loss over all positions there are.
 
@@ -138,11 +139,18 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
     Sums and minima of a few hundred floats: their rounding errors together stay below 1e-12.
     """
     loss = loss_at(expiry, age, analysis)
-    integral = analysis != "concentrated" and all(
-        (1 / expiry.factor(level)).denominator == 1 for level in (0, 1)
-    )
+    integral = analysis != "concentrated" and expiry.growth.denominator == 1 <= expiry.growth
     if age <= expiry.delay or (integral and loss < 2**50):
         return Fraction(loss)  # one interval, or sums of integers all the way: exact
+    return _rounded_up(loss)
+
+
+def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
+    """Never below the loss to continuous Gaussian noise of the levels up to ``highest``."""
+    return _rounded_up(worst_cost(_kind(expiry, "concentrated"), length, highest))
+
+
+def _rounded_up(loss: float) -> Fraction:
     places = 12 - math.frexp(loss)[1] * 3 // 10  # about twelve significant digits, rounded up
     unit = Fraction(10**places if places >= 0 else Fraction(1, 10**-places))
     return math.ceil(Fraction(loss) * (1 + Fraction(1, 10**12)) * unit) / unit
