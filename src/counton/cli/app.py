@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from counton.cli import options as o
+from counton.cli import table_commands
 from counton.cli.exits import epilogue, explained
 from counton.cli.request import Request
 
@@ -215,10 +216,23 @@ def demo(
     expire: Annotated[
         bool, typer.Option("--expire", help="without an end date: protection fades with age")
     ] = False,
+    hierarchy: Annotated[
+        bool, typer.Option("--hierarchy", help="inhabitants of 34,000 cities by country and region")
+    ] = False,
 ) -> None:
     """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
+    if hierarchy:
+        with explained():
+            from counton.cli.hierarchy import perform_hierarchy
+            from counton.cli.hierarchy_demo import hierarchy_request_for
+
+            perform_hierarchy(hierarchy_request_for(folder))
+        return
     with explained():
         from counton.cli.demo import request_for
 
         request = request_for(folder, expire=expire)
     _count_or_sum(request)
+
+
+table_commands.register(app)

@@ -1,6 +1,9 @@
 """Hierarchies: privacy by brute force over leaves, exact consistency, the claimed joint law."""
 
+from __future__ import annotations
+
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +21,7 @@ from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 KEY = Key(bytes(range(32)))
 
 
-def random_tree(seed):
+def random_tree(seed: Any) -> Any:
     """Any shape: fan-out 1 to many, unbalanced depth."""
     rng = np.random.default_rng(seed)
     window = int(rng.integers(1, 9))
@@ -26,11 +29,11 @@ def random_tree(seed):
     return Tree.from_parents({i: int(rng.integers(max(0, i - window), i)) for i in nodes})
 
 
-def leaf_places(tree):
+def leaf_places(tree: Any) -> Any:
     return [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
 
 
-def membership(tree):
+def membership(tree: Any) -> Any:
     """For each level, which leaves lie below each node."""
     places = leaf_places(tree)
     below = [np.zeros((size, len(places)), dtype=object) for size in tree.sizes]
@@ -43,7 +46,7 @@ def membership(tree):
     return below
 
 
-def measured_matrix(measurement):
+def measured_matrix(measurement: Any) -> Any:
     """C by levels, written out from its definition."""
     tree, below = measurement.tree, membership(measurement.tree)
     rows = {0: [measurement.total * below[0][0]]}
@@ -62,7 +65,7 @@ def measured_matrix(measurement):
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
 @pytest.mark.parametrize("seed", range(25))
-def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed, family):
+def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, family: Any) -> None:
     """One unit more in a leaf, and noise shifted by its column, give the same release."""
     tree = random_tree(seed)
     wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
@@ -83,7 +86,7 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed, family):
         assert columns.move_l2_squared == max((move**2).sum() for move in moves)
 
     rng = np.random.default_rng(seed)
-    counts = rng.integers(0, 50, size=leaves)
+    counts: Any = rng.integers(0, 50, size=leaves)
     noise = {level: rng.integers(-(2**26), 2**26, len(part)) for level, part in matrix.items()}
     base = _estimates(measurement, sums_of(tree, counts), WrittenNoise(noise), 10)
     for leaf in range(leaves):
@@ -95,12 +98,12 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed, family):
         assert all((a == b).all() for a, b in zip(base, other, strict=True))
 
 
-def sums_of(tree, counts):
+def sums_of(tree: Any, counts: Any) -> Any:
     return _sums(tree, _leaf_counts(tree, np.asarray(counts), "count"))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_covariance_of_all_nodes_equals_the_closed_form(seed):
+def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
     """The estimator applied to unit noise gives its matrix; times its transpose is the law."""
     tree = random_tree(seed)
     plan = plan_hierarchy(tree, guarantee=ZCDP(0.5))
@@ -110,7 +113,7 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed):
     columns = []
     for level, part in matrix.items():
         for row in range(len(part)):
-            noise = np.zeros(len(part), np.int64)
+            noise: Any = np.zeros(len(part), dtype=np.int64)
             noise[row] = unit
             found = _estimates(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
             columns.append(np.concatenate(found) / 2.0**30 / unit)
@@ -128,7 +131,7 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed):
         assert variances == pytest.approx(np.full(len(variances), plan.law.root), rel=1e-5), level
 
 
-def wide_tree(seed=0, sizes=(8, 60, 900, 20000)):
+def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
     rng = np.random.default_rng(seed)
     parents, above = [], 1
     for size in sizes:
@@ -140,7 +143,7 @@ def wide_tree(seed=0, sizes=(8, 60, 900, 20000)):
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), ApproxDP(1, 1e-6), PureDP(0.7)])
-def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee):
+def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any) -> None:
     tree = wide_tree()
     counts = np.random.default_rng(1).integers(0, 2000, sum(map(len, tree.leaves)))
     release = release_hierarchy(counts, domain=tree, guarantee=guarantee, key=KEY)
@@ -159,7 +162,7 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee):
             assert (away**2).mean() == pytest.approx(1, abs=0.25), level
 
 
-def test_siblings_covary_as_the_law_says():
+def test_siblings_covary_as_the_law_says() -> None:
     """Statistics on 3,000 families of four under a common parent's law."""
     tree = Tree.from_leaves(
         {"a": np.repeat(np.arange(3000), 4), "b": np.tile(np.arange(4), 3000)}, ["a", "b"]
@@ -174,7 +177,7 @@ def test_siblings_covary_as_the_law_says():
     assert expected[0, 1] < 0
 
 
-def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out():
+def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out() -> None:
     tree = Tree.from_leaves(
         {"a": np.repeat([0, 1, 2], 50), "b": np.tile(np.arange(50), 3)}, ["a", "b"]
     )
@@ -182,12 +185,13 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
     expected = Fraction(1, 9) * (1 + Fraction(2, 4) + Fraction(49, 51)) / 2
     assert float(plan.rho) == pytest.approx(float(expected), rel=1e-5)
     assert plan.guarantee == ZCDP(plan.rho)
+    assert isinstance(plan.noise, DiscreteGaussian)
     sigma = float(plan.noise.sigma_squared) ** 0.5
     assert plan.std("total") == pytest.approx(3, rel=1e-5)
     assert sigma / plan.measurement.total <= 3
 
 
-def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations():
+def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations() -> None:
     for height in (1, 2, 5, 10):
         tree = Tree.from_parents({i: (i - 1) // 2 for i in range(1, 2 ** (height + 1) - 1)})
         columns = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement.columns()
@@ -196,7 +200,7 @@ def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations(
         assert columns.move_l2_squared / unit == pytest.approx(2 * (height + 1) / 3, rel=1e-5)
 
 
-def test_a_node_with_one_child_passes_its_noise_on():
+def test_a_node_with_one_child_passes_its_noise_on() -> None:
     tree = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "b", "e": "b", "f": "c"})
     plan = plan_hierarchy(tree, guarantee=ZCDP(1), targets={"total": 2, "level 2": 3})
     release = release_hierarchy(np.array([1, 2, 3]), domain=tree, guarantee=ZCDP(1), key=KEY)
@@ -207,7 +211,7 @@ def test_a_node_with_one_child_passes_its_noise_on():
     assert plan.law.variances[2][1] > plan.law.variances[1][0]
 
 
-def test_targets_are_met_and_scaled():
+def test_targets_are_met_and_scaled() -> None:
     tree = wide_tree()
     absolute = {"total": 20.0, "level 1": 10.0, "level 3": 5.0}
     plan = plan_hierarchy(tree, targets=absolute)
@@ -219,7 +223,7 @@ def test_targets_are_met_and_scaled():
     assert scaled.std("total") == pytest.approx(40, rel=1e-5)
 
 
-def test_epsilon_of_a_plan_gives_back_its_noise():
+def test_epsilon_of_a_plan_gives_back_its_noise() -> None:
     tree = wide_tree(sizes=(5, 30))
     plan = plan_hierarchy(tree, targets={"level 1": 8.0})
     epsilon = plan.epsilon(1e-6)
@@ -228,7 +232,7 @@ def test_epsilon_of_a_plan_gives_back_its_noise():
     assert plan.epsilon(1e-9) > epsilon
 
 
-def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly():
+def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
     tree = wide_tree(sizes=(5, 30))
     assert isinstance(plan_hierarchy(tree, guarantee=PureDP(1)).noise, DiscreteLaplace)
     plan = plan_hierarchy(tree, guarantee=ZCDP(0.25))
@@ -256,14 +260,14 @@ def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly():
         ({"total": 1e-4, "level 1": 1e6}, "differ by a factor"),
     ],
 )
-def test_targets_no_estimate_can_have_are_refused(targets, message):
+def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) -> None:
     tree = Tree.from_leaves({"a": [0, 0, 0, 1, 1, 1], "b": [0, 1, 2, 3, 4, 5]}, ["a", "b"])
     tree.levels = ("total", "level 1", "level 2")
     with pytest.raises(InvalidInput, match=message):
         plan_hierarchy(tree, targets=targets)
 
 
-def test_one_child_cannot_be_better_than_asked_of_its_parent():
+def test_one_child_cannot_be_better_than_asked_of_its_parent() -> None:
     tree = Tree.from_parents({"a": "r", "b": "r", "c": "a"})
     with pytest.raises(InvalidInput, match="has 1 child and a target variance of 25"):
         plan_hierarchy(tree, targets={"level 1": 5.0, "level 2": 4.0})
@@ -273,13 +277,13 @@ DOMAIN = {"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings"
 LEVELS = ["state", "county"]
 
 
-def released(leaves, **changed):
+def released(leaves: Any, **changed: Any) -> Any:
     arguments = {"domain": DOMAIN, "levels": LEVELS, "guarantee": ZCDP(2), "key": KEY, **changed}
     return release_hierarchy(leaves, **arguments)
 
 
 @pytest.mark.parametrize("frame", [dict, pl.DataFrame])
-def test_tables_in_and_tables_out(frame):
+def test_tables_in_and_tables_out(frame: Any) -> None:
     leaves = frame({"state": ["NY", "DC"], "county": ["Kings", None], "count": [700, 90]})
     release = released(leaves)
     states = release.table("state")
@@ -295,7 +299,7 @@ def test_tables_in_and_tables_out(frame):
     assert release.std("county") == pytest.approx(states["std"][0], rel=1e-5)
 
 
-def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise():
+def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise() -> None:
     leaves = {"state": ["NY"], "county": ["Kings"], "count": [700]}
     base = released(leaves).total
     assert released(leaves).total == base
@@ -337,19 +341,19 @@ def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise
         ),
     ],
 )
-def test_bad_leaves_are_refused_with_a_reason(leaves, changed, message):
+def test_bad_leaves_are_refused_with_a_reason(leaves: Any, changed: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         released(leaves, **changed)
 
 
 @pytest.mark.parametrize("count", [2**42, 2**61, 2**70])
-def test_counts_too_large_to_be_exact_are_refused(count):
+def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
     leaves = {"state": ["DC"], "county": [None], "count": [count]}
     with pytest.raises(SumOverflow):
         released(leaves)
 
 
-def test_sums_that_would_wrap_around_are_noticed():
+def test_sums_that_would_wrap_around_are_noticed() -> None:
     tree = Tree.from_leaves({"a": np.arange(8)}, ["a"])
     with pytest.raises(SumOverflow, match=str(8 * (2**61 - 1))):
         release_hierarchy(np.full(8, 2**61 - 1), domain=tree, guarantee=ZCDP(1), key=KEY)

@@ -1,5 +1,9 @@
 """Growing hierarchies: the paper's law at every size, privacy by brute force, refusals."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 from tables_of_noise import WrittenNoise
@@ -14,7 +18,7 @@ KEY = Key(bytes(range(32)))
 DOUBLING = 128
 
 
-def stream_of(doublings, noise=None, **changed):
+def stream_of(doublings: Any, noise: Any = None, **changed: Any) -> Any:
     stream = HierarchyStream(
         **{"guarantee": ZCDP(0.5), "doublings": doublings, "key": KEY, **changed}
     )
@@ -23,7 +27,7 @@ def stream_of(doublings, noise=None, **changed):
     return stream
 
 
-def measured(stream):
+def measured(stream: Any) -> Any:
     """C by levels: {level: rows}, from the definition in the paper's appendix D.1."""
     doublings, first, weight = stream.doublings, stream._first, stream._weight
     cells = 1 << doublings
@@ -47,7 +51,7 @@ def measured(stream):
 
 
 @pytest.mark.parametrize("doublings", [0, 1, 2, 3, 5])
-def test_sensitivity_and_privacy_shift_by_brute_force(doublings):
+def test_sensitivity_and_privacy_shift_by_brute_force(doublings: Any) -> None:
     stream = stream_of(doublings)
     rows = measured(stream)
     whole = np.vstack(list(rows.values()))
@@ -72,7 +76,7 @@ def test_sensitivity_and_privacy_shift_by_brute_force(doublings):
         assert (stream_of(doublings, shifted).release_many(neighbour) == base).all()
 
 
-def test_noise_has_the_covariance_of_the_cascade_at_every_size():
+def test_noise_has_the_covariance_of_the_cascade_at_every_size() -> None:
     doublings = 4
     stream = stream_of(doublings)
     unit = 2**24
@@ -96,7 +100,7 @@ def test_noise_has_the_covariance_of_the_cascade_at_every_size():
     assert stream.interval_std(0, 8) == pytest.approx(stream.std)
 
 
-def test_any_cut_gives_the_same_releases():
+def test_any_cut_gives_the_same_releases() -> None:
     counts = np.random.default_rng(0).integers(0, 100, 300)
     whole = stream_of(9).release_many(counts)
     stream = stream_of(9)
@@ -107,7 +111,7 @@ def test_any_cut_gives_the_same_releases():
     assert single.step == 20
 
 
-def test_every_complete_node_has_the_same_accuracy():
+def test_every_complete_node_has_the_same_accuracy() -> None:
     stream = stream_of(14)
     values = stream.release_many(np.zeros(2**14, int))
     for height in (0, 3, 6):
@@ -117,7 +121,7 @@ def test_every_complete_node_has_the_same_accuracy():
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5)])
-def test_doublings_cost_accuracy(guarantee):
+def test_doublings_cost_accuracy(guarantee: Any) -> None:
     stds = [stream_of(n, guarantee=guarantee).std for n in (0, 5, 10, 20)]
     assert stds == sorted(stds)
     assert "growing hierarchy" in stream_of(5, guarantee=guarantee).describe()
@@ -125,7 +129,7 @@ def test_doublings_cost_accuracy(guarantee):
     assert moved.std > stds[1]
 
 
-def test_refusals_change_nothing():
+def test_refusals_change_nothing() -> None:
     stream = stream_of(3)
     stream.release_many([1, 2, 3])
     for counts, error, message in (
@@ -145,7 +149,7 @@ def test_refusals_change_nothing():
         stream.interval_std(3, 2)
 
 
-def test_other_terms_other_noise():
+def test_other_terms_other_noise() -> None:
     base = stream_of(5).release(0)
     assert stream_of(5).release(0) == base
     assert stream_of(6).release(0) != base

@@ -1,5 +1,9 @@
 """Public trees: from tables and from parents, and what is no tree."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +11,7 @@ from counton.errors import InvalidInput
 from counton.mechanisms.hierarchy import Tree
 
 
-def test_nodes_are_known_by_their_paths():
+def test_nodes_are_known_by_their_paths() -> None:
     tree = Tree.from_leaves(
         {"state": ["NY", "CA", "CA", "DC"], "county": ["Kings", "Kings", "Napa", None]},
         ["state", "county"],
@@ -25,7 +29,7 @@ def test_nodes_are_known_by_their_paths():
         tree.level("city")
 
 
-def test_children_stand_together_in_the_order_of_their_parents():
+def test_children_stand_together_in_the_order_of_their_parents() -> None:
     rng = np.random.default_rng(0)
     table = {"a": rng.integers(0, 5, 200), "b": rng.integers(0, 9, 200), "c": np.arange(200)}
     tree = Tree.from_leaves(table, ["a", "b", "c"])
@@ -40,8 +44,8 @@ def test_children_stand_together_in_the_order_of_their_parents():
         assert tree.path(3, int(node[row])) == tuple(int(table[name][row]) for name in "abc")
 
 
-def test_the_digest_tells_trees_apart():
-    def digest(*args):
+def test_the_digest_tells_trees_apart() -> None:
+    def digest(*args: Any) -> Any:
         return Tree.from_leaves(*args).digest
 
     base = digest({"a": [1, 2]}, ["a"])
@@ -51,7 +55,7 @@ def test_the_digest_tells_trees_apart():
     assert base != digest({"a": ["1", "2"]}, ["a"])
 
 
-def test_trees_from_parents():
+def test_trees_from_parents() -> None:
     tree = Tree.from_parents([("a", "r"), ("b", "r"), ("c", "a"), ("d", "c"), ("e", "c")])
     assert tree.sizes == [1, 2, 1, 2]
     assert tree.path(3, 1) == ("a", "c", "e")
@@ -69,7 +73,7 @@ def test_trees_from_parents():
         ({}, "no nodes"),
     ],
 )
-def test_what_is_no_tree_is_refused(parents, message):
+def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         Tree.from_parents(parents)
 
@@ -96,6 +100,6 @@ def test_what_is_no_tree_is_refused(parents, message):
         (5, ["a"], "give a data frame"),
     ],
 )
-def test_bad_domains_are_refused(domain, levels, message):
+def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         Tree.from_leaves(domain, levels)

@@ -1,5 +1,9 @@
 """Contingency tables: all margins agree, with the variances of the Kronecker product."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,18 +14,22 @@ from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 
 KEY = Key(bytes(range(32)))
-DOMAIN = {"sex": ["f", "m"], "age": ["young", "middle", "old"], "smokes": [False, True]}
+DOMAIN: dict[str, Any] = {
+    "sex": ["f", "m"],
+    "age": ["young", "middle", "old"],
+    "smokes": [False, True],
+}
 COLUMNS = ["age", "sex", "smokes"]
 
 
-def people(rows=5000):
+def people(rows: Any = 5000) -> Any:
     rng = np.random.default_rng(0)
     return pl.DataFrame({name: rng.choice(DOMAIN[name], rows).tolist() for name in COLUMNS})
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), PureDP(0.5)])
 @pytest.mark.parametrize("equal", [False, True])
-def test_margins_agree_with_each_other_and_with_the_truth(guarantee, equal):
+def test_margins_agree_with_each_other_and_with_the_truth(guarantee: Any, equal: Any) -> None:
     data = people()
     table = release_contingency(
         data, columns=COLUMNS, domain=DOMAIN, guarantee=guarantee, key=KEY, equal=equal
@@ -45,8 +53,8 @@ def test_margins_agree_with_each_other_and_with_the_truth(guarantee, equal):
         assert stds[()] > stds[tuple(COLUMNS)]
 
 
-def test_default_weights_have_the_least_error_over_all_margins():
-    def error(**changed):
+def test_default_weights_have_the_least_error_over_all_margins() -> None:
+    def error(**changed: Any) -> Any:
         table = release_contingency(
             people(10), columns=COLUMNS, domain=DOMAIN, guarantee=ZCDP(0.5), key=KEY, **changed
         )
@@ -69,7 +77,7 @@ def test_default_weights_have_the_least_error_over_all_margins():
     assert best < error(equal=True)[0]
 
 
-def test_counts_in_a_column():
+def test_counts_in_a_column() -> None:
     data = {"sex": ["f", "m", "f"], "n": [10, 20, 5]}
     table = release_contingency(
         data, columns=["sex"], domain=DOMAIN, value="n", guarantee=ZCDP(50), key=KEY
@@ -91,13 +99,13 @@ def test_counts_in_a_column():
         ({"sex": ["f"]}, {"columns": []}, "at least one column"),
     ],
 )
-def test_bad_tables_are_refused(data, changed, message):
+def test_bad_tables_are_refused(data: Any, changed: Any, message: Any) -> None:
     arguments = {"columns": ["sex"], "domain": DOMAIN, "guarantee": ZCDP(1), "key": KEY, **changed}
     with pytest.raises(InvalidInput, match=message):
         release_contingency(data, **arguments)
 
 
-def test_unknown_margins_are_refused():
+def test_unknown_margins_are_refused() -> None:
     table = release_contingency(
         people(5), columns=["sex"], domain=DOMAIN, guarantee=ZCDP(1), key=KEY
     )

@@ -1,7 +1,10 @@
 """Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ KEY = Key(bytes(range(32)))
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
 
 
-def kronecker(grid):
+def kronecker(grid: Any) -> Any:
     matrix = np.ones((1, 1), np.int64)
     for axis in grid.axes:
         matrix = np.kron(matrix, axis.matrix())
@@ -27,7 +30,7 @@ def kronecker(grid):
 
 @pytest.mark.parametrize("strategy", [name for name in NAMES if name != "square_root"])
 @pytest.mark.parametrize("shape", [(11,), (3, 4)])
-def test_privacy_shift_by_brute_force_over_cells(strategy, shape):
+def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
     """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
         choice = plan_ranges(shape, guarantee, strategy=strategy).best
@@ -50,7 +53,7 @@ def test_privacy_shift_by_brute_force_over_cells(strategy, shape):
             assert (other == base).all()
 
 
-def test_square_root_privacy_shift_and_sensitivity():
+def test_square_root_privacy_shift_and_sensitivity() -> None:
     choice = plan_ranges(30, ZCDP(1), strategy="square_root").best
     axis = choice.grid.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
@@ -64,7 +67,7 @@ def test_square_root_privacy_shift_and_sensitivity():
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("cells", [1, 2, 5, 100, 3001])
-def test_every_strategy_has_the_errors_it_states(cells, guarantee):
+def test_every_strategy_has_the_errors_it_states(cells: Any, guarantee: Any) -> None:
     counts = np.random.default_rng(cells).integers(0, 100, cells)
     exact = np.concatenate([[0], np.cumsum(counts)])
     rng = np.random.default_rng(1)
@@ -88,14 +91,14 @@ def test_every_strategy_has_the_errors_it_states(cells, guarantee):
             assert (single / expected).std() == pytest.approx(1, abs=0.15)
 
 
-def test_intervals_add_up_exactly_and_the_cells_add_up_to_them():
+def test_intervals_add_up_exactly_and_the_cells_add_up_to_them() -> None:
     counts = np.random.default_rng(0).integers(0, 10**6, 1000)
     release = release_ranges(counts, guarantee=ZCDP(0.1), key=KEY)
     assert release.sum(3, 700) + release.sum(700, 999) == release.sum(3, 999)
     assert release.cells()[5:50].sum() == release.sum(5, 50)
 
 
-def test_auto_takes_the_least_error_and_states_it():
+def test_auto_takes_the_least_error_and_states_it() -> None:
     plan = plan_ranges(1024, ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     assert plan.best.expected_error <= 1.02 * 1.635e10
@@ -109,7 +112,7 @@ def test_auto_takes_the_least_error_and_states_it():
     assert plan_ranges(200, ApproxDP(0.1, 1e-3)).best.family == "gaussian"
 
 
-def test_auto_on_long_lines_is_at_least_as_good_as_haar():
+def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
     for guarantee in (PureDP(0.1), ZCDP(0.5)):
         best = plan_ranges(2**15, guarantee).best.expected_error
         assert best <= plan_ranges(2**15, guarantee, strategy="haar").best.expected_error
@@ -118,7 +121,7 @@ def test_auto_on_long_lines_is_at_least_as_good_as_haar():
 @pytest.mark.parametrize(
     "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
 )
-def test_expected_error_is_the_sum_of_the_variances(workload):
+def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     release = release_ranges(
         np.zeros(40, int), guarantee=ZCDP(0.5), key=KEY, workload=workload, strategy="haar"
     )
@@ -133,7 +136,7 @@ def test_expected_error_is_the_sum_of_the_variances(workload):
     assert release.expected_error == pytest.approx((gram * joint).sum(), rel=1e-6)
 
 
-def test_the_middle_of_an_interval_costs_what_the_published_law_says():
+def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
     release = release_ranges([0] * 1024, guarantee=ZCDP(0.5), key=KEY, strategy="cascade")
     sigma = math.sqrt(1 + 10 / 3)
     low, high = np.triu_indices(1025, 1)
@@ -145,7 +148,7 @@ def test_the_middle_of_an_interval_costs_what_the_published_law_says():
 
 @pytest.mark.parametrize("shape", [(8, 4), (6, 7), (3, 4, 5)])
 @pytest.mark.parametrize("strategy", ["auto", "cascade", "haar", "binary", "identity"])
-def test_boxes_against_the_kronecker_product(shape, strategy):
+def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
     counts = np.random.default_rng(2).integers(0, 9, shape)
     release = release_ranges(counts, guarantee=ZCDP(4), key=KEY, strategy=strategy)
     matrix = kronecker(release.plan.best.grid).astype(float)
@@ -164,7 +167,7 @@ def test_boxes_against_the_kronecker_product(shape, strategy):
     assert release.cells().sum() == release.sum([0] * len(shape), shape)
 
 
-def test_two_dimensional_cascade_has_the_product_sensitivity():
+def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     """The paper leaves the privacy of its Algorithm 4 open."""
     release = release_ranges(
         np.zeros((8, 32), int), guarantee=ZCDP(0.5), key=KEY, strategy="cascade"
@@ -175,7 +178,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity():
     assert release.variance([4, 8], [8, 16]) == pytest.approx(sigma_squared, rel=1e-5)
 
 
-def test_strategies_for_each_axis():
+def test_strategies_for_each_axis() -> None:
     release = release_ranges(
         np.zeros((8, 6), int),
         guarantee=ZCDP(0.5),
@@ -188,8 +191,8 @@ def test_strategies_for_each_axis():
     assert own.strategy == "haar"
 
 
-def test_moving_a_unit_costs_more_and_cells_multiply():
-    def std(contribution):
+def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
+    def std(contribution: Any) -> Any:
         return release_ranges(
             [0] * 16, guarantee=ZCDP(1), key=KEY, strategy="cascade", contribution=contribution
         ).std(0, 16)
@@ -201,23 +204,24 @@ def test_moving_a_unit_costs_more_and_cells_multiply():
     assert std(Contribution.add_remove(cells=2, per_cell=3)) == pytest.approx(6 * base)
 
 
-def test_the_same_key_gives_the_same_release_and_other_terms_other_noise():
+def test_the_same_key_gives_the_same_release_and_other_terms_other_noise() -> None:
     counts = [5, 6, 7, 8]
     base = release_ranges(counts, guarantee=ZCDP(1), key=KEY, strategy="haar")
     again = release_ranges(counts, guarantee=ZCDP(1), key=KEY, strategy="haar")
     assert (base.cells() == again.cells()).all()
-    for changed in (
+    changes: list[dict[str, Any]] = [
         {"name": "other"},
         {"guarantee": ZCDP(1.1)},
         {"strategy": "cascade"},
         {"contribution": Contribution.replace()},
         {"key": Key.generate()},
-    ):
-        terms = {"guarantee": ZCDP(1), "key": KEY, "strategy": "haar", **changed}
+    ]
+    for changed in changes:
+        terms: dict[str, Any] = {"guarantee": ZCDP(1), "key": KEY, "strategy": "haar", **changed}
         assert (release_ranges(counts, **terms).cells() != base.cells()).any()
 
 
-def test_the_protected_unit_and_the_guarantee_are_printed():
+def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
     text = str(release_ranges([1, 2], guarantee=PureDP(1), key=KEY))
     assert "one unit, which counts in one cell by at most 1, added or removed" in text
     assert "pure differential privacy with epsilon = 1" in text
@@ -234,14 +238,14 @@ def test_the_protected_unit_and_the_guarantee_are_printed():
         ([0, 4], [5, 3], r"\[4, 3\) is reversed"),
     ],
 )
-def test_intervals_outside_the_line_are_refused(low, high, message):
+def test_intervals_outside_the_line_are_refused(low: Any, high: Any, message: Any) -> None:
     release = release_ranges([1, 2, 3, 4, 5], guarantee=ZCDP(1), key=KEY)
     for answer in (release.sum, release.std):
         with pytest.raises(InvalidInput, match=message):
             answer(low, high)
 
 
-def test_boxes_need_coordinates():
+def test_boxes_need_coordinates() -> None:
     release = release_ranges([[1, 2], [3, 4]], guarantee=ZCDP(1), key=KEY)
     with pytest.raises(InvalidInput, match="must hold 2 coordinates"):
         release.sum(0, 1)
@@ -275,12 +279,12 @@ def test_boxes_need_coordinates():
         ([1, 2], {"contribution": Contribution.clipped(0, 5, resolution=1)}, "clipped values"),
     ],
 )
-def test_bad_input_is_refused_with_a_reason(counts, changed, message):
+def test_bad_input_is_refused_with_a_reason(counts: Any, changed: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         release_ranges(counts, **{"guarantee": ZCDP(1), "key": KEY, **changed})
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61, 2**80])
-def test_counts_too_large_to_be_exact_are_refused(count):
+def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
     with pytest.raises(SumOverflow, match="larger units"):
         release_ranges([1, count], guarantee=ZCDP(1), key=KEY)

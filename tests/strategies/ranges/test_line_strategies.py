@@ -1,5 +1,9 @@
 """Laws of every strategy for a line: exact sensitivity, unbiased cells, and the error it claims."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +25,7 @@ from counton.strategies.ranges import (
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 
 
-def strategies(cells):
+def strategies(cells: Any) -> Any:
     asked = AllRanges(cells)
     queries = Queries(np.random.default_rng(cells).normal(size=(3, cells)))
     return [
@@ -40,7 +44,7 @@ def strategies(cells):
 
 
 @pytest.mark.parametrize("cells", SIZES)
-def test_sensitivities_against_all_columns_and_all_pairs_of_columns(cells):
+def test_sensitivities_against_all_columns_and_all_pairs_of_columns(cells: Any) -> None:
     for strategy in strategies(cells):
         matrix = strategy.matrix()
         assert matrix.shape == (strategy.measurements, cells)
@@ -62,7 +66,7 @@ def test_sensitivities_against_all_columns_and_all_pairs_of_columns(cells):
 
 
 @pytest.mark.parametrize("cells", SIZES)
-def test_cells_come_back_and_their_covariance_is_the_inverse_of_the_gram_matrix(cells):
+def test_cells_come_back_and_their_covariance_is_the_inverse_of_the_gram_matrix(cells: Any) -> None:
     counts = np.random.default_rng(1).integers(0, 1000, size=(cells, 2))
     for strategy in strategies(cells):
         assert strategy.estimate(strategy.measure(counts)) == pytest.approx(counts, abs=1e-6)
@@ -81,7 +85,7 @@ def test_cells_come_back_and_their_covariance_is_the_inverse_of_the_gram_matrix(
 
 
 @pytest.mark.parametrize("cells", SIZES)
-def test_interval_variances_against_dense_covariance(cells):
+def test_interval_variances_against_dense_covariance(cells: Any) -> None:
     low, high = np.triu_indices(cells + 1)
     for strategy in strategies(cells):
         matrix = strategy.matrix().astype(float)
@@ -94,7 +98,9 @@ def test_interval_variances_against_dense_covariance(cells):
 @pytest.mark.parametrize(
     ("cells", "largest", "mean"), [(4, 7 / 4, 47 / 40), (16, 199 / 64, 1017 / 544)]
 )
-def test_cascade_has_the_fractions_of_the_restated_paper(cells, largest, mean):
+def test_cascade_has_the_fractions_of_the_restated_paper(
+    cells: Any, largest: Any, mean: Any
+) -> None:
     strategy = Haar.cascade(cells)
     low, high = np.triu_indices(cells + 1, 1)
     variance = strategy.variance(low, high) * strategy.weights[0] ** 2
@@ -102,7 +108,7 @@ def test_cascade_has_the_fractions_of_the_restated_paper(cells, largest, mean):
     assert variance.mean() == pytest.approx(mean, rel=1e-11)
 
 
-def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities():
+def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities() -> None:
     strategy = Haar.cascade(1024)
     unit = strategy.weights[0] ** 2
     low, high = np.triu_indices(1025, 1)
@@ -116,14 +122,15 @@ def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities()
 
 
 @pytest.mark.parametrize("cells", [5, 6, 7, 100])
-def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells):
+def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells: Any) -> None:
     strategy = Haar.cascade(cells)
     variance = strategy.variance(*TreeNodes(cells).intervals()) * strategy.weights[0] ** 2
     assert variance == pytest.approx(np.ones(len(variance)), rel=1e-11)
 
 
-def test_haar_weights_are_a_minimum():
-    for norm, sensitivity in ((1, lambda s: s.l1**2), (2, lambda s: s.l2_squared)):
+def test_haar_weights_are_a_minimum() -> None:
+    cases: list[Any] = [(1, lambda s: s.l1**2), (2, lambda s: s.l2_squared)]
+    for norm, sensitivity in cases:
         asked = AllRanges(100)
         best = Haar.best(asked, norm)
         least = asked.total(best) * sensitivity(best)
@@ -135,7 +142,7 @@ def test_haar_weights_are_a_minimum():
                 assert asked.total(other) * sensitivity(other) > least
 
 
-def test_a_cell_nobody_asks_about_still_gets_an_estimate():
+def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
     strategy = Haar.best(Queries([[1, 1, 1, 1]]), 2)
     assert np.isfinite(strategy.variance(np.array([0]), np.array([1])))[0]
 
@@ -161,6 +168,6 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate():
         (lambda: Queries([[0, 0]]), "all zeros"),
     ],
 )
-def test_bad_input_is_refused_with_a_reason(build, message):
+def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         build()

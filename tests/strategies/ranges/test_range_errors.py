@@ -1,5 +1,9 @@
 """Total squared errors: the published figures, optimality with its proof, and large lines."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,12 +39,12 @@ LAPLACE = 2 / 0.1**2
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_all_ranges_with_gaussian_noise(strategy, published):
+def test_all_ranges_with_gaussian_noise(strategy: Any, published: Any) -> None:
     error = GAUSSIAN * strategy.l2_squared * AllRanges(1024).total(strategy)
     assert f"{error:.3e}" == published
 
 
-def test_the_optimal_gaussian_strategy_reaches_its_proven_bound():
+def test_the_optimal_gaussian_strategy_reaches_its_proven_bound() -> None:
     asked = AllRanges(1024)
     strategy = optimal_gaussian(asked)
     error = GAUSSIAN * strategy.l2_squared * asked.total(strategy)
@@ -48,7 +52,7 @@ def test_the_optimal_gaussian_strategy_reaches_its_proven_bound():
     assert GAUSSIAN * gaussian_bound(asked) <= error <= 1.0002 * GAUSSIAN * gaussian_bound(asked)
 
 
-def test_pure_epsilon_is_below_the_published_6_485e9():
+def test_pure_epsilon_is_below_the_published_6_485e9() -> None:
     asked = AllRanges(1024)
     strategy = optimal_laplace(asked)
     assert LAPLACE * strategy.l1**2 * asked.total(strategy) < 6.485e9
@@ -59,7 +63,7 @@ def test_pure_epsilon_is_below_the_published_6_485e9():
 @pytest.mark.parametrize(
     "asked", [AllRanges(60), Prefixes(60), TreeNodes(61), RandomSubsets(40), AllRanges(61)]
 )
-def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked):
+def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked: Any) -> None:
     bound = gaussian_bound(asked)
     strategy = optimal_gaussian(asked)
     assert bound <= strategy.l2_squared * asked.total(strategy) <= 1.001 * bound
@@ -67,7 +71,7 @@ def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked):
         assert other.l2_squared * asked.total(other) > bound
 
 
-def test_few_queries_on_many_cells():
+def test_few_queries_on_many_cells() -> None:
     asked = Queries(np.random.default_rng(3).normal(size=(4, 16)))
     strategy = optimal_gaussian(asked)
     bound = gaussian_bound(asked)
@@ -75,7 +79,7 @@ def test_few_queries_on_many_cells():
 
 
 @pytest.mark.parametrize("cells", [2**6, 2**8, 2**10])
-def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells):
+def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells: Any) -> None:
     asked = AllRanges(cells)
     cascade, best = Haar.cascade(cells), Haar.best(asked, 2)
     ratio = best.l2_squared * asked.total(best) / (cascade.l2_squared * asked.total(cascade))
@@ -83,7 +87,7 @@ def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells):
 
 
 @pytest.mark.parametrize("cells", [3, 17, 100, 300])
-def test_square_root_variances_against_its_matrix(cells):
+def test_square_root_variances_against_its_matrix(cells: Any) -> None:
     strategy = SquareRoot(cells)
     first = [float(value) for value in strategy.strategy.row_coefficients(cells)]
     totals = np.zeros((cells + 1, cells))
@@ -104,7 +108,7 @@ def test_square_root_variances_against_its_matrix(cells):
         assert asked.total(strategy) == pytest.approx(exact, rel=5e-6)
 
 
-def test_variances_of_long_lines_stay_consistent():
+def test_variances_of_long_lines_stay_consistent() -> None:
     """Far apart and close together, the two square-root formulas meet brute force."""
     strategy = SquareRoot(20000)
     first = np.sqrt(np.diff(strategy._cumulative))
@@ -119,7 +123,7 @@ def test_variances_of_long_lines_stay_consistent():
 
 @pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
 @pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,)])
-def test_tree_laws_with_unequal_shares_against_dense_covariance(cells, radices):
+def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radices: Any) -> None:
     rng = np.random.default_rng(cells)
     shares = rng.uniform(0.5, 2, size=(2, len(radices)))
     law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
@@ -140,7 +144,7 @@ def test_tree_laws_with_unequal_shares_against_dense_covariance(cells, radices):
         assert asked.levels(law).sum() == pytest.approx(np.trace(asked.gram() @ joint))
 
 
-def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones():
+def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones() -> None:
     asked = AllRanges(2**25)
     strategy = Haar.best(asked, 2)
     assert strategy.l2_squared * asked.total(strategy) < Haar.cascade(2**25).l2_squared * (

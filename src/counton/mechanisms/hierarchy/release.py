@@ -21,8 +21,9 @@ from counton.mechanisms.cells import (
 from counton.mechanisms.columns import columns_of
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, Measurement, plan_hierarchy
 from counton.mechanisms.hierarchy.tree import Tree
-from counton.noise import Key, NoiseField
+from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
+from counton.strategies import NodeNoise
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -304,7 +305,7 @@ def _sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
 
 
 def _estimates(
-    measurement: Measurement, sums: list[Integers], noise: NoiseField, bits: int
+    measurement: Measurement, sums: list[Integers], noise: NodeNoise, bits: int
 ) -> list[Integers]:
     """Measure, then share every node's estimate out among its children; units of 2^-bits.
 

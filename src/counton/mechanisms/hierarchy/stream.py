@@ -41,6 +41,7 @@ from counton.mechanisms.cells import (
 )
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
+from counton.strategies import NodeNoise
 from counton.strategies.ranges import Haar
 
 Integers = NDArray[np.int64]
@@ -92,7 +93,7 @@ class HierarchyStream:
         laws = [calibrate(guarantee, shift, family).law for family in families(guarantee)]
         self.law: Law = min(laws, key=lambda law: law.variance)
         measured = {"doublings": doublings, "weights": [self._first, self._weight]}
-        self._noise = noise_field(
+        self._noise: NodeNoise = noise_field(
             key, "hierarchy stream", name, measured, guarantee, self.contribution, self.law
         )
         self._bits = fraction_bits(self.std)

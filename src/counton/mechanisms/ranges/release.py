@@ -21,8 +21,9 @@ from counton.mechanisms.cells import (
 )
 from counton.mechanisms.ranges.grid import Grid
 from counton.mechanisms.ranges.plan import Asked, RangesChoice, RangesPlan, plan_ranges
-from counton.noise import Key, NoiseField
+from counton.noise import Key
 from counton.privacy import Contribution, Family, Guarantee
+from counton.strategies import NodeNoise
 from counton.strategies.ranges import RangeStrategy, SquareRoot
 
 Floats = NDArray[np.float64]
@@ -244,7 +245,7 @@ def release_ranges(
     return RangesRelease(data.shape, plan, plan.best, sums, unit)
 
 
-def _released(data: Integers, grid: Grid, noise: NoiseField, bits: int) -> tuple[Integers, float]:
+def _released(data: Integers, grid: Grid, noise: NodeNoise, bits: int) -> tuple[Integers, float]:
     """Running sums along every axis as integers, with a zero in front, and their unit.
 
     On multiples of 2^-bits, so that adjacent intervals add up exactly.

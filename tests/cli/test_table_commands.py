@@ -1,0 +1,206 @@
+"""The commands `hierarchy` and `ranges`: what they write, print, repeat and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+
+
+class Desk:
+    """A folder with a small hierarchy and a short line, and the command line called on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.places = self.write("places.csv", "state,county\nCA,Kings\nCA,Napa\nNY,Kings\nDC,\n")
+        self.leaves = self.write("leaves.csv", "state,county,people\nNY,Kings,700\nDC,,90\n")
+        self.line = self.write("line.csv", "hour,visits\n00,5\n01,0\n02,17\n03,4\n")
+
+    def write(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text)
+        return str(self.folder / name)
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def __call__(self, *words: str) -> Any:
+        done = CliRunner().invoke(app, list(words), prog_name="counton")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Any:
+        options = ["--levels", "state,county", "--value", "people", "--domain", self.places]
+        return self(
+            "hierarchy", leaves or self.leaves, *options, "--out", str(self.path(out)), *more
+        )
+
+    def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Any:
+        return self(
+            "ranges", line or self.line, "--value", "visits", "--out", str(self.path(out)), *more
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.jsonl"])
+def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
+    done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out)
+    assert done.exit_code == 0, done.stderr
+    assert "Released 7 nodes." in done.stdout
+    assert "one inhabitant, which counts in one cell by at most 1, added or" in done.stdout
+    read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
+    table = read[out.split(".")[1]](desk.path(out))
+    assert table.columns == ["level", "state", "county", "estimate", "std"]
+    by = dict(table.group_by("level").agg(pl.len()).rows())
+    assert by == {"total": 1, "state": 3, "county": 3}
+    states = table.filter(pl.col("level") == "state")
+    assert states["estimate"].sum() == table.filter(pl.col("level") == "total")["estimate"].item()
+    assert states.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
+
+
+def test_the_same_again_releases_nothing_new_and_changed_data_is_refused(desk: Desk) -> None:
+    desk.hierarchy("--rho", "5")
+    first = desk.path("out.csv").read_text()
+    desk.path("out.csv").unlink()
+    again = desk.hierarchy("--rho", "5")
+    assert "Nothing new" in again.stdout
+    assert desk.path("out.csv").read_text() == first
+    changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
+    refused = desk.hierarchy("--rho", "5", leaves=changed)
+    assert refused.exit_code == 3
+    assert "from other data" in refused.stderr
+    refused = desk.hierarchy("--rho", "4")
+    assert refused.exit_code == 3
+    assert "on other terms" in refused.stderr
+    assert desk.path("out.csv").read_text() == first
+    assert desk.hierarchy("--rho", "4", "--name", "second").exit_code == 0
+
+
+def test_keys_are_private_files_and_receipts_hold_no_counts(desk: Desk) -> None:
+    desk.hierarchy("--rho", "5")
+    key = desk.path("out.csv.key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    receipt = desk.path("out.csv.key.released").read_text()
+    assert json.loads(receipt)["hierarchy"]["terms"]["guarantee"]["rho"] == "5"
+    assert "700" not in receipt
+    desk.path("out.csv.key.released").write_text("{")
+    assert desk.hierarchy("--rho", "5").exit_code == 3
+
+
+def test_targets_give_the_cost(desk: Desk) -> None:
+    done = desk.hierarchy("--target", "state=50,county=100", "--json")
+    report = json.loads(done.stdout)
+    assert report["guarantee"]["guarantee"] == "zero-concentrated"
+    assert [level["std"] for level in report["levels"]] == pytest.approx([50, 50, 100], rel=1e-5)
+    moved = desk.hierarchy("--rho", "1", "--move", "--name", "moved", "--json")
+    assert "replaced by another" in json.loads(moved.stdout)["protected"]
+
+
+def test_pictures(desk: Desk) -> None:
+    for name in ("a.png", "a.svg"):
+        done = desk.hierarchy("--rho", "5", "--plot", str(desk.path(name)))
+        assert done.exit_code == 0, done.stderr
+        assert desk.path(name).stat().st_size > 1000
+    done = desk.ranges("--rho", "5", "--plot", str(desk.path("b.png")), out="line.out.csv")
+    assert done.exit_code == 0, done.stderr
+    assert desk.path("b.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "neither a guarantee nor targets"),
+        (["--rho", "1", "--target", "state"], "is not LEVEL=STD"),
+        (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
+        (["--target", "state=1000,county=1"], "times that of county"),
+        (["--epsilon", "-1"], "epsilon"),
+        (["--rho", "1", "--epsilon", "1"], "two different guarantees"),
+        (["--rho", "1", "--plot", "chart.gif"], "does not end in .png"),
+    ],
+)
+def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> None:
+    done = desk.hierarchy(*words)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not desk.path("out.csv").exists()
+    assert not desk.path("out.csv.key.released").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("state,county,people\nTX,Kings,1\n", "not in the domain"),
+        ("state,county,people\nNY,Kings,1.5\n", "row 1 of"),
+        ("state,county,people\nNY,Kings,-1\n", "negative"),
+        ("state,county,people\nNY,Kings,\n", "not a whole number"),
+        ("state,county,people\nNY,Kings,1\nNY,Kings,2\n", "repeats a leaf"),
+        ("state,county,folk\nNY,Kings,1\n", "no column 'people'"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
+    done = desk.hierarchy("--rho", "1", leaves=desk.write("bad.csv", text))
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not desk.path("out.csv").exists()
+
+
+def test_ranges_of_a_line(desk: Desk) -> None:
+    done = desk.ranges("--epsilon", "20", "--label", "hour", "--ask", "0:2,1:4")
+    assert done.exit_code == 0, done.stderr
+    assert "Released 4 cells." in done.stdout
+    assert "expected squared error" in done.stdout
+    table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
+    assert table.columns == [
+        "cell",
+        "hour",
+        "estimate",
+        "std",
+        "running_total",
+        "running_total_std",
+    ]
+    assert table["hour"].to_list() == ["00", "01", "02", "03"]
+    assert table["estimate"].sum() == table["running_total"][3]
+    assert table["running_total"][3] == pytest.approx(26, abs=4)
+    report = json.loads(desk.ranges("--epsilon", "20", "--label", "hour", "--json").stdout)
+    assert report["released_before"]
+    assert report["intervals"][-1]["high"] == 4
+    errors = [choice["expected_error"] for choice in report["choices"]]
+    assert errors == sorted(errors)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rho", "1", "--ask", "3"], "is not LOW:HIGH"),
+        (["--rho", "1", "--ask", "3:1"], "is reversed"),
+        (["--rho", "1", "--ask", "0:5"], "reaches beyond the 4 cells"),
+        (["--rho", "1", "--strategy", "best"], "must be 'auto' or one of"),
+        (["--rho", "1", "--workload", "all"], "workload is 'all'"),
+        ([], "no guarantee is stated"),
+    ],
+)
+def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> None:
+    done = desk.ranges(*words)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not desk.path("out.csv").exists()
+
+
+def test_the_demonstration(desk: Desk, tmp_path: Path) -> None:
+    done = desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo"))
+    assert done.exit_code == 0, done.stderr
+    table = pl.read_parquet(tmp_path / "demo" / "populations.parquet")
+    sums = table.group_by("level").agg(pl.col("estimate").sum())["estimate"]
+    assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
+    assert "Nothing new" in desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo")).stdout
