@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 from counton.errors import InvalidInput
@@ -85,8 +86,15 @@ class Expiry:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
-        """Inverse of :meth:`to_dict`."""
-        return cls(saved["growth"], saved["delay"], saved["levels"])
+        """Inverse of :meth:`to_dict`.
+
+        Raises:
+            InvalidInput: missing, unknown or invalid values.
+        """
+        try:
+            return cls(**saved)
+        except TypeError as error:
+            raise InvalidInput(f"saved growth and delay {saved!r} do not fit: {error}") from error
 
 
 def _text(value: Fraction) -> str:
@@ -104,7 +112,7 @@ def _checked_growth(growth: float | str | Decimal | Fraction) -> Fraction:
         f"growth is {str(growth)[:80]!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
         f"1 keeps the same noise on all levels, larger values give less error to older sums"
     )
-    if isinstance(growth, bool) or not isinstance(growth, (int, float, str, Decimal, Fraction)):
+    if isinstance(growth, bool) or not isinstance(growth, (Real, str, Decimal)):
         raise wrong
     try:  # a float stands for its shortest decimal text
         value = Fraction(str(growth))
@@ -116,12 +124,16 @@ def _checked_growth(growth: float | str | Decimal | Fraction) -> Fraction:
 
 
 def _integer(name: str, value: object, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Integral)
+        or not low <= (number := int(value)) <= high
+    ):
         raise InvalidInput(
             f"{name} is {value!r}; it must be an integer between {low:,} and {high:,}: "
             f"count it in steps"
         )
-    return value
+    return number
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,3 +164,19 @@ def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> Non
             ExpiringDP(bad)
         with pytest.raises(InvalidInput, match="rho is"):
             ExpiringZCDP(bad)
+
+
+@pytest.mark.parametrize("expiry", ["x", 3, {"growth": 1, "age": 3}, {"growth": "99"}])
+def test_what_is_no_expiry_is_refused_in_words(expiry: Any) -> None:
+    for kind in ("expiring", "expiring zero-concentrated"):
+        parameter = "epsilon" if kind == "expiring" else "rho"
+        with pytest.raises(InvalidInput, match=r"expiry is|do not fit|growth is"):
+            guarantee_from_dict({"guarantee": kind, parameter: "1", "expiry": expiry})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numbers: Any = np.array([2, 3, 4])
+    strategy = Expiring(*numbers)
+    assert strategy == Expiring(2, 3, 4)
+    assert json.loads(json.dumps(strategy.parameters)) == {"growth": "2", "delay": 3, "levels": 4}
+    assert Expiring(np.float64(1.5)) == Expiring("3/2")

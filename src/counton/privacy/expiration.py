@@ -79,8 +79,15 @@ class Expiring(Guarantee):
         return f" ({way})"
 
 
-def _expiry(value: Expiry | Mapping[str, Any] | None) -> Expiry | None:
-    return Expiry.from_dict(value) if isinstance(value, Mapping) else value
+def _expiry(value: object) -> Expiry | None:
+    if isinstance(value, Mapping):
+        return Expiry.from_dict(value)
+    if value is not None and not isinstance(value, Expiry):
+        raise InvalidInput(
+            f"expiry is {value!r}; it must be the expiry of a strategy, or left out: it is then "
+            f"taken from the counter's strategy"
+        )
+    return value
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -95,7 +102,7 @@ class ExpiringDP(Expiring):
         expiry: growth and delay; taken from the strategy if left out.
 
     Raises:
-        InvalidInput: epsilon is not a finite number above 0.
+        InvalidInput: epsilon is not a finite number above 0, or expiry is something else.
 
     >>> from counton.strategies import Expiring
     >>> guarantee = ExpiringDP(epsilon=0.5).bound_to(Expiring(growth=1, delay=24))
@@ -146,7 +153,7 @@ class ExpiringZCDP(Expiring):
     never above the one with analysis "exact".
 
     Raises:
-        InvalidInput: rho is not a finite number above 0.
+        InvalidInput: rho is not a finite number above 0, or expiry is something else.
 
     >>> from counton.strategies import Expiring
     >>> ExpiringZCDP(rho=0.5).bound_to(Expiring(growth=1)).at_age(0)
