@@ -8,10 +8,18 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.analysis import halfwidths, interval_halfwidth
-from counton.analysis.intervals import _gaussian_tail, _laplace_tail
+from counton.analysis.noise_tails import _gaussian_tail, _laplace_tail
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz, Strategy
+from counton.strategies import (
+    Binary,
+    Expiring,
+    HonakerOnline,
+    KAry,
+    SmoothBinary,
+    SqrtToeplitz,
+    Strategy,
+)
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
@@ -74,6 +82,46 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
         assert tail(int(x * scale)) == pytest.approx(continuous, rel=1e-9, abs=1e-300)
 
 
+@pytest.mark.parametrize("growth", ["1/2", "1", "1.1", "3/2", "3"])
+@pytest.mark.parametrize(
+    "base",
+    [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(9)), DiscreteGaussian(Fraction(90))],
+)
+def test_laws_that_differ_by_level_are_convolved(growth: str, base: Law) -> None:
+    strategy, total = Expiring(growth, delay=2), np.ones(1)
+    for level in range(6):
+        total = np.convolve(total, masses(strategy.node_law(base, level)))
+        half = total[len(total) // 2 :]
+        inside = 2 * np.cumsum(half) - half[0]
+        first = 2**level + 2
+        for wanted in LEVELS:
+            found = halfwidths(strategy, base, range(first, first + 2**level), wanted)
+            assert (found == np.argmax(inside >= wanted)).all(), (level, wanted)
+    assert (halfwidths(strategy, base, range(1, 3)) == 0).all()  # nothing is released
+
+
+@pytest.mark.parametrize("growth", ["1.1", "2"])
+def test_wide_laws_that_differ_are_covered_and_hardly_more(growth: str) -> None:
+    strategy = Expiring(growth)
+    unit = DiscreteLaplace(Fraction(500))
+    exact = halfwidths(strategy, unit, np.array([1, 100, 10**4]))
+    for times in (2**9, 2**30):
+        wide = halfwidths(strategy, DiscreteLaplace(unit.scale * times), np.array([1, 100, 10**4]))
+        assert wide[0] == pytest.approx(exact[0] * times, rel=1e-3)
+        assert (wide >= exact * times * (1 - 1e-3)).all()
+        assert (wide <= exact * times * 1.002).all()
+
+
+def test_a_wide_and_a_narrow_gaussian_are_covered() -> None:
+    strategy, law = Expiring(16), DiscreteGaussian(Fraction(10**9))
+    assert strategy.node_law(law, 60).variance < 1e-9
+    widths = halfwidths(strategy, law, np.array([1, 1000, 2**60]))
+    assert (np.diff(widths) >= 0).all()
+    assert widths[-1] == pytest.approx(
+        1.96 * strategy.noise_variance(law, [2**60])[0] ** 0.5, rel=1e-3
+    )
+
+
 def test_gaussian_sum_and_integral_meet() -> None:
     summed, integrated = _gaussian_tail(4095.9**2), _gaussian_tail(4096.1**2)
     for c in (0, 100, 8000, 12_000):
@@ -117,6 +165,7 @@ LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60*
         (KAry(15, 5, subtraction=True), LAPLACE),
         (KAry(15, 3, subtraction=False), GAUSSIAN),
         (SmoothBinary.even(15), LAPLACE),
+        (Expiring(1), LAPLACE),
         (HonakerOnline(15), GAUSSIAN),
         (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
     ],

@@ -1,13 +1,14 @@
 """How far a release may lie from the truth: half-widths of two-sided intervals.
 
-A release of a tree is the truth plus a sum of n independent draws of one discrete law, so its
-interval is computed from the law of that sum, not from a normal approximation: the smallest integer
-c with P(|N| <= c) >= level. Each interval speaks of one released number, not of all at once.
+A release of a tree is the truth plus a sum of independent draws of discrete laws, so its interval
+is computed from the law of that sum, not from a normal approximation: the smallest integer c with
+P(|N| <= c) >= level. Each interval speaks of one released number, not of all at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
@@ -15,22 +16,16 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.analysis.noise_tails import SMOOTH, sum_tail
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.laws import DiscreteLaplace, Law
 from counton.strategies import Strategy
 from counton.strategies.base import check_integer
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
 
-#: From this variance on a sum of discrete Gaussians is one, to 2 e^(-4 pi^2) < 2e-17 a term.
-_SMOOTH = 4.0
 
-#: From this standard deviation on a discrete Gaussian is integrated instead of summed.
-_INTEGRATED = 4096.0
-
-
-@lru_cache(maxsize=4096)
 def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
     """Smallest c with P(|N| <= c) >= level, N the sum of ``terms`` independent draws of ``law``.
 
@@ -51,15 +46,14 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
     ...     DiscreteLaplace(Fraction(3)), 10)
     (9, 26)
     """
-    terms, level = check_integer("terms", terms, 0), check_level(level)
-    if terms == 0:
-        return 0
-    if isinstance(law, DiscreteLaplace):
-        tail = _laplace_tail(law, terms)
-    elif law.variance < _SMOOTH:
-        tail = _convolved_tail(law, terms)
-    else:
-        tail = _gaussian_tail(terms * float(law.sigma_squared))
+    counts = ((law, check_integer("terms", terms, 0)),)
+    return _of_sum(counts, check_level(level))
+
+
+@lru_cache(maxsize=4096)
+def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
+    """Smallest c with P(|N| <= c) >= level, N the sum of so many draws of each law."""
+    tail = sum_tail(dict(counts))
     return _first(lambda c: tail(c) <= 1 - level)
 
 
@@ -69,10 +63,12 @@ def halfwidths(
     """Half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
     In units of the exact sums (multiply by the resolution of a clipped contribution). Trees get the
-    exact half-width for their number of nodes, computed once for each number. Other strategies
-    (with fractional weights or laws that differ by level) get the quantile of a normal law of the
-    exact variance plus the grid they are rounded to; with Laplace nodes the quantile of a single
-    Laplace law if that is larger, which is up to 8% too wide at 95%.
+    exact half-width for the nodes they read, also where laws differ by level, computed once for
+    each set of nodes; where different Laplace laws add up to a standard deviation beyond 8192, they
+    are too wide by up to 1/4096 of it for each node. Strategies with fractional weights get
+    the quantile of a normal law of the exact variance plus the grid they are rounded to; with
+    Laplace nodes the quantile of a single Laplace law if that is larger, which is up to 8% too wide
+    at 95%.
 
     Raises:
         InvalidInput: a level out of range or steps the strategy does not serve.
@@ -83,19 +79,20 @@ def halfwidths(
     [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
     """
     level = check_level(level)
-    if strategy.fraction_bits == 0 and type(strategy).node_law is Strategy.node_law:
-        counts, where = np.unique(strategy.variance(steps), return_inverse=True)
-        first = np.zeros(len(counts), np.int64)
+    if strategy.fraction_bits == 0:
+        variances, where = np.unique(strategy.variance(steps), return_inverse=True)
+        first = np.zeros(len(variances), np.int64)
         first[where[::-1]] = np.asarray(steps, dtype=np.int64)[::-1]
-        if all(_reads(strategy, int(step)) == n for n, step in zip(counts, first, strict=True)):
-            exact = [float(interval_halfwidth(law, int(n), level)) for n in counts]
+        sums = [_summed(strategy, law, int(step)) for step in first]
+        if None not in sums:
+            exact = [float(_of_sum(counts, level)) for counts in sums if counts is not None]
             return np.array(exact, dtype=np.float64)[where]
     std = np.sqrt(strategy.noise_variance(law, steps))
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     if isinstance(law, DiscreteLaplace):
         quantile = max(quantile, -math.log1p(-level) / math.sqrt(2))
     # A law on few integers is coarser than its variance tells.
-    coarse = 0.5 * 2.0**-strategy.lattice_bits if law.variance < _SMOOTH else 0.0
+    coarse = 0.5 * 2.0**-strategy.lattice_bits if law.variance < SMOOTH else 0.0
     cell = 2.0**-strategy.fraction_bits
     result: NDArray[np.float64] = np.ceil((quantile * std + coarse) / cell + 0.5) * cell
     return result
@@ -114,10 +111,12 @@ def check_level(level: float) -> float:
     return float(level)
 
 
-def _reads(strategy: Strategy, step: int) -> int | None:
-    """Number of nodes the release at ``step`` reads, if all weights are +1 or -1."""
+def _summed(strategy: Strategy, law: Law, step: int) -> tuple[tuple[Law, int], ...] | None:
+    """Laws the release at ``step`` adds up draws of, and of each how many; weights all +1 or -1."""
     row = strategy.row(step)
-    return len(row) if all(abs(node.weight) == 1 for node in row) else None
+    if any(abs(node.weight) != 1 for node in row):
+        return None
+    return tuple(Counter(strategy.node_law(law, node.level) for node in row).items())
 
 
 def _first(holds: Callable[[int], bool]) -> int:
@@ -132,69 +131,3 @@ def _first(holds: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
-    """P(|N| > c) of a sum of n discrete Laplace variables, as a mixture with positive weights.
-
-    With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones. In
-    generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions)
-    a b = a / (1+q) + z^-1 b q / (1+q). Applied to a^n b^n until one of them is used up:
-
-        P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
-
-    G_i a sum of i geometric variables (negative binomial), whose tail is an incomplete beta
-    function.
-    """
-    from scipy.special import betaincc
-
-    rate = 1 / float(law.scale)
-    left = np.arange(terms)  # n - i
-    # Logarithms of q / (1+q) and 1 / (1+q), finite also where q is not: little noise has small q.
-    log_rest = -math.log1p(math.exp(-rate))
-    log_share = log_rest - rate
-    log_weights = (
-        np.array([math.lgamma(terms + m) - math.lgamma(m + 1) for m in range(terms)])
-        - math.lgamma(terms)
-        + left * log_share
-        + terms * log_rest
-    )
-    weights = np.exp(log_weights)
-
-    def tail(c: int) -> float:
-        reached = betaincc(terms - left, c + 1.0 + left, -math.expm1(-rate))
-        return float(2 * np.dot(weights, reached))
-
-    return tail
-
-
-def _convolved_tail(law: DiscreteGaussian, terms: int) -> Callable[[int], float]:
-    """P(|N| > c) by multiplying transforms: for narrow laws, whose support is short."""
-    sigma_squared = float(law.sigma_squared)
-    reach = math.ceil(12 * math.sqrt(terms * (sigma_squared + 1)) + 40)
-    length = 1 << (2 * reach).bit_length()
-    x = np.minimum(np.arange(length), length - np.arange(length)).astype(np.float64)
-    mass = np.exp(-(x**2) / (2 * sigma_squared))
-    sums = np.fft.irfft(np.fft.rfft(mass / mass.sum()) ** terms, length)
-    inner = np.cumsum(sums[: length // 2]) * 2 - sums[0]
-
-    def tail(c: int) -> float:
-        return 1 - float(inner[c]) if c < len(inner) else 0.0
-
-    return tail
-
-
-def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
-    """Upper bound of P(|N| > c) for one discrete Gaussian; exact up to a std of 4096.
-
-    A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors
-    1 +- 2 exp(-pi^2 s) (Poisson summation). Beyond, the sum is the integral by the midpoint rule.
-    """
-    sigma = math.sqrt(sigma_squared)
-    if sigma <= _INTEGRATED:
-        x = np.arange(math.ceil(9 * sigma))
-        mass = np.exp(-(x**2) / (2 * sigma_squared))
-        mass[1:] *= 2
-        inner = np.cumsum(mass) / mass.sum()
-        return lambda c: 1 - float(inner[c]) if c < len(inner) else 0.0
-    return lambda c: math.erfc((c + 0.5) / (sigma * math.sqrt(2))) + 1 / (12 * sigma_squared)
