@@ -13,8 +13,8 @@ from tables_of_noise import WrittenNoise
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import Tree, plan_hierarchy, release_hierarchy
-from counton.mechanisms.hierarchy.plan import _measurement
-from counton.mechanisms.hierarchy.release import _estimates, _leaf_counts, _sums
+from counton.mechanisms.hierarchy.estimating import estimates_of, leaf_counts, node_sums
+from counton.mechanisms.hierarchy.measurement import measurement_for
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 
@@ -70,10 +70,10 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, fam
     tree = random_tree(seed)
     wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
     try:
-        measurement, _ = _measurement(tree, wanted, family)
+        measurement, _ = measurement_for(tree, wanted, family)
     except InvalidInput:  # one child, whose target is below its parent's
         wanted = sorted(wanted)
-        measurement, _ = _measurement(tree, wanted, family)
+        measurement, _ = measurement_for(tree, wanted, family)
     matrix = measured_matrix(measurement)
     whole = np.vstack(list(matrix.values()))
     columns = measurement.columns()
@@ -88,18 +88,18 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, fam
     rng = np.random.default_rng(seed)
     counts: Any = rng.integers(0, 50, size=leaves)
     noise = {level: rng.integers(-(2**26), 2**26, len(part)) for level, part in matrix.items()}
-    base = _estimates(measurement, sums_of(tree, counts), WrittenNoise(noise), 10)
+    base = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(noise), 10)
     for leaf in range(leaves):
         neighbour = counts.copy()
         neighbour[leaf] += 1
         shifted = {level: noise[level] - part[:, leaf] for level, part in matrix.items()}
         shifted = {level: part.astype(np.int64) for level, part in shifted.items()}
-        other = _estimates(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 10)
+        other = estimates_of(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 10)
         assert all((a == b).all() for a, b in zip(base, other, strict=True))
 
 
 def sums_of(tree: Any, counts: Any) -> Any:
-    return _sums(tree, _leaf_counts(tree, np.asarray(counts), "count"))
+    return node_sums(tree, leaf_counts(tree, np.asarray(counts), "count"))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -115,7 +115,7 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
         for row in range(len(part)):
             noise: Any = np.zeros(len(part), dtype=np.int64)
             noise[row] = unit
-            found = _estimates(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
+            found = estimates_of(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
             columns.append(np.concatenate(found) / 2.0**30 / unit)
     reads = np.array(columns).T
     joint = reads @ reads.T * plan.noise.variance
@@ -221,6 +221,13 @@ def test_targets_are_met_and_scaled() -> None:
     scaled = plan_hierarchy(tree, guarantee=ZCDP(plan.rho / 4), targets=absolute)
     assert scaled.std("level 4") == pytest.approx(10, rel=1e-5)
     assert scaled.std("total") == pytest.approx(40, rel=1e-5)
+
+
+def test_huge_targets_are_met_too() -> None:
+    tree = wide_tree(sizes=(5, 30))
+    assert plan_hierarchy(tree, targets={"total": 1e7}).std("level 2") == pytest.approx(
+        1e7, rel=1e-3
+    )
 
 
 def test_epsilon_of_a_plan_gives_back_its_noise() -> None:

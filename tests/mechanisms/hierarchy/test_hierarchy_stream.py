@@ -106,6 +106,10 @@ def test_any_cut_gives_the_same_releases() -> None:
     stream = stream_of(9)
     parts = [stream.release_many(part) for part in np.split(counts, [1, 2, 3, 70, 128, 129, 250])]
     assert (np.concatenate(parts) == whole).all()
+    resumed = stream_of(9, step=250)
+    assert (resumed.release_many(counts[250:]) == whole[250:]).all()
+    with pytest.raises(InvalidInput, match="step is 513"):
+        stream_of(9, step=513)
     single = stream_of(9)
     assert [single.release(int(count)) for count in counts[:20]] == whole[:20].tolist()
     assert single.step == 20

@@ -55,6 +55,18 @@ def test_the_digest_tells_trees_apart() -> None:
     assert base != digest({"a": ["1", "2"]}, ["a"])
 
 
+def test_rows_that_name_inner_nodes_say_nothing_new() -> None:
+    nodes = {"a": ["x", "x", "x", "w"], "b": [None, "y", "z", None]}
+    leaves = {"a": ["x", "x", "w"], "b": ["y", "z", None]}
+    assert Tree.from_leaves(nodes, ["a", "b"]).digest == Tree.from_leaves(leaves, ["a", "b"]).digest
+
+
+def test_a_tree_may_be_one_node() -> None:
+    tree = Tree.from_parents({"all": None})
+    assert tree.sizes == [1]
+    assert [nodes.tolist() for nodes in tree.leaves] == [[0]]
+
+
 def test_trees_from_parents() -> None:
     tree = Tree.from_parents([("a", "r"), ("b", "r"), ("c", "a"), ("d", "c"), ("e", "c")])
     assert tree.sizes == [1, 2, 1, 2]
@@ -84,13 +96,13 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": []}, ["a"], "no rows"),
         ({"a": [1, 1]}, ["a"], "repeats a leaf"),
         ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
-        ({"a": ["x", "x"], "b": ["y", None]}, ["a", "b"], "ends above b"),
-        ({"a": ["x", "x"], "b": [None, None]}, ["a", "b"], "ends above b"),
+        ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 1 .* repeats a leaf"),
+        ({"total": [1, 2]}, ["total"], "rename the column"),
         ({"a": [None, "x"]}, ["a"], "has no a"),
         (
             {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},
             ["a", "b", "c"],
-            "ends above b|below a missing level",
+            "below a missing level",
         ),
         ({"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]}, ["a", "b", "c"], "missing level"),
         ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),

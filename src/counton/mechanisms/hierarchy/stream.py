@@ -60,9 +60,11 @@ class HierarchyStream:
         key: where the noise comes from.
         name: of this stream; part of the noise address.
         contribution: the protected unit; default one unit in one cell, added or removed.
+        step: how many cells were released before, to go on with a stream of the same terms.
 
     Raises:
-        InvalidInput: doublings outside 0..40, or no noise that gives the guarantee.
+        InvalidInput: doublings outside 0..40, a step beyond them, or no noise that gives the
+            guarantee.
 
     >>> from counton.privacy import ZCDP
     >>> stream = HierarchyStream(ZCDP(0.5), doublings=10, key=Key.generate())
@@ -79,6 +81,7 @@ class HierarchyStream:
         key: Key,
         name: str = "hierarchy",
         contribution: Contribution | None = None,
+        step: int = 0,
     ) -> None:
         if type(doublings) is not int or not 0 <= doublings <= _MOST_DOUBLINGS:
             raise InvalidInput(
@@ -97,7 +100,12 @@ class HierarchyStream:
             key, "hierarchy stream", name, measured, guarantee, self.contribution, self.law
         )
         self._bits = fraction_bits(self.std)
-        self._step = 0
+        if type(step) is not int or not 0 <= step <= self.horizon:
+            raise InvalidInput(
+                f"step is {step!r}; it must be an integer from 0 to {self.horizon}, as many cells as "
+                f"the stream serves"
+            )
+        self._step = step
 
     def columns(self) -> Columns:
         """Exact norms of the measurements' columns."""

@@ -11,19 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.columns import (
-    MISSING,
-    OUTSIDE,
-    codes_among,
-    codes_of,
-    columns_of,
-)
+from counton.mechanisms.columns import MISSING, OUTSIDE, codes_among, codes_of
+from counton.mechanisms.hierarchy.building import TOTAL, nodes_from_leaves, nodes_from_parents
 
 Integers = NDArray[np.int64]
 Path = tuple[Hashable, ...]
-
-#: Name of the level above all others: one node, which holds everything.
-TOTAL = "total"
 
 
 class Tree:
@@ -64,47 +56,7 @@ class Tree:
         >>> tree.sizes, [tree.path(2, node) for node in range(2)]
         ([1, 2, 2], [('CA', 'Kings'), ('CA', 'Napa')])
         """
-        columns = columns_of(domain, levels, "domain")
-        rows = len(columns[0])
-        if not rows:
-            raise InvalidInput("the domain has no rows; it must list at least one leaf")
-        present = np.ones(rows, dtype=bool)
-        node_of = np.zeros(rows, np.int64)
-        parents: list[Integers] = []
-        labels: list[NDArray[Any]] = []
-        ended = np.zeros(1, dtype=np.int64)  # rows that end in each node of the level above
-        for level, column in zip(levels, columns, strict=True):
-            codes, values = codes_of(column)
-            here = codes >= 0
-            gap = here & ~present
-            if gap.any():
-                raise InvalidInput(
-                    f"row {int(np.argmax(gap))} of the domain names a {level} below a missing "
-                    f"level: fill the gap or leave all deeper levels empty"
-                )
-            _refuse_double_leaves(node_of, present & ~here, ended, here, level, levels)
-            combined = node_of[here] * max(len(values), 1) + codes[here]
-            unique, inverse = np.unique(combined, return_inverse=True)
-            parents.append(unique // max(len(values), 1))
-            labels.append(values[unique % max(len(values), 1)])
-            ended = np.zeros(len(unique), np.int64)
-            node_of = node_of.copy()
-            node_of[here] = inverse
-            present = here
-        counts = np.bincount(node_of[present], minlength=len(ended)) if len(ended) else ended
-        if counts.size and counts.max() > 1:
-            double = int(counts.argmax())
-            row = int(np.flatnonzero(present & (node_of == double))[1])
-            raise InvalidInput(
-                f"row {row} of the domain repeats a leaf: every leaf must be listed once"
-            )
-        kept = [place for place, parent in enumerate(parents) if len(parent)]
-        if len(kept) < len(levels):
-            raise InvalidInput(
-                f"level {levels[len(kept)]!r} of the domain is empty; every level must have at "
-                f"least one node: leave the level out"
-            )
-        return cls(levels, parents, labels)
+        return cls(*nodes_from_leaves(domain, levels))
 
     @classmethod
     def from_parents(
@@ -123,52 +75,7 @@ class Tree:
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
         [1, 2, 1]
         """
-        pairs = list(parents.items()) if isinstance(parents, Mapping) else list(parents)
-        above: dict[Hashable, Hashable] = {}
-        for node, parent in pairs:
-            if node in above and above[node] != parent:
-                raise InvalidInput(
-                    f"node {node!r} has two parents, {above[node]!r} and {parent!r}; a tree gives "
-                    f"every node one: drop one of them"
-                )
-            above[node] = parent
-        below: dict[Hashable, list[Hashable]] = {}
-        for node, parent in above.items():
-            if parent is not None:
-                below.setdefault(parent, []).append(node)
-        tops = [node for node in below if above.get(node) is None]
-        tops += [node for node, parent in above.items() if parent is None and node not in below]
-        nodes = set(above) | set(below)
-        if not nodes:
-            raise InvalidInput("the tree has no nodes; it must have at least one")
-        if not tops:
-            raise InvalidInput(
-                f"node {min(map(str, nodes))!r} is its own ancestor: break the cycle"
-            )
-        groups: list[list[Hashable]] = [below.get(tops[0], []) if len(tops) == 1 else tops]
-        reached = len(tops) + (len(groups[0]) if len(tops) == 1 else 0)
-        current = groups[0]
-        all_parents, labels = [np.zeros(len(current), np.int64)], [_objects(current)]
-        while True:
-            families = [below.get(node, []) for node in current]
-            following = [node for family in families for node in family]
-            if not following:
-                break
-            reached += len(following)
-            if reached > len(nodes):
-                break
-            sizes = [len(family) for family in families]
-            all_parents.append(np.repeat(np.arange(len(current)), sizes))
-            labels.append(_objects(following))
-            current = following
-        if reached != len(nodes):
-            seen = {node for group in labels for node in group.tolist()} | set(tops)
-            lost = min(map(str, nodes - seen), default=str(current[0]))
-            raise InvalidInput(f"node {lost!r} is its own ancestor: break the cycle")
-        if not len(labels[0]):
-            all_parents, labels = [], []
-        names = [f"level {number}" for number in range(1, len(labels) + 1)]
-        return cls(names, all_parents, labels)
+        return cls(*nodes_from_parents(parents))
 
     @property
     def sizes(self) -> list[int]:
@@ -309,36 +216,3 @@ class Tree:
             found[self.levels[depth]] = self.labels[depth - 1][node]
             node = self.parents[depth - 1][node]
         return dict(reversed(found.items()))
-
-
-def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _refuse_double_leaves(
-    node_of: Integers,
-    ending: NDArray[np.bool_],
-    nodes: Integers,
-    going_on: NDArray[np.bool_],
-    level: str,
-    levels: Sequence[str],
-) -> None:
-    """A row that ends in a node must be the only row there."""
-    if not ending.any():
-        return
-    if level == levels[0]:
-        raise InvalidInput(
-            f"row {int(np.argmax(ending))} of the domain has no {level}; every row must name at "
-            f"least the coarsest level"
-        )
-    ends = np.bincount(node_of[ending], minlength=len(nodes))
-    passes = np.bincount(node_of[going_on], minlength=len(nodes))
-    clash = (ends > 1) | ((ends == 1) & (passes > 0))
-    if clash.any():
-        row = int(np.flatnonzero(ending & clash[node_of])[-1])
-        raise InvalidInput(
-            f"row {row} of the domain ends above {level}, but other rows are in or below the same "
-            f"node: a leaf must be listed once and have no children"
-        )
