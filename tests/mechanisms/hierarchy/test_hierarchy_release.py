@@ -88,13 +88,13 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, fam
     rng = np.random.default_rng(seed)
     counts: Any = rng.integers(0, 50, size=leaves)
     noise = {level: rng.integers(-(2**26), 2**26, len(part)) for level, part in matrix.items()}
-    base = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(noise), 10)
+    base = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(noise), 24)
     for leaf in range(leaves):
         neighbour = counts.copy()
         neighbour[leaf] += 1
         shifted = {level: noise[level] - part[:, leaf] for level, part in matrix.items()}
         shifted = {level: part.astype(np.int64) for level, part in shifted.items()}
-        other = estimates_of(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 10)
+        other = estimates_of(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 24)
         assert all((a == b).all() for a, b in zip(base, other, strict=True))
 
 

@@ -44,12 +44,12 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
         rng = np.random.default_rng(0)
         counts = rng.integers(0, 50, shape)
         noise = rng.integers(-(2**22), 2**22, len(matrix))
-        base, _ = _released(counts, choice.grid, WrittenNoise({0: noise}), 10)
+        base, _ = _released(counts, choice.grid, WrittenNoise({0: noise}), 24)
         for cell in range(counts.size):
             neighbour = counts.copy().ravel()
             neighbour[cell] += 1
             shifted = WrittenNoise({0: noise - matrix[:, cell]})
-            other, _ = _released(neighbour.reshape(shape), choice.grid, shifted, 10)
+            other, _ = _released(neighbour.reshape(shape), choice.grid, shifted, 24)
             assert (other == base).all()
 
 

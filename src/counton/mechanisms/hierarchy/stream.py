@@ -102,7 +102,7 @@ class HierarchyStream:
         self._bits = fraction_bits(self.std)
         if type(step) is not int or not 0 <= step <= self.horizon:
             raise InvalidInput(
-                f"step is {step!r}; it must be an integer from 0 to {self.horizon}, as many cells as "
+                f"step is {step!r}; it must be an integer from 0 to {self.horizon}, the cells "
                 f"the stream serves"
             )
         self._step = step
