@@ -3,6 +3,7 @@
 from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy
 from counton.strategies.ranges.dense import Dense
 from counton.strategies.ranges.haar import Haar
+from counton.strategies.ranges.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.ranges.nodes import Nodes
 from counton.strategies.ranges.optimal import (
     LARGEST_LAPLACE,
@@ -10,18 +11,10 @@ from counton.strategies.ranges.optimal import (
     optimal_gaussian,
     optimal_laplace,
 )
+from counton.strategies.ranges.queries import Queries, RandomSubsets, workload
 from counton.strategies.ranges.square_root import SquareRoot
 from counton.strategies.ranges.tree import TreeLaw
-from counton.strategies.ranges.workload import (
-    LARGEST_DENSE,
-    AllRanges,
-    Prefixes,
-    Queries,
-    RandomSubsets,
-    TreeNodes,
-    Workload,
-    workload,
-)
+from counton.strategies.ranges.workload import LARGEST_DENSE, Workload
 
 __all__ = [
     "LARGEST_DENSE",

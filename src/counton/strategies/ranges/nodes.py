@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,12 +28,9 @@ from counton.strategies.ranges.base import (
     check_cells,
     on_lattice,
 )
+from counton.strategies.ranges.branching import best_branching
 from counton.strategies.ranges.tree import TreeLaw, binary_radices
 from counton.strategies.ranges.workload import Workload
-
-#: Branching tried for Laplace noise.
-_BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
-_LARGEST_FAMILY = 2**16
 
 
 class Nodes(RangeStrategy):
@@ -97,20 +94,8 @@ class Nodes(RangeStrategy):
     @classmethod
     def best(cls, workload: Workload, norm: Literal[1, 2], bits: int = LATTICE_BITS) -> Self:
         """Branching and weights of the least total error found on ``workload``."""
-        cells = workload.cells
-        found = [
-            (error, radices, weights)
-            for radices in _uniform(cells)
-            for error, weights in [_weigh(workload, radices, norm)]
-        ]
-        error, radices, weights = min(found, key=lambda entry: entry[0])
-        for place in range(min(2, len(radices) - 1)):
-            for radix in _BRANCHING:
-                changed = _completed(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
-                other, others = _weigh(workload, changed, norm)
-                if other < error:
-                    error, radices, weights = other, changed, others
-        return cls(cells, radices, on_lattice(weights, bits))
+        radices, weights = best_branching(workload, norm)
+        return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -255,64 +240,3 @@ def _upward(
         last.append(end)
         count = parents
     return complete, last
-
-
-def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Lower radices as far as they are needed, and a top that reaches all cells."""
-    kept: list[int] = []
-    left = cells
-    for radix in radices:
-        if left > radix:
-            kept.append(radix)
-            left = -(-left // radix)
-    return (*kept, left) if left > 1 else tuple(kept)
-
-
-def _uniform(cells: int) -> list[tuple[int, ...]]:
-    """Trees of one branching factor, and the line without a tree if it is short."""
-    found = {_completed(cells, (radix,) * 64) for radix in _BRANCHING}
-    if cells <= _LARGEST_FAMILY:
-        found.add(_completed(cells, ()))
-    return sorted(found)
-
-
-@lru_cache(maxsize=1024)
-def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Error of each level of a complete tree per unit of b_i, leaves first, root last."""
-    ones = (1.0,) * len(radices)
-    return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
-
-
-def _weigh(
-    workload: Workload, radices: tuple[int, ...], norm: Literal[1, 2]
-) -> tuple[float, Floats]:
-    """Least error of a tree with these radices (times squared sensitivity), and its weights."""
-    from scipy.optimize import minimize
-
-    energy = _energy(workload, radices)
-    ratios = np.array(radices, dtype=np.float64)
-
-    def error_and_slope(logs: Floats) -> tuple[float, Floats]:
-        weights = np.exp(logs)
-        precision = np.empty_like(weights)
-        precision[0] = weights[0] ** 2
-        for level, ratio in enumerate(ratios):
-            precision[level + 1] = precision[level] / ratio + weights[level + 1] ** 2
-        error = float((energy / precision).sum())
-        slope, carried = np.zeros_like(weights), 0.0
-        for level in range(len(weights) - 1, -1, -1):
-            carried = -energy[level] / precision[level] ** 2 + (
-                carried / ratios[level] if level < len(ratios) else 0.0
-            )
-            slope[level] = carried * 2 * weights[level] ** 2
-        size = float((weights**norm).sum())
-        value = math.log(error) + 2 / norm * math.log(size)
-        return value, slope / error + 2 * weights**norm / size
-
-    start = np.zeros(len(radices) + 1)
-    found = minimize(
-        error_and_slope, start, jac=True, method="L-BFGS-B", bounds=[(-30, 30)] * len(start)
-    )
-    weights = np.exp(found.x)
-    weights[1:][weights[1:] < weights.max() * 1e-5] = 0.0
-    return float(found.fun), weights
