@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,7 +53,7 @@ class Releases:
 
     steps: range
     values: NDArray[Any]
-    _counter: _KnowsStd
+    _counter: _KnowsStd = field(repr=False)
 
     @property
     def std(self) -> NDArray[np.float64]:
