@@ -13,9 +13,9 @@ from counton import Counter, plan_expiration
 from counton.analysis import least_largest_error
 from counton.analysis.largest_error import allowed_loss, largest_error
 from counton.errors import InvalidInput
-from counton.laws import DiscreteLaplace
+from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
-from counton.privacy import expiration_loss
+from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring
 
 CASES: list[tuple[dict[int, float], float]] = [
@@ -48,6 +48,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 
 def test_errors_are_those_of_the_strategy() -> None:
     plan = plan_expiration({24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    assert isinstance(plan.guarantee, ExpiringDP)
     variance = plan.strategy.variance(range(1, 5001)).mean() * 2 / plan.guarantee.epsilon**2
     assert plan.noise_std**2 == pytest.approx(float(variance))
     assert plan.rmse**2 == pytest.approx(float(variance) + (0.01 * plan.strategy.delay) ** 2)
@@ -100,9 +101,68 @@ def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
     law = DiscreteLaplace(Fraction(5))
     field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
     largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
-    bound = largest_error(strategy, 0.2, steps, 2 / 3)
+    bound = largest_error(strategy, ExpiringDP(0.2), steps, 2 / 3)
     inside = (largest < bound).mean()
     assert inside > 2 / 3
+    assert (largest < bound / 2).mean() < 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("targets", "per_step"),
+    [
+        ({24: 0.01, 8760: 0.03}, 1),
+        ({24: 0.01, 8760: 0.03}, 0.01),
+        ({24: 1, 8760: 3}, 1),
+        ({0: 2}, 1),
+    ],
+)
+def test_rho_is_kept_and_no_other_choice_has_less_error(
+    targets: dict[int, float], per_step: float
+) -> None:
+    plan = plan_expiration(targets, per_step=per_step, concentrated=True)
+    assert isinstance(plan.guarantee, ExpiringZCDP)
+    ages, limits = list(targets), np.array(list(targets.values()))
+    assert (plan.loss(ages) <= limits).all()
+    assert (plan.loss(ages) >= limits * (1 - 1e-3)).any()
+    assert (plan.loss(ages) <= plan.loss(ages, "paper") * (1 + 1e-9)).all()
+    assert (plan.baseline.loss(ages) <= limits * (1 + 1e-9)).all()
+    steps = range(1, plan.steps + 1)
+    law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
+    variance = plan.strategy.noise_variance(law, steps).mean()
+    wide = plan.guarantee.rho < 0.1  # narrow noise of integers varies less than its parameter says
+    assert variance == pytest.approx(plan.noise_std**2, rel=0.02 if wide else 0.3)
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        growth = Fraction(int(rng.integers(0, 60)), 10)
+        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        other = Expiring(growth, delay)
+        least = expiration_loss(other, ages, "concentrated")  # never above what is promised
+        rho = min(limit / at for limit, at in zip(limits, least, strict=True) if at)
+        promise = ExpiringZCDP(Fraction(rho)).bound_to(other)
+        promised = [promise.at_age(age) for age in ages]
+        if all(at is None or at.rho <= x * 1.001 for at, x in zip(promised, limits, strict=True)):
+            noise = other.mean_variance(plan.steps, gaussian=True) / (2 * rho)
+            assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.rmse * 0.99
+
+
+def test_rho_for_an_error() -> None:
+    plan = plan_expiration(rmse=30, age=8760, concentrated=True)
+    assert plan.rmse <= 30
+    assert plan.rmse >= 30 * (1 - 1e-4)
+    assert plan.loss([8760]) == [plan.targets[8760]]
+    assert plan.least_largest_error is None
+    assert plan.unit == "rho"
+    with pytest.raises(InvalidInput, match=r"this mechanism reaches [0-9.]+: allow"):
+        plan_expiration({24: 0.01}, largest_error=20, concentrated=True)
+
+
+def test_gaussian_bound_on_all_errors_holds() -> None:
+    strategy, guarantee, steps = Expiring(1), ExpiringZCDP("0.02"), 400
+    law = DiscreteGaussian(Fraction(25))
+    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
+    bound = largest_error(strategy, guarantee, steps, 2 / 3)
+    assert (largest < bound).mean() > 2 / 3
     assert (largest < bound / 2).mean() < 2 / 3
 
 

@@ -142,6 +142,19 @@ def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, plac
     assert words in done.err
 
 
+def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
+    asked = ("plan", "--expire", "1d:0.01,365d:0.03", "--every", "1h", "--concentrated")
+    done = place(*asked)
+    assert done.code == 0, done.err
+    options = next(x for x in done.out.splitlines() if x.startswith("options for counton count: "))
+    assert "--rho 0.00" in options
+    assert "no mechanism at all" not in done.out
+    assert json.loads(place(*asked, "--json").out)["least_largest_error"] is None
+    new = place.new(steps=None, epsilon=None)
+    counted = place("count", place.write("e.csv", ROWS), *new, *options.split(": ")[1].split())
+    assert counted.code == 0, counted.err
+
+
 def test_ages_are_read_in_steps() -> None:
     assert targets_from("90m:0.5, 1d:1", "1h") == {2: 0.5, 24: 1.0}
     assert targets_from("1y:3", "1d") == {366: 3.0}  # rather a day too many than too few

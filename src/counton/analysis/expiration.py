@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.analysis.expiration_search import CONCENTRATED, PURE, Choice, least_error, least_loss
 from counton.analysis.largest_error import largest_error as noise_bound
 from counton.analysis.largest_error import least_largest_error
 from counton.analysis.refilling import RefillingBudget
 from counton.errors import InvalidInput
-from counton.expiry import Expiry
-from counton.privacy import ExpiringDP, expiration_loss
-from counton.privacy.expiration_loss import Analysis, checked_age, loss_above
+from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.privacy.expiration_loss import Analysis, checked_age
 from counton.strategies import Expiring
 from counton.strategies.base import check_integer
 
-#: Growths that are tried, and the step of the refinement around the best of them.
-_GROWTHS = tuple(Fraction(n, 4) for n in range(25))
-_FINE = Fraction(1, 20)
 #: Fewer steps than this say little about an endless stream.
 _SHORTEST_AVERAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ExpirationPlan:
-    """A choice of growth, delay and epsilon.
+    """A choice of growth, delay and epsilon, or rho.
 
     Attributes:
         strategy, guarantee: to be given to ``Counter``.
@@ -49,12 +43,17 @@ class ExpirationPlan:
     """
 
     strategy: Expiring
-    guarantee: ExpiringDP
+    guarantee: ExpiringDP | ExpiringZCDP
     targets: Mapping[int, float]
     steps: int
     per_step: float
     noise_std: float
     baseline: RefillingBudget
+
+    @property
+    def unit(self) -> str:
+        """What losses are counted in: "epsilon" or "rho"."""
+        return "rho" if isinstance(self.guarantee, ExpiringZCDP) else "epsilon"
 
     @property
     def rmse(self) -> float:
@@ -69,17 +68,30 @@ class ExpirationPlan:
     @property
     def largest_error(self) -> float:
         """All releases up to ``steps`` stay closer than this to the truth with probability 2/3."""
-        noise = noise_bound(self.strategy, float(self.guarantee.epsilon), self.steps, 2 / 3)
+        noise = noise_bound(self.strategy, self.guarantee, self.steps, 2 / 3)
         return noise + self.per_step * self.strategy.delay
 
     @property
-    def least_largest_error(self) -> int:
-        """What no mechanism with the same targets can stay below, for streams of 0 and 1."""
+    def least_largest_error(self) -> int | None:
+        """What no mechanism with the same targets can stay below, for streams of 0 and 1.
+
+        None under zero-concentrated privacy, where no such bound is known.
+        """
+        if isinstance(self.guarantee, ExpiringZCDP):
+            return None
         return least_largest_error(self.targets, self.steps)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Privacy loss of an item by age, in epsilon."""
-        return float(self.guarantee.epsilon) * expiration_loss(self.strategy, ages, analysis)
+        """Privacy loss of an item by age: epsilon, or rho of a Gaussian plan.
+
+        The exact one is what the guarantee promises, ``guarantee.at_age``.
+        """
+        if isinstance(self.guarantee, ExpiringDP):
+            return float(self.guarantee.epsilon) * expiration_loss(self.strategy, ages, analysis)
+        if analysis == "exact":
+            promised = [self.guarantee.at_age(age) for age in ages]
+            return np.array([float(at.rho) if at else 0.0 for at in promised], np.float64)
+        return float(self.guarantee.rho) * expiration_loss(self.strategy, ages, analysis)
 
 
 def plan_expiration(
@@ -91,6 +103,7 @@ def plan_expiration(
     steps: int | None = None,
     per_step: float = 1,
     delays: range | None = None,
+    concentrated: bool = False,
 ) -> ExpirationPlan:
     """The expiring stream with the least error whose losses by age stay within targets.
 
@@ -107,6 +120,7 @@ def plan_expiration(
         steps: releases over which errors are taken; default: the largest age, at least 1,000.
         per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
         delays: delays to choose from; default: all that can pay off.
+        concentrated: all losses are rho of zero-concentrated privacy, and the noise is Gaussian.
 
     Raises:
         InvalidInput: targets that cannot be meant, or that no choice can keep together with the
@@ -116,39 +130,42 @@ def plan_expiration(
     >>> plan.strategy.growth, plan.rmse <= 30, plan.loss([8760]).round(2).tolist()
     (Fraction(19, 20), True, [2.29])
     """
+    form = CONCENTRATED if concentrated else PURE
     if targets is None:
         if rmse is None or age is None:
             raise InvalidInput(
                 "nothing to plan for: state targets, such as {24: 1, 8760: 3} (largest loss by "
                 "age in steps), or rmse and the age at which the loss should be small"
             )
-        age, rmse = checked_age(age), _positive("rmse", rmse)
-        return _least_loss(rmse, age, _average(steps, age), _positive("per_step", per_step), delays)
+        age, rmse, steps = checked_age(age), _positive("rmse", rmse), _average(steps, age)
+        chosen = least_loss(form, rmse, age, steps, _positive("per_step", per_step), delays)
+        return _plan(chosen, {age: chosen.loss_at(age)}, steps, per_step)
     targets = _checked(targets)
     steps = _average(steps, max(targets))
-    _refuse_impossible(targets, largest_error, steps)
-    plan = _least_error(targets, steps, _positive("per_step", per_step), delays)
+    if largest_error is not None:
+        _positive("largest_error", largest_error)
+        if not concentrated:
+            _refuse_impossible(targets, largest_error, steps)
+    chosen = least_error(form, targets, steps, _positive("per_step", per_step), delays)
+    plan = _plan(chosen, targets, steps, per_step)
     if rmse is not None and plan.rmse > rmse:
         raise InvalidInput(
             f"an error of {rmse:,.4g} cannot be reached with these targets: the least is "
             f"{plan.rmse:,.4g}, with {plan.strategy!r}: allow larger losses"
         )
     if largest_error is not None and plan.largest_error > largest_error:
+        least = plan.least_largest_error
+        none = "" if least is None else f", and none can stay below {least:,}"
         raise InvalidInput(
             f"all {steps:,} errors below {largest_error:,.4g} cannot be promised: this mechanism "
-            f"reaches {plan.largest_error:,.4g}, and none can stay below "
-            f"{plan.least_largest_error:,}: allow larger losses"
+            f"reaches {plan.largest_error:,.4g}{none}: allow larger losses"
         )
     return plan
 
 
-def _refuse_impossible(
-    targets: Mapping[int, float], largest_error: float | None, steps: int
-) -> None:
-    if largest_error is None:
-        return
+def _refuse_impossible(targets: Mapping[int, float], largest_error: float, steps: int) -> None:
     least = least_largest_error(targets, steps)
-    if _positive("largest_error", largest_error) < least:
+    if largest_error < least:
         raise InvalidInput(
             f"no mechanism at all can keep {steps:,} errors below {largest_error:,.4g} with these "
             f"targets (Andersson et al., Theorem 5.1): from {least:,} on it is not ruled out; "
@@ -156,114 +173,16 @@ def _refuse_impossible(
         )
 
 
-def _least_error(
-    targets: dict[int, float], steps: int, per_step: float, delays: range | None
-) -> ExpirationPlan:
-    """The plan of least error; a delay beyond the largest age would leave nothing to protect."""
-
-    def squared_error(growth: Fraction, delay: int) -> float:
-        epsilon = min(
-            loss / _first_loss(growth, age - delay) for age, loss in targets.items() if age >= delay
-        )
-        return 2 * _noise(growth, delay, steps) / epsilon**2 + (per_step * delay) ** 2
-
-    at_once = min(squared_error(growth, 0) for growth in _GROWTHS)
-    most = min(int(math.sqrt(at_once) / per_step), max(targets), steps - 1)
-    expiry = _search(squared_error, _delays(delays, most, targets))
-    epsilon = min(
-        Fraction(str(loss)) / loss_above(expiry, age, "exact")
-        for age, loss in targets.items()
-        if age >= expiry.delay
-    )
-    return _plan(expiry, _rounded(epsilon, math.floor), targets, steps, per_step)
-
-
-def _least_loss(
-    rmse: float, age: int, steps: int, per_step: float, delays: range | None
-) -> ExpirationPlan:
-    """The plan of least loss at one age, with a given error."""
-
-    def epsilon(growth: Fraction, delay: int) -> float:
-        left = rmse**2 - (per_step * delay) ** 2
-        return math.sqrt(2 * _noise(growth, delay, steps) / left) if left > 0 else math.inf
-
-    def loss(growth: Fraction, delay: int) -> float:
-        return epsilon(growth, delay) * _first_loss(growth, age - delay)
-
-    allowed = _delays(delays, min(int(rmse / per_step), age, steps - 1), {age: 1.0})
-    expiry = _search(loss, allowed)
-    needed = epsilon(expiry.growth, expiry.delay)
-    if needed == math.inf:
-        raise InvalidInput(
-            f"an error of {rmse:,.4g} leaves no room for a delay of {expiry.delay:,} steps with "
-            f"{per_step:,.4g} items each: allow a smaller delay, or a larger error"
-        )
-    chosen = _rounded(Fraction(needed), math.ceil)
-    reached = float(chosen * loss_above(expiry, age, "exact"))
-    return _plan(expiry, chosen, {age: reached}, steps, per_step)
-
-
-def _search(score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-    """Growth and delay of the least score: on a grid, then in smaller steps around its best."""
-    best = min((score(growth, delay), growth, delay) for delay in delays for growth in _GROWTHS)
-    near = [best[1] + n * _FINE for n in range(-4, 5)]
-    place = bisect_left(delays, best[2])
-    between = range(delays[max(place - 1, 0)], delays[min(place + 1, len(delays) - 1)] + 1)
-    for delay in {*delays, *between[:: max(len(between) // 8, 1)]} & {*between}:
-        best = min(best, *((score(g, delay), g, delay) for g in near if 0 <= g <= _GROWTHS[-1]))
-    return Expiry(best[1], best[2])
-
-
-def _delays(asked: range | None, most: int, targets: Mapping[int, float]) -> list[int]:
-    """Delays to try, in order: those asked for, or a selection up to ``most``.
-
-    The loss at an age drops where the releases that saw the item become fewer than a power of two.
-    """
-    last = max(targets)
-    if asked is not None:
-        allowed = sorted(delay for delay in asked if 0 <= delay <= last)
-        if not allowed:
-            raise InvalidInput(
-                f"delays are {asked}; at least one must lie between 0 and the largest age, {last:,}"
-            )
-        return allowed
-    spread = np.unique(np.geomspace(1, most + 1, 24).astype(int) - 1).tolist()
-    edges = [age + 2 - 2**k for age in targets for k in range(1, 64)]
-    return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= most)})
-
-
-@cache
-def _first_loss(growth: Fraction, age: int) -> float:
-    """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
-    return float(expiration_loss(Expiring(growth), [age], position=1)[0])
-
-
-@cache
-def _noise(growth: Fraction, delay: int, steps: int) -> float:
-    """Mean variance of the noise in variances of one Laplace number, continuous noise."""
-    return Expiring(growth, delay).mean_variance(steps)
-
-
-def _plan(
-    expiry: Expiry, epsilon: Fraction, targets: dict[int, float], steps: int, per_step: float
-) -> ExpirationPlan:
-    strategy = Expiring(expiry.growth, expiry.delay)
-    noise = 2 * strategy.mean_variance(steps) / float(epsilon) ** 2
+def _plan(chosen: Choice, targets: dict[int, float], steps: int, per_step: float) -> ExpirationPlan:
     return ExpirationPlan(
-        strategy=strategy,
-        guarantee=ExpiringDP(epsilon).bound_to(strategy),
+        strategy=chosen.strategy,
+        guarantee=chosen.guarantee,
         targets=targets,
         steps=steps,
-        per_step=per_step,
-        noise_std=math.sqrt(noise),
-        baseline=RefillingBudget.best(targets, steps),
+        per_step=float(per_step),
+        noise_std=math.sqrt(chosen.noise_variance(steps)),
+        baseline=RefillingBudget.best(targets, steps, gaussian=chosen.form is CONCENTRATED),
     )
-
-
-def _rounded(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
-    """Five significant digits, down (math.floor) or up (math.ceil)."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
-    return towards(value / unit) * unit
 
 
 def _positive(name: str, value: object) -> float:

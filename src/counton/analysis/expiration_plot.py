@@ -44,11 +44,12 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     ax = figure.subplots()
     figure.subplots_adjust(left=0.075, right=0.76, bottom=0.12, top=0.84)
     figure.text(0.02, 0.935, title, size=14, weight="bold", color=_INK, parse_math=False)
+    parameter = float(getattr(plan.guarantee, plan.unit))
     figure.text(
         0.02,
         0.885,
         f"growth {float(plan.strategy.growth):g}, delay {plan.strategy.delay:,}, "
-        f"epsilon {float(plan.guarantee.epsilon):g}: typical error {plan.rmse:,.1f}",
+        f"{plan.unit} {parameter:g}: typical error {plan.rmse:,.1f}",
         size=10,
         color=_FAINT,
     )
@@ -60,7 +61,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
             PALETTE[1],
             "-",
         ),
-        "the paper's analysis\nof the same noise": (
+        "the paper's analysis,\nlargest up to that age": (
             np.maximum.accumulate(plan.loss(shown.tolist(), "paper")),
             PALETTE[0],
             ":",
@@ -79,7 +80,9 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
             ha="right",
             size=9,
             color=_INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )
+    ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=_FAINT, pad=4)
     _frame(ax, shown, ages, 1.12 * max(losses[-1] for losses, _, _ in curves.values()))
     _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
     return figure
@@ -92,7 +95,6 @@ def _frame(ax: Axes, shown: NDArray[np.int64], ages: Mapping[str, int], top: flo
     ax.set_xticks(list(ages.values()), list(ages))
     ax.minorticks_off()
     ax.set_xlabel("age of an item", color=_FAINT)
-    ax.set_title("privacy loss (epsilon)", loc="left", size=9, color=_FAINT, pad=4)
     ax.grid(color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
     for side in ("top", "right", "left"):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from counton.errors import InvalidInput
+from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
 from counton.strategies.base import check_integer
 
@@ -52,12 +53,14 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
     return total if age == end else math.inf
 
 
-def largest_error(strategy: Expiring, epsilon: float, steps: int, probability: float) -> float:
+def largest_error(
+    strategy: Expiring, guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
+) -> float:
     """All noise up to ``steps`` stays below this with at least the given probability.
 
-    Chernoff's bound for the sum of Laplace noises at each step, and a union bound over steps.
+    Chernoff's bound for the sum of the noises at each step, and a union bound over steps.
 
-    >>> round(largest_error(Expiring(2), epsilon=0.5, steps=1000, probability=2 / 3), 1)
+    >>> round(largest_error(Expiring(2), ExpiringDP(0.5), steps=1000, probability=2 / 3), 1)
     24.1
 
     Raises:
@@ -66,9 +69,12 @@ def largest_error(strategy: Expiring, epsilon: float, steps: int, probability: f
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
     height = min(max(steps - strategy.delay, 1).bit_length(), strategy.expiry.top + 1)
-    scales = np.array([float(strategy.expiry.factor(level)) for level in range(height)]) / epsilon
+    factors = np.array([float(strategy.expiry.factor(level)) for level in range(height)])
+    log_count = math.log(2 * steps / (1 - probability))
+    if isinstance(guarantee, ExpiringZCDP):  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
+        return math.sqrt(log_count * float(factors.sum()) / float(guarantee.rho))
+    scales = factors / float(guarantee.epsilon)
     # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
     s = np.geomspace(1e-4, 1 - 1e-9, 4000)[:, None] / scales.max()
     log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
-    log_count = math.log(2 * steps / (1 - probability))
     return float(np.min((log_count + log_moment) / s[:, 0]))

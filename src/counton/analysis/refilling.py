@@ -34,6 +34,8 @@ class RefillingBudget:
         window: steps of a round.
         current: epsilon of a round's binary mechanism, scale bit_length(window) / current.
         past: epsilon of the sum of all earlier rounds.
+        gaussian: both budgets are rho of zero-concentrated privacy, and the noise is Gaussian: of
+            variance bit_length(window) / (2 current) and 1 / (2 past).
 
     >>> habit = RefillingBudget(window=127, current=0.7387, past=0.07387)
     >>> habit.loss([0, 127, 10**6]).round(2).tolist()
@@ -46,6 +48,7 @@ class RefillingBudget:
     window: int
     current: float
     past: float
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
         check_integer("window", self.window, 1, 2**22)
@@ -70,9 +73,10 @@ class RefillingBudget:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Mean variance of the releases 1..steps, of continuous Laplace noise."""
-        within, later = _error_parts(self.window, steps)
-        return within / self.current**2 + later / self.past**2
+        """Mean variance of the releases 1..steps, of continuous noise."""
+        within, later = _error_parts(self.window, steps, self.gaussian)
+        power = 1 if self.gaussian else 2
+        return within / self.current**power + later / self.past**power
 
     @classmethod
     def with_error(
@@ -100,7 +104,9 @@ class RefillingBudget:
         return cls(window, current, current * share)
 
     @classmethod
-    def best(cls, targets: Mapping[int, float], steps: int) -> RefillingBudget:
+    def best(
+        cls, targets: Mapping[int, float], steps: int, *, gaussian: bool = False
+    ) -> RefillingBudget:
         """The least mean variance over ``steps`` with which the losses by age stay within targets.
 
         Windows of 2^k - 1 steps, up to ``steps``, and 120 shares are tried.
@@ -119,12 +125,13 @@ class RefillingBudget:
                 ],
                 axis=0,
             )
-            within, later = _error_parts(window, steps)
-            variance = relative**2 * (within + later / _SHARES**2)
+            within, later = _error_parts(window, steps, gaussian)
+            power = 1 if gaussian else 2
+            variance = relative**power * (within + later / _SHARES**power)
             i = int(np.argmin(variance))
             candidates.append((variance[i], window, 1 / relative[i], _SHARES[i] / relative[i]))
         _, window, current, past = min(candidates)
-        return cls(window, float(current), float(past))
+        return cls(window, float(current), float(past), gaussian)
 
 
 @lru_cache(maxsize=4096)
@@ -141,11 +148,17 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     return tuple((most, later) for later, most in found.items())
 
 
-def _error_parts(window: int, steps: int) -> tuple[float, float]:
-    """Mean variance over the steps is first / current^2 + second / past^2."""
+def _error_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
+    """Mean variance over the steps is first / current^2 + second / past^2; no squares if gaussian.
+
+    One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).
+    """
     steps = check_integer("steps", steps, 1)
     whole, rest = divmod(steps, window)
     nodes = whole * window * Binary(window).error("mean")
     nodes += rest * Binary(rest).error("mean") if rest else 0
-    within = 2 * window.bit_length() ** 2 * nodes / steps
-    return within, 2 * max(steps - window, 0) / steps
+    height = window.bit_length()
+    later = max(steps - window, 0) / steps
+    if gaussian:
+        return height * nodes / steps / 2, later / 2
+    return 2 * height**2 * nodes / steps, 2 * later

@@ -147,6 +147,7 @@ def plan(
     per_step: o.PerStep = 1,
     rmse: o.Rmse = None,
     largest_error: o.LargestError = None,
+    concentrated: o.Concentrated = False,
     plot: o.PlanPlot = None,
     json: o.Json = False,
 ) -> None:
@@ -158,7 +159,9 @@ def plan(
         if expire is not None:
             from counton.cli.expiring_plan import print_expiring_plan
 
-            print_expiring_plan(expire, every, steps, per_step, rmse, largest_error, plot, json)
+            print_expiring_plan(
+                expire, every, steps, per_step, rmse, largest_error, concentrated, plot, json
+            )
             return
         from counton.cli.inspection import print_plan
 

@@ -22,6 +22,7 @@ def print_expiring_plan(
     per_step: float,
     rmse: float | None,
     largest_error: float | None,
+    concentrated: bool,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -38,7 +39,12 @@ def print_expiring_plan(
         check_output(plot, (".png", ".svg", ".pdf"))
     targets, ages = targets_from(expire, every), named_ages(every)
     plan = plan_expiration(
-        targets, rmse=rmse, largest_error=largest_error, steps=steps, per_step=per_step
+        targets,
+        rmse=rmse,
+        largest_error=largest_error,
+        steps=steps,
+        per_step=per_step,
+        concentrated=concentrated,
     )
     if plot is not None:
         from counton.analysis import plot_loss
@@ -57,9 +63,11 @@ def print_expiring_plan(
 
 def _options(plan: ExpirationPlan) -> str:
     """Options of ``counton count`` that follow the plan."""
-    epsilon = plan.guarantee.to_dict()["epsilon"]
+    parameter = plan.guarantee.to_dict()[plan.unit]
     delay = f" --delay {plan.strategy.delay}" if plan.strategy.delay else ""
-    return f"--expire --growth {plan.strategy.parameters['growth']}{delay} --epsilon {epsilon}"
+    return (
+        f"--expire --growth {plan.strategy.parameters['growth']}{delay} --{plan.unit} {parameter}"
+    )
 
 
 def _show(
@@ -69,10 +77,11 @@ def _show(
         console.print(text, highlight=False, markup=False, soft_wrap=True, **style)
 
     say(f"Counting forever, steps of {every}, losses asked for: {expire}", style="bold")
-    growth, epsilon = float(plan.strategy.growth), float(plan.guarantee.epsilon)
-    say(f"growth {growth:g}, delay {plan.strategy.delay:,}, epsilon {epsilon:g}")
+    growth, parameter = float(plan.strategy.growth), float(getattr(plan.guarantee, plan.unit))
+    say(f"growth {growth:g}, delay {plan.strategy.delay:,}, {plan.unit} {parameter:g}")
     table = Table()
-    table.add_column("privacy loss of one event")
+    loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"
+    table.add_column(f"{loss} of one event")
     habit = f"budget refilled every {plan.baseline.window:,} steps"
     for name in ("this plan", "the paper's analysis of it", habit):
         table.add_column(name, justify="right")
@@ -90,10 +99,11 @@ def _show(
     error, habit_error = f"{plan.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
     console.print(table, highlight=False, markup=False)
-    say(
-        f"all {plan.steps:,} errors stay below {plan.largest_error:,.0f} with probability 2/3; "
-        f"no mechanism at all with these losses can stay below {plan.least_largest_error:,}"
-    )
+    errors = f"all {plan.steps:,} errors stay below {plan.largest_error:,.0f} with probability 2/3"
+    if plan.least_largest_error is not None:
+        least = f"{plan.least_largest_error:,}"
+        errors += f"; no mechanism at all with these losses can stay below {least}"
+    say(errors)
     say(f"options for counton count: {_options(plan)}")
 
 

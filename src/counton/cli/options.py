@@ -83,6 +83,10 @@ Targets = Annotated[
     typer.Option("--expire", help="an endless stream's largest loss by age, as in 1d:1,365d:3"),
 ]
 PlanEvery = Annotated[str | None, typer.Option("--every", help="with --expire: length of a window")]
+Concentrated = Annotated[
+    bool,
+    typer.Option("--concentrated", help="with --expire: losses in rho, by Gaussian noise"),
+]
 PerStep = Annotated[
     float,
     typer.Option(parser=fraction, help="with --expire: events per window; what a delay costs"),

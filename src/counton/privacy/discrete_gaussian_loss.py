@@ -42,12 +42,24 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
     length = age - expiry.delay + 1
     if length < 2:
         return whole
-    top = min(expiry.top, length.bit_length() + 1)
+    top = _top(expiry, length)
     log_ratio = _log_ratio(expiry, float_above(rho), length, top)
     if log_ratio is None:
         return whole
     loss = float_above(rho * smooth_loss(expiry, length, top))
     return min(whole, Fraction((math.sqrt(loss) + math.sqrt(log_ratio)) ** 2 * (1 + 1e-14)))
+
+
+def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
+    """Whether integer noise loses less than a hundredth more than continuous noise would."""
+    length = age - expiry.delay + 1
+    log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
+    return log_ratio is not None and log_ratio < 2e-5 * rho
+
+
+def _top(expiry: Expiry, length: int) -> int:
+    """Higher levels would not lower the largest loss over all positions."""
+    return min(expiry.top, length.bit_length() + 1)
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:

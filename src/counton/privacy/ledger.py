@@ -40,7 +40,8 @@ class Ledger:
     Args:
         limit: the most that may be spent.
         age: for guarantees that weaken as data ages: the age, in steps, at which what they
-            promise is counted. The total then holds for data of that age.
+            promise is counted. The total then holds for data of that age or younger; streams with
+            steps of several lengths need it in the steps of the fastest.
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative.

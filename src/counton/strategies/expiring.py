@@ -161,8 +161,11 @@ class Expiring(Strategy):
             np.searchsorted(starts, at, side="right")
         ]
 
-    def mean_variance(self, steps: int) -> float:
+    def mean_variance(self, steps: int, *, gaussian: bool = False) -> float:
         """Mean of ``variance`` over the steps 1..steps, in closed form.
+
+        With ``gaussian``, in variances of Gaussian noise of level 0, where (1 + level)^(1 - growth)
+        is on the variance and not on the scale.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -170,7 +173,8 @@ class Expiring(Strategy):
         reach = self.check_step(steps) - self.delay
         total = Fraction(0)
         for level in range(self._height(reach) if reach > 0 else 0):
-            total += self.expiry.factor(level) ** 2 * (reach - (1 << level) + 1)
+            factor = self.expiry.factor(level)
+            total += (factor if gaussian else factor**2) * (reach - (1 << level) + 1)
         return float(total / steps)
 
     def error(self, metric: Metric) -> float:
