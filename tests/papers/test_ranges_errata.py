@@ -1,0 +1,72 @@
+"""Where "Range Queries with Correlated Input Perturbation" is wrong, by arithmetic alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.privacy import analytic_gaussian_sigma
+
+
+def cascade_covariance(height: int) -> NDArray[np.float64]:
+    """Definition 3.1: leaves of a perfect binary tree whose nodes all have variance 1."""
+    covariance = np.ones((1, 1))
+    for _ in range(height):
+        split = np.array([[1.0, -0.5], [-0.5, 1.0]])
+        near = np.kron(covariance, np.ones((2, 2)) / 4)
+        covariance = near + np.kron(np.eye(len(covariance)), split - 0.25)
+    return covariance
+
+
+def test_theorem_3_9_asks_for_63_percent_more_variance_than_needed() -> None:
+    epsilon, delta, height = 1.0, 1e-6, 10
+    printed = (2 + 2 * height / 3) / epsilon**2 * math.log(2 / delta)
+    sensitivity_squared = np.linalg.inv(cascade_covariance(height)).diagonal().max()
+    assert sensitivity_squared == pytest.approx(1 + height / 3)
+    needed = analytic_gaussian_sigma(epsilon, delta) ** 2 * sensitivity_squared
+    assert (round(printed, 2), round(needed, 2)) == (125.74, 77.34)
+
+
+def test_proposition_3_13_first_inequality_lacks_a_factor() -> None:
+    """Root mean square <= mean absolute value is false: for one query of N(0, 1), 1 > 0.798."""
+    root_mean_square, mean_absolute = 1.0, math.sqrt(2 / math.pi)
+    assert root_mean_square > mean_absolute
+    assert math.sqrt(2 / math.pi) * root_mean_square <= mean_absolute
+
+
+def test_algorithm_2_as_printed_leaves_the_lowest_level_without_noise() -> None:
+    """Doubling a tree of 2^k leaves adds 2^k leaves {1} x {0,1}^k: k levels below the new root's
+    right child. Splitting nodes at depths 1 to k - 1 from there reaches all but the last."""
+    for k in range(1, 6):
+        named = {
+            (1, *bits) for i in range(k) for bits in itertools.product((0, 1), repeat=i)
+        }  # "nodes I in union over i <= k - 1 of {1} x {0,1}^i"
+        leaves = {(1, *bits) for bits in itertools.product((0, 1), repeat=k)}
+        assert not leaves & named
+
+
+def test_the_matrix_form_is_the_workload_times_the_root_of_the_covariance() -> None:
+    """The paper writes R = C^(1/2), A = R^-1 W; shapes and covariance need B = W C^(1/2)."""
+    covariance = cascade_covariance(2)
+    values, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    queries = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])
+    decoder, encoder = queries @ root, np.linalg.inv(root)
+    assert decoder @ encoder == pytest.approx(queries)
+    assert decoder @ decoder.T == pytest.approx(queries @ covariance @ queries.T)
+    with pytest.raises(ValueError, match="mismatch"):
+        np.linalg.inv(root) @ queries
+
+
+def test_the_doubled_tree_has_the_law_of_the_larger_cascade() -> None:
+    """What the sensitivity of the growing stream rests on: 1 + j / 3 after j doublings."""
+    for height in range(6):
+        larger = cascade_covariance(height + 1)
+        half = 2**height
+        assert larger[:half, :half] == pytest.approx(cascade_covariance(height))
+        precision = np.linalg.inv(larger)
+        assert precision.diagonal() == pytest.approx(np.full(2 * half, 1 + (height + 1) / 3))
