@@ -155,6 +155,21 @@ def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
     assert counted.code == 0, counted.err
 
 
+def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
+    place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    done = place("ledger", *place.again, "--limit-epsilon", "500")
+    assert done.code != 0
+    assert "--limit-age" in done.err
+    done = place("ledger", *place.again, "--limit-epsilon", "299", "--limit-age", "5")
+    assert done.code != 0  # ages 2..5: 1, 2, 2 and 3 times 100
+    done = place("ledger", *place.again, "--limit-epsilon", "300", "--limit-age", "5")
+    assert done.code == 0, done.err
+    assert "for events up to 5 windows old" in done.out
+    assert "remaining: nothing" in done.out
+    assert json.loads(place("ledger", *place.again, "--json").out)["age"] == 5
+    assert "needs a limit" in place("ledger", *place.again, "--limit-age", "5").err
+
+
 def test_ages_are_read_in_steps() -> None:
     assert targets_from("90m:0.5, 1d:1", "1h") == {2: 0.5, 24: 1.0}
     assert targets_from("1y:3", "1d") == {366: 3.0}  # rather a day too many than too few

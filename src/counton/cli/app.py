@@ -178,13 +178,20 @@ def ledger(
     limit_rho: Annotated[
         str | None, typer.Option(help="limit in zero-concentrated privacy instead")
     ] = None,
+    limit_age: Annotated[
+        int | None,
+        typer.Option(
+            parser=o.whole_number,
+            help="count streams with --expire as of events this many windows old",
+        ),
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Show what the streams of a state have spent; set a limit that creating streams obeys."""
     with explained():
         from counton.cli.inspection import print_ledger
 
-        print_ledger(state, limit_epsilon, limit_delta, limit_rho, json)
+        print_ledger(state, limit_epsilon, limit_delta, limit_rho, limit_age, json)
 
 
 @app.command()

@@ -82,15 +82,21 @@ def print_ledger(
     limit_epsilon: str | None,
     limit_delta: str | None,
     limit_rho: str | None,
+    limit_age: int | None,
     as_json: bool,
 ) -> None:
     """What was spent, and the limit; a new limit is set first."""
     from counton.store import Store
 
     limit = guarantee_from(limit_epsilon, limit_delta, limit_rho, prefix="limit-")
+    if limit is None and limit_age is not None:
+        raise InvalidInput(
+            f"--limit-age {limit_age} needs a limit to count against; give --limit-epsilon or "
+            f"--limit-rho"
+        )
     with Store(state) as store:
         if limit is not None:
-            store.set_limit(limit)
+            store.set_limit(limit, age=limit_age)
         spends, ledger = store.spends, store.ledger
     remaining = None if ledger is None else ledger.remaining()
     if as_json:
@@ -99,6 +105,7 @@ def print_ledger(
                 "state": state,
                 "spent": [{"stream": name, **spend.to_dict()} for name, spend in spends],
                 "limit": None if ledger is None else ledger.limit.to_dict(),
+                "age": None if ledger is None else ledger.age,
                 "remaining": None if remaining is None else remaining.to_dict(),
             }
         )
@@ -111,6 +118,8 @@ def print_ledger(
         table.add_row(name, str(spend))
     console.print(table, highlight=False, markup=False)
     words = "none" if ledger is None else str(ledger.limit)
+    if ledger is not None and ledger.age is not None:
+        words += f", for events up to {ledger.age:,} windows old"
     left = "nothing" if remaining is None else str(remaining)
     console.print(f"limit: {words}", highlight=False, markup=False, soft_wrap=True)
     if ledger is not None:

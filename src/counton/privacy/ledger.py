@@ -179,7 +179,7 @@ class Ledger:
             raise InvalidInput(
                 f"stream {name!r} asks for {guarantee}, which weakens as data ages and cannot be "
                 f"added to other guarantees as it is: state the age to count it at, "
-                f"Ledger(limit, age=...)"
+                f"Ledger(limit, age=...), --limit-age on the command line"
             )
         return guarantee.at_age(self.age)
 
