@@ -58,9 +58,9 @@ def hierarchy(
     plot: TablePlot = None,
     json: o.Json = False,
 ) -> None:
-    """Release counts at every level of a hierarchy, once: the levels add up exactly.
+    """Release counts at all levels of a hierarchy; they add up.
 
-    Without --target every level is equally accurate. With --target and no guarantee the cost of
+    One release for a key and a name: the same command again shows the same numbers. Without --target every level is equally accurate. With --target and no guarantee the cost of
     the wanted accuracy is computed. Leaves of the domain without a row count 0.
     """
     arguments = locals()
@@ -97,7 +97,10 @@ def ranges(
     plot: TablePlot = None,
     json: o.Json = False,
 ) -> None:
-    """Release a line of counts, once, so that every interval has an accurate sum."""
+    """Release a line of counts so that every interval is accurate.
+
+    One release for a key and a name: the same command again shows the same numbers.
+    """
     arguments = locals()
     with explained():
         from counton.cli.ranges import RangesRequest, perform_ranges
