@@ -60,8 +60,9 @@ def hierarchy(
 ) -> None:
     """Release counts at all levels of a hierarchy; they add up.
 
-    One release for a key and a name: the same command again shows the same numbers. Without --target every level is equally accurate. With --target and no guarantee the cost of
-    the wanted accuracy is computed. Leaves of the domain without a row count 0.
+    One release for a key and a name: the same command again shows the same numbers. Without
+    --target every level is equally accurate; with --target and no guarantee the cost of the wanted
+    accuracy is computed. Leaves of the domain without a row count 0.
     """
     arguments = locals()
     with explained():
