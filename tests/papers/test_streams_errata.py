@@ -6,17 +6,13 @@ against counton.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from math import comb, exp, log, log2, pi, sqrt
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 
 
 def balanced_digits(number: int, base: int, count: int) -> list[int]:
@@ -153,8 +149,3 @@ def test_expiration_lemma_4_1_integral_is_below_the_sum_it_bounds(growth: float,
     exact = sum((1 + level) ** (growth - 1) for level in range((age + 1).bit_length()))
     printed = 1 + ((log2(age + 1) + 1) ** growth - 1) / growth
     assert printed < exact
-
-
-def test_every_error_shown_here_is_on_the_page_and_the_reverse() -> None:
-    shown = {name for name in globals() if re.match(r"test_(elders|smooth|constants|expira)", name)}
-    assert set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8"))) == shown

@@ -1,0 +1,19 @@
+"""The page of errata and the tests that show them are about the same errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
+
+
+def test_every_error_on_the_page_is_shown_by_a_test_and_the_reverse() -> None:
+    here = Path(__file__)
+    shown = {
+        name
+        for file in here.parent.glob("test_*_errata.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(shown) > 10
+    assert set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8"))) == shown
