@@ -9,6 +9,7 @@ samples into one block; lanes 1 and up belong to a single sample each and refine
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,10 @@ LAST_LANE = 255
 LAST_ATTEMPT = 255
 ROWS_LIMIT = 2**32
 COLUMNS_LIMIT = 2**63
+
+
+#: One unsigned word for each of several samples.
+Words = NDArray[np.uint64]
 
 
 class Address(NamedTuple):
@@ -49,6 +54,23 @@ class Tile(NamedTuple):
     rows: int
     first_column: int
     columns: int
+
+    def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
+        """Tiles of at most ``most`` samples that cover this one, and where they lie in it."""
+        rows_at_once = max(most // self.columns, 1)
+        for row in range(0, self.rows, rows_at_once):
+            rows = min(rows_at_once, self.rows - row)
+            for column in range(0, self.columns, most):
+                columns = min(most, self.columns - column)
+                tile = Tile(self.first_row + row, rows, self.first_column + column, columns)
+                yield tile, (slice(row, row + rows), slice(column, column + columns))
+
+    def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
+        """Addresses of single samples, given where they lie in the tile."""
+        return (
+            rows.astype(np.uint64) + np.uint64(self.first_row),
+            columns.astype(np.uint64) + np.uint64(self.first_column),
+        )
 
 
 class _Buffers(threading.local):
@@ -98,29 +120,23 @@ class BlockSource:
         skip = tile.first_column - first * per_block
         return words[:, skip : skip + tile.columns]
 
-    def packed_at(
-        self, address: Address, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
-    ) -> NDArray[np.uint64]:
+    def packed_at(self, address: Address, rows: Words, columns: Words) -> Words:
         """The 16-bit words which :meth:`packed` gives at single places."""
         words = self._single(address.high(lane=0), rows, columns >> np.uint64(3)).view("<u2")
-        chosen: NDArray[np.uint64] = words[np.arange(len(rows)), columns & np.uint64(7)].astype(
-            np.uint64
-        )
+        chosen: Words = words[np.arange(len(rows)), columns & np.uint64(7)].astype(np.uint64)
         return chosen
 
     def refine(
         self,
         address: Address,
-        rows: NDArray[np.uint64],
-        columns: NDArray[np.uint64],
+        rows: Words,
+        columns: Words,
         lane: int,
-    ) -> NDArray[np.uint64]:
+    ) -> Words:
         """128 fresh bits for single samples: uint64, shape ``(len(rows), 2)``."""
         return self._single(address.high(lane), rows, columns).astype(np.uint64)
 
-    def _single(
-        self, high: int, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
-    ) -> NDArray[np.uint64]:
+    def _single(self, high: int, rows: Words, columns: Words) -> Words:
         blocks = len(rows)
         buffers = self._buffers
         buffers.reserve(blocks)

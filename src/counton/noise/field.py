@@ -69,17 +69,11 @@ class NoiseField:
 
     def _fill(self, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
         sampler = sampler_for(self.law(level))
-        rows_at_once = max(SPAN // tile.columns, 1)
-        columns_at_once = min(tile.columns, SPAN)
-        for row in range(0, tile.rows, rows_at_once):
-            rows = min(rows_at_once, tile.rows - row)
-            for column in range(0, tile.columns, columns_at_once):
-                columns = min(columns_at_once, tile.columns - column)
-                window = out[row : row + rows, column : column + columns]
-                part = Tile(tile.first_row + row, rows, tile.first_column + column, columns)
-                if window.flags.c_contiguous:
-                    sampler.fill(self._source, level, part, window)
-                else:
-                    scratch = np.empty((rows, columns), np.int64)
-                    sampler.fill(self._source, level, part, scratch)
-                    window[...] = scratch
+        for part, place in tile.parts(SPAN):
+            window = out[place]
+            if window.flags.c_contiguous:
+                sampler.fill(self._source, level, part, window)
+            else:
+                scratch = np.empty(window.shape, np.int64)
+                sampler.fill(self._source, level, part, scratch)
+                window[...] = scratch

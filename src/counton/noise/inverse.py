@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import NoiseAddressError
-from counton.noise.blocks import LAST_LANE, Address, BlockSource, Tile
+from counton.noise.blocks import Address, BlockSource, Tile, Words
 from counton.noise.cumulative import CumulativeLaw
+from counton.noise.uniform import Uniform, leading_bits
 
 #: Marks table cells which sixteen bits do not decide; outside the range of every law.
 UNDECIDED = -(2**62)
@@ -62,50 +62,25 @@ class InverseTable:
         self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]
     ) -> None:
         """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
-        rows_at_once = max(CHUNK // tile.columns, 1)
-        columns_at_once = min(tile.columns, CHUNK)
-        for row in range(0, tile.rows, rows_at_once):
-            rows = min(rows_at_once, tile.rows - row)
-            for column in range(0, tile.columns, columns_at_once):
-                columns = min(columns_at_once, tile.columns - column)
-                part = Tile(tile.first_row + row, rows, tile.first_column + column, columns)
-                sixteen = source.packed(address, part, "<u2")
-                window = out[row : row + rows, column : column + columns]
-                if window.flags.c_contiguous:
-                    np.take(self.cells, sixteen, out=window, mode="wrap")
-                else:
-                    window[...] = self.cells[sixteen]
+        for part, place in tile.parts(CHUNK):
+            sixteen = source.packed(address, part, "<u2")
+            window = out[place]
+            if window.flags.c_contiguous:
+                np.take(self.cells, sixteen, out=window, mode="wrap")
+            else:
+                window[...] = self.cells[sixteen]
         flat = out.reshape(-1)
         open_positions = np.flatnonzero(flat == UNDECIDED)
         if len(open_positions):
-            rows_, columns_ = np.divmod(open_positions, tile.columns)
-            flat[open_positions] = self._settle(source, address, tile, rows_, columns_)
-
-    def _settle(
-        self,
-        source: BlockSource,
-        address: Address,
-        tile: Tile,
-        rows: NDArray[np.intp],
-        columns: NDArray[np.intp],
-    ) -> NDArray[np.int64]:
-        """Draw the samples of a tile at (rows, columns), which sixteen bits left open."""
-        at_rows = rows.astype(np.uint64) + np.uint64(tile.first_row)
-        at_columns = columns.astype(np.uint64) + np.uint64(tile.first_column)
-        sixteen = source.packed_at(address, at_rows, at_columns)
-        return self.settle(source, address, at_rows, at_columns, sixteen)
+            rows, columns = tile.places(*np.divmod(open_positions, tile.columns))
+            sixteen = source.packed_at(address, rows, columns)
+            flat[open_positions] = self.settle(source, address, rows, columns, sixteen)
 
     def settle(
-        self,
-        source: BlockSource,
-        address: Address,
-        rows: NDArray[np.uint64],
-        columns: NDArray[np.uint64],
-        sixteen: NDArray[np.uint64],
+        self, source: BlockSource, address: Address, rows: Words, columns: Words, sixteen: Words
     ) -> NDArray[np.int64]:
         """Draw single samples whose first sixteen bits are known."""
-        words = source.refine(address, rows, columns, lane=1)
-        leading = sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
+        leading = leading_bits(source, address, rows, columns, sixteen)
         ranks = np.searchsorted(self._floors, leading, side="left")
         values = ranks.astype(np.int64) + self.lowest
         # the real threshold lies within one unit above its floor: equality decides nothing
@@ -114,46 +89,19 @@ class InverseTable:
         open_above = (ranks < len(self._floors)) & (near - leading <= self._guard)
         open_below = (ranks > 0) & (leading - before <= self._guard)
         for i in np.flatnonzero(open_above | open_below):
-            bits = (int(sixteen[i]) << 64) | int(words[i, 0])
-            bits = (bits << 64) | int(words[i, 1])
-            place = (rows[i : i + 1], columns[i : i + 1])
-            values[i] = self._exact(source, address, place, bits, int(values[i]))
+            sample = int(rows[i]), int(columns[i]), int(sixteen[i])
+            values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
         return values
 
-    def _exact(
-        self,
-        source: BlockSource,
-        address: Address,
-        place: tuple[NDArray[np.uint64], NDArray[np.uint64]],
-        uniform: int,
-        start: int,
-    ) -> int:
-        """Smallest j with U < F(j), reading more of U for as long as the comparison is open."""
-        known = 16 + 128
-        lane = 1
+    def _exact(self, uniform: Uniform, start: int) -> int:
+        """Smallest j with U < F(j)."""
+
+        def is_below(value: int) -> bool:
+            return uniform.below(lambda bits: self._law.bracket(value, bits))
+
         value = start
-
-        def below(candidate: int) -> bool:
-            """Whether U < F(candidate), for certain."""
-            nonlocal known, lane, uniform
-            while True:
-                low, high = self._law.bracket(candidate, known)
-                if uniform + 1 <= low:
-                    return True
-                if uniform >= high:
-                    return False
-                lane += 1
-                if lane > LAST_LANE:
-                    raise NoiseAddressError(
-                        "a draw is still open after 32,000 bits, which happens once in 2^32000 "
-                        "draws: the key or the AES implementation is broken"
-                    )
-                high_word, low_word = (int(w) for w in source.refine(address, *place, lane)[0])
-                uniform = (uniform << 128) | (high_word << 64) | low_word
-                known += 128
-
-        while not below(value):
+        while not is_below(value):
             value += 1
-        while value != self._law.first and below(value - 1):
+        while value != self._law.first and is_below(value - 1):
             value -= 1
         return value

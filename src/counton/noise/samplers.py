@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.noise.blocks import LAST_ATTEMPT, Address, BlockSource, Tile
+from counton.noise.blocks import LAST_ATTEMPT, Address, BlockSource, Tile, Words
 from counton.noise.cumulative import GaussianBlocks, SignedGeometric, TruncatedGeometric
 from counton.noise.fixed_point import exp_bracket
 from counton.noise.inverse import InverseTable
+from counton.noise.uniform import Uniform, leading_bits
 
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
@@ -120,22 +121,19 @@ class GaussianBlockSampler(Sampler):
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         rows, columns = np.nonzero(doubtful)
         if len(rows):
-            at_rows = rows.astype(np.uint64) + np.uint64(tile.first_row)
-            at_columns = columns.astype(np.uint64) + np.uint64(tile.first_column)
-            sixteen = source.packed_at(Address(_ACCEPT, level), at_rows, at_columns)
-            out[doubtful] = self._decide(
-                source, level, at_rows, at_columns, blocks, out[doubtful], sixteen
-            )
+            place = tile.places(rows, columns)
+            sixteen = source.packed_at(Address(_ACCEPT, level), *place)
+            out[doubtful] = self._decide(source, level, *place, blocks, out[doubtful], sixteen)
 
     def _decide(
         self,
         source: BlockSource,
         level: int,
-        rows: NDArray[np.uint64],
-        columns: NDArray[np.uint64],
+        rows: Words,
+        columns: Words,
         blocks: NDArray[np.int64],
         values: NDArray[np.int64],
-        sixteen: NDArray[np.uint64],
+        sixteen: Words,
     ) -> NDArray[np.int64]:
         """Accept or redraw single proposals until all are accepted."""
         values = values.copy()
@@ -167,14 +165,13 @@ class GaussianBlockSampler(Sampler):
         self,
         source: BlockSource,
         address: Address,
-        place: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+        place: tuple[Words, Words],
         blocks: NDArray[np.int64],
         values: NDArray[np.int64],
-        sixteen: NDArray[np.uint64],
+        sixteen: Words,
     ) -> NDArray[np.bool_]:
         """Whether V < exp(-(x^2 - nearest^2) / (2 sigma^2)), V uniform with ``sixteen`` leading."""
-        words = source.refine(address, *place, lane=1)
-        leading = sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
+        leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits
         nearest = np.where(blocks >= 0, blocks * size, (blocks + 1) * size - 1)
         # both factors are exact in float64 (below 2^53); the exponent is below 1 near the centre
@@ -183,32 +180,11 @@ class GaussianBlockSampler(Sampler):
         uniform = leading.astype(float) * 2.0**-64
         accepted: NDArray[np.bool_] = uniform < ratio
         for i in np.flatnonzero(np.abs(uniform - ratio) <= self._guard):
-            single = (place[0][i : i + 1], place[1][i : i + 1])
-            known = (int(sixteen[i]) << 128) | (int(words[i, 0]) << 64) | int(words[i, 1])
+            sample = int(place[0][i]), int(place[1][i]), int(sixteen[i])
             gap = int(values[i]) ** 2 - int(nearest[i]) ** 2
-            accepted[i] = self._accept_exactly(source, address, single, known, gap)
+            threshold = partial(exp_bracket, self._rate * gap)
+            accepted[i] = gap == 0 or Uniform(source, address, *sample).below(threshold)
         return accepted
-
-    def _accept_exactly(
-        self,
-        source: BlockSource,
-        address: Address,
-        place: tuple[NDArray[np.uint64], NDArray[np.uint64]],
-        uniform: int,
-        gap: int,
-    ) -> bool:
-        bits = 16 + 128
-        for lane in range(2, 256):
-            low, high = exp_bracket(self._rate * gap, bits)
-            if gap == 0 or uniform + 1 <= low:
-                return True
-            if uniform >= high:
-                return False
-            upper, lower = (int(word) for word in source.refine(address, *place, lane)[0])
-            uniform, bits = (uniform << 128) | (upper << 64) | lower, bits + 128
-        raise NoiseAddressError(
-            "a draw is still open after 32,000 bits: the key or the AES implementation is broken"
-        )
 
 
 @lru_cache(maxsize=256)
