@@ -14,6 +14,10 @@ from counton.errors import InvalidInput
 MISSING, OUTSIDE = -1, -2
 
 
+#: Columns that released tables add to those of the caller.
+ADDED = ("estimate", "std")
+
+
 def columns_of(table: Any, names: Sequence[str], what: str) -> list[NDArray[Any]]:
     """The named columns of a table as one-dimensional arrays of one length.
 
@@ -105,6 +109,30 @@ def codes_among(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]
     else:
         codes[~missing] = _looked_up(kept, values)
     return codes
+
+
+def labels_bytes(labels: NDArray[Any]) -> bytes:
+    """Labels with their types and lengths, for a digest: other labels give other bytes.
+
+    >>> labels_bytes(np.array(["a", 1], dtype=object))
+    b'5,5;str:aint:1'
+    """
+    texts = [f"{type(label).__name__}:{label}" for label in labels.tolist()]
+    lengths = ",".join(map(str, map(len, texts)))
+    return f"{lengths};{''.join(texts)}".encode("utf-8", "surrogatepass")
+
+
+def refuse_added(names: Sequence[str]) -> None:
+    """Refuse columns whose names the released table needs itself.
+
+    Raises:
+        InvalidInput: naming the column.
+    """
+    for name in names:
+        if name in ADDED:
+            raise InvalidInput(
+                f"a column is called {name!r}, as a column of the released table is: rename it"
+            )
 
 
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:

@@ -230,6 +230,61 @@ def test_huge_targets_are_met_too() -> None:
     )
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-150, 1e-12, 1e-10, 1e-6, 1e9, 1e15, 1e200])
+def test_targets_under_a_guarantee_are_ratios_whatever_their_unit(unit: Any) -> None:
+    tree = wide_tree(sizes=(5, 30))
+    targets = {"total": 1.0, "level 1": 1.5, "level 2": 2.5}
+    scaled = {name: std * unit for name, std in targets.items()}
+    plan = plan_hierarchy(tree, guarantee=ZCDP(0.5), targets=scaled)
+    known = plan_hierarchy(tree, guarantee=ZCDP(0.5), targets=targets)
+    for level in targets:
+        assert plan.std(level) == pytest.approx(known.std(level), rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [2.0**-19, 1e-3, 1e6, 1e9])
+def test_the_cost_of_any_accuracy_is_that_of_its_ratio(unit: Any) -> None:
+    """Weights so large that int64 wrapped around once made accurate tables look cheap."""
+    tree = wide_tree(sizes=(5, 30))
+    known = plan_hierarchy(tree, targets={"total": 1.0}).rho
+    assert float(plan_hierarchy(tree, targets={"total": unit}).rho) * unit**2 == pytest.approx(
+        float(known), rel=5e-3
+    )
+
+
+def test_weights_that_int64_cannot_square_are_refused() -> None:
+    tree = Tree.from_leaves({"a": [0, 0], "b": [0, 1]}, ["a", "b"])
+    with pytest.raises(InvalidInput, match="cannot be measured exactly: raise the targets"):
+        measurement_for(tree, [1e-20, 1e-20, 1e-20], "gaussian")
+
+
+def test_an_epsilon_that_no_bound_covers_is_refused_and_small_ones_are_found() -> None:
+    tree = wide_tree(sizes=(5, 30))
+    plan = plan_hierarchy(tree, targets={"total": 1e-4})
+    with pytest.raises(InvalidInput, match="does not give an epsilon up to 1,048,576"):
+        plan.epsilon(1e-9)
+    plan = plan_hierarchy(tree, targets={"total": 0.02})
+    assert plan.epsilon(1e-9) > float(plan.rho) > 1024
+    plan = plan_hierarchy(tree, targets={"total": 1e8})
+    assert plan.epsilon(1e-9) < 1e-7
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_tables_add_up_where_floats_end(family: Any) -> None:
+    """Near 2^53 units the rounded shares of a node can be more than the node."""
+    tree = Tree.from_leaves({"a": range(3)}, ["a"])
+    measurement, scale = measurement_for(tree, [1.0, 1.0], family)
+    rng = np.random.default_rng(20)
+    bits = 16
+    for _ in range(400):
+        counts = (rng.dirichlet([1, 1, 1]) * 2 ** (53 - bits) * 0.999).astype(np.int64)
+        drawn = {
+            level: np.rint(rng.normal(0, scale, size)).astype(np.int64)
+            for level, size in enumerate(tree.sizes)
+        }
+        total, shares = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), bits)
+        assert int(shares.sum()) == int(total[0])
+
+
 def test_epsilon_of_a_plan_gives_back_its_noise() -> None:
     tree = wide_tree(sizes=(5, 30))
     plan = plan_hierarchy(tree, targets={"level 1": 8.0})
@@ -262,6 +317,10 @@ def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
         ({"county": 1.0}, "'county', which is not a level"),
         ({"level 1": 0.0}, "must be a finite number above 0"),
         ({"level 1": float("nan")}, "must be a finite number above 0"),
+        ({"level 1": "five"}, "must be a finite number above 0"),
+        ({"level 1": None}, "must be a finite number above 0"),
+        ({"level 1": 1e-200}, r"must be between 2\^-20 and 2\^32"),
+        ({"level 1": 1e200}, r"must be between 2\^-20 and 2\^32"),
         ({}, "targets are empty"),
         (None, "neither a guarantee nor targets"),
         ({"total": 1e-4, "level 1": 1e6}, "differ by a factor"),
@@ -319,6 +378,7 @@ def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise
         {"domain": {**DOMAIN, "county": ["Kings", "Nap", "Kings", None]}},
     ):
         assert released(leaves, **changed).total != base
+    assert released({"state": ["NY"], "county": ["Kings"], "n": [700]}, value="n").total != base
 
 
 @pytest.mark.parametrize(

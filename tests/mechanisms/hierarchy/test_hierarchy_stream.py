@@ -147,8 +147,10 @@ def test_refusals_change_nothing() -> None:
             stream.release_many(counts)
     assert stream.step == 3
     assert len(stream.release_many([1] * 5)) == 5
-    with pytest.raises(InvalidInput, match="must be an integer from 0 to 40"):
-        stream_of(41)
+    with pytest.raises(InvalidInput, match="must be an integer from 0 to 32"):
+        stream_of(33)
+    assert stream_of(32).horizon == 2**32
+    assert float(stream_of(32).interval_std(0, 2**32)) == pytest.approx(stream_of(32).std)
     with pytest.raises(InvalidInput, match="0 <= low <= high"):
         stream.interval_std(3, 2)
 

@@ -53,6 +53,9 @@ def test_the_digest_tells_trees_apart() -> None:
     assert base != digest({"b": [1, 2]}, ["b"])
     assert base != digest({"a": [1, 3]}, ["a"])
     assert base != digest({"a": ["1", "2"]}, ["a"])
+    sly = [["a\x1fstr:b", "c"], ["a", "b\x1fstr:c"]]  # the same text once joined
+    assert digest({"a": sly[0]}, ["a"]) != digest({"a": sly[1]}, ["a"])
+    assert digest({"a": ["\ud800", "x"]}, ["a"]) != digest({"a": ["\ud801", "x"]}, ["a"])
 
 
 def test_rows_that_name_inner_nodes_say_nothing_new() -> None:
@@ -98,6 +101,7 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
         ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 1 .* repeats a leaf"),
         ({"total": [1, 2]}, ["total"], "rename the column"),
+        ({"std": [1, 2]}, ["std"], "column of the released table"),
         ({"a": [None, "x"]}, ["a"], "has no a"),
         (
             {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},

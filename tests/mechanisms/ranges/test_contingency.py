@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.errors import InvalidInput
-from counton.mechanisms.ranges import release_contingency
+from counton.errors import InvalidInput, SumOverflow
+from counton.mechanisms.ranges import release_contingency, release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 
@@ -86,6 +86,43 @@ def test_counts_in_a_column() -> None:
     assert "columns sex: 2 cells" in str(table)
 
 
+def test_other_columns_or_values_never_meet_the_same_noise() -> None:
+    """Tables of one shape under one key and name, as somebody with little time would make them."""
+
+    def noise(column: str, values: Any, **changed: Any) -> Any:
+        data = {column: np.repeat(values[:1], 7), "n": np.ones(7, int), "m": np.ones(7, int)}
+        table = release_contingency(
+            data,
+            columns=[column],
+            domain={column: values},
+            **{"guarantee": ZCDP(0.5), "key": KEY, **changed},
+        )
+        return tuple(table.margin(column)["estimate"])
+
+    base = noise("sex", ["f", "m"])
+    assert base == noise("sex", ["f", "m"])
+    others = {
+        base,
+        noise("smokes", ["f", "m"]),
+        noise("sex", ["f", "other"]),
+        noise("sex", [0, 1]),
+        noise("sex", ["f", "m"], value="n"),
+        noise("sex", ["f", "m"], value="m"),
+        noise("sex", ["f", "m"], name="second"),
+        tuple(release_ranges([7, 0], guarantee=ZCDP(0.5), key=KEY, name="contingency").cells()),
+    }
+    assert len(others) == 8
+    assert len({first - second for first, second in others}) == 8
+
+
+def test_counts_that_would_wrap_around_are_noticed() -> None:
+    data = {"sex": ["f"] * 16, "n": [2**60] * 16}
+    with pytest.raises(SumOverflow, match=str(2**64)):
+        release_contingency(
+            data, columns=["sex"], domain=DOMAIN, value="n", guarantee=ZCDP(1), key=KEY
+        )
+
+
 @pytest.mark.parametrize(
     ("data", "changed", "message"),
     [
@@ -96,6 +133,10 @@ def test_counts_in_a_column() -> None:
         ({"sex": ["f"]}, {"domain": {}}, "does not list the values of 'sex'"),
         ({"sex": ["f"]}, {"domain": {"sex": []}}, "at least one"),
         ({"sex": ["f"]}, {"domain": {"sex": ["f", "f"]}}, "each once"),
+        ({"sex": ["f"]}, {"domain": {"sex": ["f", None]}}, "different and not missing"),
+        ({"sex": ["f"]}, {"domain": {"sex": [["f"], ["m"]]}}, "holds what is no value"),
+        ({"std": ["f"]}, {"domain": {"std": ["f"]}, "columns": ["std"]}, "called 'std'"),
+        ({"sex": ["f"]}, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
         ({"sex": ["f"]}, {"columns": []}, "at least one column"),
     ],
 )

@@ -267,6 +267,9 @@ def test_boxes_need_coordinates() -> None:
         ([[1], [1, 2]], {}, "do not form an array"),
         ([True], {}, "must be integers"),
         ([1, 2], {"strategy": "best"}, "must be 'auto' or one of"),
+        ([1, 2], {"strategy": None}, "strategy is None"),
+        ([[1, 2]], {"strategy": ["haar", "haar"]}, "or a tuple with one of these an axis"),
+        ([1, 2], {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
         ([1, 2], {"strategy": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
         ([1, 2], {"strategy": ("haar", "haar")}, "2 strategies were given for 1 axes"),
         ([1, 2], {"workload": "all"}, "workload is 'all'"),
@@ -282,6 +285,13 @@ def test_boxes_need_coordinates() -> None:
 def test_bad_input_is_refused_with_a_reason(counts: Any, changed: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         release_ranges(counts, **{"guarantee": ZCDP(1), "key": KEY, **changed})
+
+
+@pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6", None])
+def test_shapes_that_are_none_are_refused(shape: Any) -> None:
+    with pytest.raises(InvalidInput, match="at least one cell along every axis"):
+        plan_ranges(shape, ZCDP(1))
+    assert plan_ranges(np.int64(6), ZCDP(1)).best.grid.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61, 2**80])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.columns import codes_of, columns_of
+from counton.mechanisms.columns import codes_of, columns_of, refuse_added
 
 Integers = NDArray[np.int64]
 #: Names of the levels below the total; for each of them, every node's parent and own label.
@@ -29,6 +29,7 @@ def nodes_from_leaves(domain: Any, levels: Sequence[str]) -> Nodes:
         raise InvalidInput(
             f"a level is called {TOTAL!r}, the name of the one node above all: rename the column"
         )
+    refuse_added(levels)
     rows = len(columns[0])
     if not rows:
         raise InvalidInput("the domain has no rows; it must list at least one leaf")

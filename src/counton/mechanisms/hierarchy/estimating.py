@@ -103,7 +103,9 @@ def estimates_of(
         cells = shares.astype(np.int64)
         short = current.copy()
         short[inner] -= np.add.reduceat(cells, starts[inner])
-        cells += place < short[parents]
+        # Rounding in floats can leave a unit too many, or one short of none.
+        every, some = np.divmod(short[parents], m)
+        cells += every + (place < some)
         current = cells
         found.append(current)
     return found

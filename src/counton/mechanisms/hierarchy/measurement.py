@@ -165,7 +165,12 @@ def measurement_for(tree: Tree, wanted: list[float], family: Family) -> tuple[Me
             f"the accuracies asked for differ by a factor of {largest / least:.3g} within the "
             f"tree; at most {most // 2**10:,} can be measured: bring the targets closer"
         )
-    scale = math.ceil(min(_LEAST_WEIGHT / least, most / largest, _LARGEST_STD))
+    scale = math.floor(min(_LEAST_WEIGHT / least, most / largest, _LARGEST_STD))
+    if scale < 1:
+        raise InvalidInput(
+            f"an accuracy of {1 / largest:.3g} was asked for; weights above {most:,} cannot be "
+            f"measured exactly: raise the targets"
+        )
     own, shared = [], []
     for part, children in zip(inverse, tree.children, strict=True):
         p = np.ceil(scale * part).astype(np.int64)

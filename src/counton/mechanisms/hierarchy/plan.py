@@ -22,11 +22,17 @@ from counton.privacy import (
     ApproxDP,
     Contribution,
     Guarantee,
+    Shift,
     calibrate,
 )
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+#: Where `HierarchyPlan.epsilon` looks.
+_LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-40, 2.0**20
+#: Standard deviations that can be had whatever they cost; with a guarantee, their smallest ratio.
+_LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 
 
 @dataclass(frozen=True)
@@ -83,21 +89,35 @@ class HierarchyPlan:
         """Least epsilon, to 6 digits and rounded up, such that (epsilon, delta) holds too.
 
         Raises:
-            InvalidInput: the noise is not Gaussian, or delta not within (0, 1).
+            InvalidInput: the noise is not Gaussian, delta not within (0, 1), or an epsilon above
+                2^20, which protects nobody.
         """
         self.rho  # noqa: B018  (refuses Laplace noise)
-        assert isinstance(self.noise, DiscreteGaussian)
+        ApproxDP(1, delta)  # refuses what is no delta
         shift = self.measurement.columns().shift(self.contribution)
-        low, high = 2.0**-20, 2.0**10
+        low, high = _LEAST_EPSILON, _LARGEST_EPSILON
+        if not self._gives(ApproxDP(high, delta), shift):
+            raise InvalidInput(
+                f"rho = {float(self.rho):.3g} does not give an epsilon up to {high:,.0f} at delta "
+                f"= {delta}: raise the targets"
+            )
         while high / low > 1 + 1e-6:
             middle = math.sqrt(low * high)
-            needed = calibrate(ApproxDP(middle, delta), shift, "gaussian").law
-            assert isinstance(needed, DiscreteGaussian)
-            if needed.sigma_squared <= self.noise.sigma_squared:
+            if self._gives(ApproxDP(middle, delta), shift):
                 high = middle
             else:
                 low = middle
         return high
+
+    def _gives(self, guarantee: ApproxDP, shift: Shift) -> bool:
+        """Whether the Gaussian noise is known to be enough."""
+        assert isinstance(self.noise, DiscreteGaussian)
+        try:
+            needed = calibrate(guarantee, shift, "gaussian").law
+        except InvalidInput:  # none that can be drawn is enough
+            return False
+        assert isinstance(needed, DiscreteGaussian)
+        return needed.sigma_squared <= self.noise.sigma_squared
 
 
 def plan_hierarchy(
@@ -131,7 +151,7 @@ def plan_hierarchy(
     unit = Contribution.add_remove() if contribution is None else contribution
     if guarantee is None and targets is None:
         raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
-    wanted = _wanted(tree, targets)
+    wanted = _wanted(tree, targets, relative=guarantee is not None)
     if guarantee is None:
         measurement, scale = measurement_for(tree, wanted, "gaussian")
         noise = DiscreteGaussian(Fraction(scale) ** 2)
@@ -152,25 +172,38 @@ def plan_hierarchy(
     return min(plans, key=lambda plan: plan.law.root)
 
 
-def _wanted(tree: Tree, targets: Mapping[str, float] | None) -> list[float]:
-    """Target variance of each level."""
+def _wanted(tree: Tree, targets: Mapping[str, float] | None, *, relative: bool) -> list[float]:
+    """Target variance of each level; relative ones with the largest at 1."""
     if targets is None:
         return [1.0] * len(tree.levels)
     if not targets:
         raise InvalidInput("targets are empty; name at least one level, or pass None")
-    for name, std in targets.items():
-        if name not in tree.levels:
+    stds = {name: _target(tree, name, std) for name, std in targets.items()}
+    unit = max(stds.values()) if relative else 1.0
+    for name, std in stds.items():
+        if not _LEAST_STD <= std / unit <= _LARGEST_STD:
+            bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
             raise InvalidInput(
-                f"targets name {name!r}, which is not a level; the levels are "
-                f"{', '.join(tree.levels)}"
+                f"the target of {name!r} is {std!r}, which cannot be measured exactly; it must be "
+                f"{bound}: bring it closer"
             )
-        if not 0 < float(std) < math.inf:  # refuses NaN too
-            raise InvalidInput(
-                f"the target of {name!r} is {std!r}; it must be a finite number above 0"
-            )
-    first = next(name for name in tree.levels if name in targets)
-    variances, current = [], float(targets[first]) ** 2
+    current = next(stds[name] for name in tree.levels if name in stds)
+    variances = []
     for name in tree.levels:
-        current = float(targets[name]) ** 2 if name in targets else current
-        variances.append(current)
+        current = stds.get(name, current)
+        variances.append((current / unit) ** 2)
     return variances
+
+
+def _target(tree: Tree, name: str, std: float) -> float:
+    if name not in tree.levels:
+        raise InvalidInput(
+            f"targets name {name!r}, which is not a level; the levels are {', '.join(tree.levels)}"
+        )
+    try:
+        value = float(std)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 < value < math.inf:  # refuses NaN too
+        raise InvalidInput(f"the target of {name!r} is {std!r}; it must be a finite number above 0")
+    return value

@@ -187,7 +187,7 @@ def release_hierarchy(
             0. Or, with a `Tree`, one array of counts in the order of ``Tree.leaves``.
         domain: which leaves exist, public: a `Tree`, or a table with the level columns.
         levels: names of the level columns, coarsest first; by default those of the `Tree`.
-        value: name of the column of counts.
+        value: name of the column of counts; another column has other noise.
         guarantee, targets, contribution: as in `plan_hierarchy`.
         key: where the noise comes from.
         name: of this release; another name under the same key has other noise.
@@ -213,7 +213,11 @@ def release_hierarchy(
     plan = plan_hierarchy(tree, guarantee=guarantee, targets=targets, contribution=contribution)
     sums = node_sums(tree, leaf_counts(tree, leaves, value))
     check_room(sums[0], plan.measurement.largest_entry)
-    measured = {"tree_sha256": tree.digest, "weights": plan.measurement.digest}
+    measured = {
+        "tree_sha256": tree.digest,
+        "value": str(value),
+        "weights": plan.measurement.digest,
+    }
     noise = noise_field(
         key, "hierarchy", name, measured, plan.guarantee, plan.contribution, plan.noise
     )

@@ -40,7 +40,7 @@ from counton.mechanisms.cells import (
     protected,
 )
 from counton.noise import Key
-from counton.privacy import Contribution, Guarantee, calibrate
+from counton.privacy import Contribution, Guarantee, Shift, calibrate
 from counton.strategies import NodeNoise
 from counton.strategies.ranges import Haar
 
@@ -48,7 +48,20 @@ Integers = NDArray[np.int64]
 
 #: Levels of the noise table: heights of differences below, doublings from here on.
 _DOUBLINGS = 128
-_MOST_DOUBLINGS = 40
+_MOST_DOUBLINGS = 32
+
+
+def _least(guarantee: Guarantee, shift: Shift) -> Law:
+    """The law of least variance among the kinds of noise that can give the guarantee."""
+    laws, reasons = [], []
+    for family in families(guarantee):
+        try:
+            laws.append(calibrate(guarantee, shift, family).law)
+        except InvalidInput as error:
+            reasons.append(error)
+    if not laws:
+        raise reasons[0]
+    return min(laws, key=lambda law: law.variance)
 
 
 class HierarchyStream:
@@ -58,12 +71,13 @@ class HierarchyStream:
         guarantee: what is promised for the whole stream.
         doublings: the stream serves 2^doublings cells.
         key: where the noise comes from.
-        name: of this stream; part of the noise address.
+        name: of this stream; part of the noise address. Other cells under the same key and name
+            would have the same noise, and the difference would give them away.
         contribution: the protected unit; default one unit in one cell, added or removed.
         step: how many cells were released before, to go on with a stream of the same terms.
 
     Raises:
-        InvalidInput: doublings outside 0..40, a step beyond them, or no noise that gives the
+        InvalidInput: doublings outside 0..32, a step beyond them, or no noise that gives the
             guarantee.
 
     >>> from counton.privacy import ZCDP
@@ -93,8 +107,7 @@ class HierarchyStream:
         self.doublings = doublings
         self._first, self._weight = (*Haar.cascade(1 << max(doublings, 1)).weights[:2],)
         shift = self.columns().shift(self.contribution)
-        laws = [calibrate(guarantee, shift, family).law for family in families(guarantee)]
-        self.law: Law = min(laws, key=lambda law: law.variance)
+        self.law: Law = _least(guarantee, shift)
         measured = {"doublings": doublings, "weights": [self._first, self._weight]}
         self._noise: NodeNoise = noise_field(
             key, "hierarchy stream", name, measured, guarantee, self.contribution, self.law

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.columns import MISSING, OUTSIDE, codes_among, codes_of
+from counton.mechanisms.columns import (
+    MISSING,
+    OUTSIDE,
+    codes_among,
+    codes_of,
+    labels_bytes,
+)
 from counton.mechanisms.hierarchy.building import TOTAL, nodes_from_leaves, nodes_from_parents
 
 Integers = NDArray[np.int64]
@@ -203,8 +209,7 @@ class Tree:
         """SHA-256 of shape and names: part of the noise address."""
         digest = hashlib.sha256()
         for name, parent, label in zip(self.levels[1:], self.parents, self.labels, strict=True):
-            text = "\x1f".join(f"{type(part).__name__}:{part}" for part in label.tolist())
-            for part in (name.encode(), parent.astype("<i8").tobytes(), text.encode()):
+            for part in (name.encode(), parent.astype("<i8").tobytes(), labels_bytes(label)):
                 digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 

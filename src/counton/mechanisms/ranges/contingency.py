@@ -9,6 +9,7 @@ margins.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import checked_counts, families
-from counton.mechanisms.columns import OUTSIDE, codes_among, codes_of, columns_of
-from counton.mechanisms.ranges.plan import plan_ranges
-from counton.mechanisms.ranges.release import RangesRelease, release_ranges
+from counton.mechanisms.cells import check_room, checked_counts
+from counton.mechanisms.columns import (
+    OUTSIDE,
+    codes_among,
+    codes_of,
+    columns_of,
+    labels_bytes,
+    refuse_added,
+)
+from counton.mechanisms.ranges.answers import RangesRelease
+from counton.mechanisms.ranges.margins import plan_margins
+from counton.mechanisms.ranges.release import released_cells
 from counton.noise import Key
-from counton.privacy import Contribution, Family, Guarantee
-from counton.strategies.ranges import LATTICE_BITS, Nodes, Queries, RangeStrategy
-
-_GRID_BITS = 24
+from counton.privacy import Contribution, Guarantee
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +142,8 @@ def release_contingency(
 
     Raises:
         InvalidInput: missing columns, empty or repeating domains, values outside them, counts
-            that are not non-negative integers.
+            that are not non-negative integers, or as `release_ranges`.
+        SumOverflow: counts too large to be measured exactly.
 
     >>> from counton.privacy import ZCDP
     >>> data = {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]}
@@ -149,73 +156,39 @@ def release_contingency(
     >>> bool(table.margin("sex")["estimate"].sum() == table.margin()["estimate"][0])
     True
     """
-    values = []
-    for column in columns:
-        if column not in domain:
-            raise InvalidInput(
-                f"the domain does not list the values of {column!r}; values observed in the data "
-                f"would give it away: declare them all"
-            )
-        listed = list(domain[column])
-        if not listed or len(set(listed)) < len(listed):
-            raise InvalidInput(
-                f"the domain of {column!r} has {len(listed)} values, {len(set(listed))} of them "
-                f"different; it must list at least one, each once"
-            )
-        values.append(codes_of(np.array(listed, dtype=object))[1])
+    values = [_listed(column, domain) for column in columns]
+    refuse_added(columns)
     counts = _counted(data, columns, values, value)
-    shape = counts.shape
-    bits = min(LATTICE_BITS, _GRID_BITS // len(shape))
-    margins = tuple(Queries(np.vstack([np.eye(m), np.ones((1, m))])) for m in shape)
-    plans = {}
-    for family in families(guarantee):
-        axes = tuple(_axis(asked, family, bits, equal) for asked in margins)
-        try:
-            plan = plan_ranges(
-                shape, guarantee, workload=margins, strategy=axes, contribution=contribution
-            )
-        except InvalidInput:
-            continue
-        plans[plan.best.expected_error] = axes
-    released = release_ranges(
-        counts,
-        guarantee=guarantee,
-        key=key,
-        name=name,
-        strategy=plans[min(plans)] if plans else (),
-        workload=margins,
-        contribution=contribution,
-    )
+    plan = plan_margins(counts.shape, guarantee, equal, contribution)
+    means = {
+        "columns": list(columns),
+        "value": value,
+        "values_sha256": [hashlib.sha256(labels_bytes(part)).hexdigest() for part in values],
+    }
+    released = released_cells(counts, plan, key=key, kind="contingency", name=name, means=means)
     return ContingencyRelease(tuple(columns), tuple(values), released)
 
 
-def _axis(asked: Queries, family: Family, bits: int, equal: bool) -> RangeStrategy:
-    """Cells and their sum, with weights of least error or of equal variance."""
-    cells = asked.cells
-    if cells == 1:
-        return Nodes(1, (), (1,), "margins")
-    if equal:
-        return Nodes(cells, (cells,), (1, 1), "margins")
-    if family == "laplace":
-        best = _least_laplace(cells)
-    else:
-        # Least trace over X with unit diagonal: eigenvalues in proportion to the workload's roots.
-        best = math.sqrt((math.sqrt(cells + 1) - 1) / cells)
-    return Nodes(cells, (cells,), (1 << bits, max(round(best * 2.0**bits), 1)), "margins")
-
-
-def _least_laplace(cells: int) -> float:
-    """Weight b of the sum (cells have 1) of least error (1 + b)^2 trace, by golden section."""
-
-    def error(b: float) -> float:
-        return (1 + b) ** 2 * (cells - 1 + (1 + cells) / (1 + cells * b * b))
-
-    low, high = 1e-9, 1.0
-    ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(60):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if error(left) < error(right) else (left, high)
-    return low
+def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:
+    """The values of a column in order."""
+    if column not in domain:
+        raise InvalidInput(
+            f"the domain does not list the values of {column!r}; values observed in the data "
+            f"would give it away: declare them all"
+        )
+    listed = list(domain[column])
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    try:
+        _, values = codes_of(array)
+    except TypeError as error:
+        raise InvalidInput(f"the domain of {column!r} holds what is no value: {error}") from error
+    if not listed or len(values) < len(listed):
+        raise InvalidInput(
+            f"the domain of {column!r} has {len(listed)} values, {len(values)} of them different "
+            f"and not missing; it must list at least one, each once"
+        )
+    return values
 
 
 def _counted(
@@ -240,6 +213,8 @@ def _counted(
                 f"row {row}: {name} {what}, which is not in the domain: declare it or drop the row"
             )
         place = place * len(listed) + codes
+    if weights is not None:
+        check_room(weights, 1)
     counts = np.zeros(math.prod(shape), np.int64)
     np.add.at(counts, place, 1 if weights is None else weights)
     return counts.reshape(shape)

@@ -3,75 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from typing import Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
 from counton.laws import Law
 from counton.mechanisms.cells import families
+from counton.mechanisms.ranges.candidates import (
+    NAMES,
+    NORMS,
+    Norm,
+    built,
+    serves,
+    total_variance,
+)
 from counton.mechanisms.ranges.grid import Grid
 from counton.privacy import Contribution, Family, Guarantee, calibrate
-from counton.strategies.ranges import (
-    LARGEST_DENSE,
-    LARGEST_LAPLACE,
-    LATTICE_BITS,
-    Haar,
-    Nodes,
-    RangeStrategy,
-    SquareRoot,
-    Workload,
-    optimal_gaussian,
-    optimal_laplace,
-    workload,
-)
+from counton.strategies.ranges import LATTICE_BITS, RangeStrategy, Workload, workload
 
-Norm = Literal[1, 2]
 Asked = str | Workload | ArrayLike
 
-_NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
-_LARGEST_SQUARE_ROOT = 2**22
 #: Bits of the weights of all axes together; noise is drawn in these units and must fit.
 _GRID_BITS = 24
-
-
-def _optimal(asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
-    return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
-
-
-_BUILDERS: dict[str, Callable[[Workload, Norm, int], RangeStrategy]] = {
-    "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
-    "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
-    "haar": Haar.best,
-    "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
-    "hierarchy": Nodes.best,
-    "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
-    "optimal": _optimal,
-}
-#: Names of all strategies, as `release_ranges` takes them; besides "auto".
-NAMES = tuple(_BUILDERS)
-
-
-@lru_cache(maxsize=64)
-def _built(name: str, asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
-    return _BUILDERS[name](asked, norm, bits)
-
-
-@lru_cache(maxsize=256)
-def _total(name: str, asked: Workload, norm: Norm, bits: int) -> float:
-    return asked.total(_built(name, asked, norm, bits))
-
-
-def _serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
-    """Whether "auto" tries this strategy."""
-    if name == "optimal":
-        return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
-    if name == "square_root":
-        return axes == 1 and 2 <= asked.cells <= _LARGEST_SQUARE_ROOT
-    return True
 
 
 @dataclass(frozen=True)
@@ -144,11 +101,7 @@ def plan_ranges(
     >>> plan_ranges(64, PureDP(1), workload="prefixes").best.family
     'laplace'
     """
-    cells = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not cells or min(cells) < 1:
-        raise InvalidInput(
-            f"the cells have shape {cells}; there must be at least one cell along every axis"
-        )
+    cells = _shape(shape)
     unit = Contribution.add_remove() if contribution is None else contribution
     asked = _asked(workload, cells)
     names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
@@ -157,14 +110,15 @@ def plan_ranges(
             f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
         )
     for name in names:
-        if isinstance(name, str) and name != "auto" and name not in NAMES:
+        if not isinstance(name, RangeStrategy) and name not in ("auto", *NAMES):
             raise InvalidInput(
-                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}"
+                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"strategy, or a tuple with one of these an axis"
             )
     choices: list[RangesChoice] = []
     reasons: list[str] = []
     for family in families(guarantee):
-        norm = _NORMS[family]
+        norm = NORMS[family]
         for grid, total in _grids(names, asked, norm, reasons):
             try:
                 law = calibrate(guarantee, grid.columns().shift(unit), family).law
@@ -176,6 +130,20 @@ def plan_ranges(
         raise InvalidInput(reasons[-1])
     choices.sort(key=lambda choice: choice.expected_error)
     return RangesPlan(tuple(choices), guarantee, unit, asked)
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Cells along each axis."""
+    one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
+    cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
+    for count in cells:
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            cells = []
+    if not cells:
+        raise InvalidInput(
+            f"the cells have shape {shape!r}; there must be at least one cell along every axis"
+        )
+    return tuple(int(count) for count in cells)
 
 
 def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
@@ -205,7 +173,7 @@ def _grids(
         wanted = [
             (name,) * len(asked)
             for name in NAMES
-            if all(_serves(name, work, norm, len(asked)) for work in asked)
+            if all(serves(name, work, norm, len(asked)) for work in asked)
         ]
     if len(asked) > 1 or not every:
         wanted.append(names)  # "auto" on every axis is the best of each
@@ -231,7 +199,7 @@ def _axis(
     if not isinstance(name, str):
         return name, asked.total(_fitting(name, asked))
     chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
-    return _built(chosen, asked, norm, bits), _total(chosen, asked, norm, bits)
+    return built(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
 
 
 def _fitting(strategy: RangeStrategy, asked: Workload) -> RangeStrategy:
@@ -247,8 +215,8 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
     """Least error times squared sensitivity: on grids both are products over the axes."""
 
     def cost(name: str) -> float:
-        axis = _built(name, asked, norm, bits)
+        axis = built(name, asked, norm, bits)
         size = axis.l1**2 if norm == 1 else axis.l2_squared
-        return _total(name, asked, norm, bits) * size
+        return total_variance(name, asked, norm, bits) * size
 
-    return min((name for name in NAMES if _serves(name, asked, norm, axes)), key=cost)
+    return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)

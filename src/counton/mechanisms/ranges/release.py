@@ -2,190 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.laws import Law
-from counton.mechanisms.cells import (
-    check_room,
-    checked_counts,
-    fraction_bits,
-    noise_field,
-    protected,
-)
+from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
+from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.grid import Grid
-from counton.mechanisms.ranges.plan import Asked, RangesChoice, RangesPlan, plan_ranges
+from counton.mechanisms.ranges.plan import Asked, RangesPlan, plan_ranges
 from counton.noise import Key
-from counton.privacy import Contribution, Family, Guarantee
+from counton.privacy import Contribution, Guarantee
 from counton.strategies import NodeNoise
 from counton.strategies.ranges import RangeStrategy, SquareRoot
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class RangesRelease:
-    """Private sums over any interval (line) or box (grid), with their standard deviations.
-
-    Attributes:
-        shape: cells along each axis.
-        strategy: name of the strategy used.
-        family: kind of noise, "laplace" or "gaussian".
-        law: law of one measurement's noise, in units of the strategy's lattice.
-        guarantee, contribution: what is promised, and to whom.
-        expected_error: total squared error over the workload, known before the data.
-        plan: all strategies that were compared.
-
-    >>> from counton.privacy import ZCDP
-    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate())
-    >>> release.sum([0, 0], [1, 3]).shape, release.strategy
-    ((2,), 'identity')
-    """
-
-    shape: tuple[int, ...]
-    plan: RangesPlan
-    choice: RangesChoice
-    _sums: NDArray[Any] = field(repr=False)
-    _unit: float = field(repr=False)
-
-    @property
-    def strategy(self) -> str:
-        """Name of the strategy used."""
-        return self.choice.name
-
-    @property
-    def family(self) -> Family:
-        """Kind of noise."""
-        return self.choice.family
-
-    @property
-    def law(self) -> Law:
-        """Law of one measurement's noise."""
-        return self.choice.law
-
-    @property
-    def expected_error(self) -> float:
-        """Total squared error over the workload, in squared counts."""
-        return self.choice.expected_error
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised."""
-        return self.plan.guarantee
-
-    @property
-    def contribution(self) -> Contribution:
-        """The protected unit and the neighbouring relation."""
-        return self.plan.contribution
-
-    def sum(self, low: ArrayLike, high: ArrayLike) -> Any:
-        """Private sum over [low, high), one or millions at once.
-
-        Args:
-            low, high: integers, scalars or arrays that broadcast; on a grid the last axis holds
-                the corner's coordinates.
-
-        Returns:
-            float64 of their common shape (without the coordinates); 0 where low equals high.
-
-        Raises:
-            InvalidInput: not integers, low above high, or an end outside the cells.
-        """
-        first, last = self._corners(low, high)
-        if len(self.shape) == 1:
-            return (self._sums.take(last[0]) - self._sums.take(first[0])) * self._unit
-        total = None
-        for ends in itertools.product((0, 1), repeat=len(self.shape)):
-            corner = self._sums[tuple((first, last)[e][i] for i, e in enumerate(ends))]
-            odd = (len(ends) - math.fsum(ends)) % 2
-            signed = -corner if odd else corner
-            total = signed if total is None else total + signed
-        assert total is not None
-        return total * self._unit
-
-    def variance(self, low: ArrayLike, high: ArrayLike) -> Any:
-        """Variance of the noise in `sum`, as `sum` takes its arguments."""
-        first, last = self._corners(low, high)
-        grid = self.choice.grid
-        shape = np.broadcast_shapes(first[0].shape, last[0].shape)
-        firsts = np.stack([np.broadcast_to(part, shape) for part in first]).reshape(len(first), -1)
-        lasts = np.stack([np.broadcast_to(part, shape) for part in last]).reshape(len(last), -1)
-        variance = grid.variance(firsts, lasts) * self.law.variance
-        return variance.reshape(shape)[()]
-
-    def std(self, low: ArrayLike, high: ArrayLike) -> Any:
-        """Standard deviation of the noise in `sum`, as `sum` takes its arguments."""
-        return np.sqrt(self.variance(low, high))
-
-    def cells(self) -> Floats:
-        """Private count of every cell: float64 of shape ``shape``; they add up to every sum."""
-        cells = self._sums
-        for axis in range(len(self.shape)):
-            cells = np.diff(cells, axis=axis)
-        return np.asarray(cells * self._unit)
-
-    def _corners(
-        self, low: ArrayLike, high: ArrayLike
-    ) -> tuple[tuple[Integers, ...], tuple[Integers, ...]]:
-        """Both ends by axis, checked."""
-        axes = len(self.shape)
-        ends = []
-        for name, value in (("low", low), ("high", high)):
-            array = np.asarray(value)
-            if array.dtype.kind not in "iu":
-                raise InvalidInput(
-                    f"{name} has type {array.dtype}; ends of intervals must be integers"
-                )
-            if axes > 1 and (array.ndim == 0 or array.shape[-1] != axes):
-                raise InvalidInput(
-                    f"{name} has shape {array.shape}; its last axis must hold {axes} coordinates"
-                )
-            ends.append(tuple(array[..., i] for i in range(axes)) if axes > 1 else (array,))
-        first, last = ends
-        for axis, cells in enumerate(self.shape):
-            self._check_axis(first[axis], last[axis], cells)
-        return first, last
-
-    @staticmethod
-    def _check_axis(low: NDArray[Any], high: NDArray[Any], cells: int) -> None:
-        try:
-            reversed_ = low > high
-        except ValueError as error:
-            raise InvalidInput(f"low and high do not go together: {error}") from error
-        if reversed_.any():
-            place = tuple(np.argwhere(reversed_)[0])
-            a, b = np.broadcast_arrays(low, high)
-            raise InvalidInput(
-                f"interval [{a[place]}, {b[place]}) is reversed; low must not be above high: swap "
-                f"them"
-            )
-        if low.size and low.min() < 0:
-            raise InvalidInput(f"low is {low.min()}; intervals lie within [0, {cells})")
-        if high.size and high.max() > cells:
-            raise InvalidInput(
-                f"high is {high.max()}; there are {cells} cells, so it must be at most {cells}"
-            )
-
-    def describe(self) -> str:
-        """What was released and what is protected, in words."""
-        cells = " x ".join(f"{count:,}" for count in self.shape)
-        kind = "Laplace" if self.family == "laplace" else "Gaussian"
-        return (
-            f"{cells} cells, strategy {self.strategy}, {kind} noise\n"
-            f"protected: {protected(self.contribution)}\n"
-            f"guarantee: {self.guarantee}: {self.guarantee.meaning}\n"
-            f"expected squared error over the workload: {self.expected_error:,.4g}"
-        )
-
-    def __str__(self) -> str:
-        return self.describe()
 
 
 def release_ranges(
@@ -234,11 +67,34 @@ def release_ranges(
         strategy=strategy,
         contribution=contribution,
     )
+    return released_cells(data, plan, key=key, kind="ranges", name=name)
+
+
+def released_cells(
+    data: Integers,
+    plan: RangesPlan,
+    *,
+    key: Key,
+    kind: str,
+    name: str,
+    means: dict[str, Any] | None = None,
+) -> RangesRelease:
+    """Measure checked counts by the best choice of a plan.
+
+    Args:
+        data: non-negative counts in the plan's shape.
+        plan: the choices and the guarantee.
+        key: where the noise comes from.
+        kind, name: of the release; part of the noise address.
+        means: what the cells stand for, if they are no plain positions; part of it too.
+
+    Raises:
+        SumOverflow: counts too large to be measured exactly.
+    """
     grid = plan.best.grid
     check_room(data, grid.largest_entry)
-    noise = noise_field(
-        key, "ranges", name, grid.parameters, guarantee, plan.contribution, plan.best.law
-    )
+    measured = {**grid.parameters, **(means or {})}
+    noise = noise_field(key, kind, name, measured, plan.guarantee, plan.contribution, plan.best.law)
     first = np.zeros((data.ndim, 1), np.int64)
     cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * plan.best.law.variance)
     sums, unit = _released(data, grid, noise, fraction_bits(cell))

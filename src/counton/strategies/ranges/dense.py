@@ -13,6 +13,8 @@ from counton.errors import InvalidInput
 from counton.strategies.ranges.base import Floats, Integers, RangeStrategy
 from counton.strategies.ranges.workload import LARGEST_DENSE
 
+_LARGEST_SQUARED = 2.0**60
+
 
 class Dense(RangeStrategy):
     """Any integer matrix C of full column rank, and least squares.
@@ -22,7 +24,8 @@ class Dense(RangeStrategy):
         name: by which it was chosen.
 
     Raises:
-        InvalidInput: not an integer matrix over 1 to 4096 cells, or of deficient rank.
+        InvalidInput: not an integer matrix over 1 to 4096 cells, of deficient rank, or with
+            entries too large for exact norms.
 
     >>> Dense(np.array([[2, 1], [0, 2]]), "mine").l2_squared
     5
@@ -39,6 +42,12 @@ class Dense(RangeStrategy):
             raise InvalidInput(
                 f"a dense strategy over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
                 f"are possible: use haar or square_root"
+            )
+        # float64 is exact enough to say that all norms are far from the end of int64
+        if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
+            raise InvalidInput(
+                f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
+                f"squared columns must sum to less than 2^60 to be exact: divide the matrix"
             )
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False

@@ -1,0 +1,64 @@
+"""The strategies by their names, each built and summed up once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal
+
+from counton.privacy import Family
+from counton.strategies.ranges import (
+    LARGEST_DENSE,
+    LARGEST_LAPLACE,
+    Haar,
+    Nodes,
+    RangeStrategy,
+    SquareRoot,
+    Workload,
+    optimal_gaussian,
+    optimal_laplace,
+)
+
+Norm = Literal[1, 2]
+
+#: Which norm of the columns each kind of noise is calibrated to.
+NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
+_LARGEST_SQUARE_ROOT = 2**22
+
+
+def _optimal(asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+    return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
+
+
+_BUILDERS: dict[str, Callable[[Workload, Norm, int], RangeStrategy]] = {
+    "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
+    "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
+    "haar": Haar.best,
+    "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
+    "hierarchy": Nodes.best,
+    "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
+    "optimal": _optimal,
+}
+#: Names of all strategies, as `release_ranges` takes them; besides "auto".
+NAMES = tuple(_BUILDERS)
+
+
+@lru_cache(maxsize=64)
+def built(name: str, asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+    """The strategy of that name for a workload."""
+    return _BUILDERS[name](asked, norm, bits)
+
+
+@lru_cache(maxsize=256)
+def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
+    """Its total variance over the workload, in units of one draw's."""
+    return asked.total(built(name, asked, norm, bits))
+
+
+def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
+    """Whether "auto" tries this strategy."""
+    if name == "optimal":
+        return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
+    if name == "square_root":
+        return axes == 1 and 2 <= asked.cells <= _LARGEST_SQUARE_ROOT
+    return True
