@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from counton.cli import receipt
 from counton.cli.app import app
+from counton.errors import ReplayMismatch
 
 
 class Desk:
@@ -86,6 +90,86 @@ def test_the_same_again_releases_nothing_new_and_changed_data_is_refused(desk: D
     assert desk.hierarchy("--rho", "4", "--name", "second").exit_code == 0
 
 
+def test_one_key_has_one_file_of_receipts_whatever_it_is_called(desk: Desk) -> None:
+    assert desk.hierarchy("--rho", "5").exit_code == 0
+    alias = desk.path("alias.key")
+    alias.symlink_to(desk.path("out.csv.key"))
+    changed = desk.write("changed.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
+    refused = desk.hierarchy("--rho", "5", "--key", str(alias), leaves=changed, out="second.csv")
+    assert refused.exit_code == 3
+    assert "from other data" in refused.stderr
+    assert not desk.path("second.csv").exists()
+
+
+def test_of_processes_at_once_only_one_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, path = receipt.key_for(tmp_path / "out.csv", None)
+    read = receipt._read
+
+    def slow(file: Path) -> Any:
+        entries = read(file)
+        time.sleep(0.05)
+        return entries
+
+    def release(number: int) -> bool:
+        try:
+            return not receipt.enter(key, path, "visits", {}, str(number).encode())
+        except ReplayMismatch:
+            return False
+
+    monkeypatch.setattr(receipt, "_read", slow)
+    with ThreadPoolExecutor(4) as several:
+        assert sum(several.map(release, range(4))) == 1
+
+
+def test_a_release_of_another_format_is_not_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, path = receipt.key_for(tmp_path / "out.csv", None)
+    assert not receipt.enter(key, path, "visits", {}, b"data")
+    assert receipt.enter(key, path, "visits", {}, b"data")
+    monkeypatch.setattr("counton.cli.receipt.FORMAT", 10**6)
+    with pytest.raises(ReplayMismatch, match="on other terms"):
+        receipt.enter(key, path, "visits", {}, b"data")
+
+
+def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
+    out = str(desk.path("out.csv"))
+    picture = str(desk.path("out.png"))
+    for words in (
+        ["--key", out],
+        ["--key", picture, "--plot", picture],
+        ["--plot", desk.leaves],
+    ):
+        for refused in (desk.hierarchy("--rho", "1", *words), desk.ranges("--rho", "1", *words)):
+            assert refused.exit_code == 2, words
+        assert not desk.path("out.csv").exists()
+
+
+def test_an_older_output_is_replaced(desk: Desk) -> None:
+    desk.write("out.csv", "something else")
+    desk.write("old.png", "no picture")
+    done = desk.hierarchy("--rho", "1", "--plot", str(desk.path("old.png")))
+    assert done.exit_code == 0, done.stderr
+    assert desk.path("out.csv").read_text().startswith("level,state")
+
+
+def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
+    for name in ("level", "estimate", "std"):
+        places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
+        done = desk(
+            "hierarchy", places, "--levels", name, "--value", "people", "--domain", places,
+            "--rho", "1", "--out", str(desk.path("out.csv")),
+        )  # fmt: skip
+        assert done.exit_code == 2
+        assert f"is called '{name}'" in done.stderr
+    line = desk.write("named.csv", "estimate,visits\na,1\nb,2\n")
+    done = desk.ranges("--rho", "1", "--label", "estimate", line=line)
+    assert done.exit_code == 2
+    assert "--label 'estimate'" in done.stderr
+
+
 def test_keys_are_private_files_and_receipts_hold_no_counts(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     key = desk.path("out.csv.key")
@@ -93,8 +177,11 @@ def test_keys_are_private_files_and_receipts_hold_no_counts(desk: Desk) -> None:
     receipt = desk.path("out.csv.key.released").read_text()
     assert json.loads(receipt)["hierarchy"]["terms"]["guarantee"]["rho"] == "5"
     assert "700" not in receipt
-    desk.path("out.csv.key.released").write_text("{")
-    assert desk.hierarchy("--rho", "5").exit_code == 3
+    for spoilt in ("{", "[]", '{"hierarchy": 1}'):
+        desk.path("out.csv.key.released").write_text(spoilt)
+        done = desk.hierarchy("--rho", "5")
+        assert done.exit_code == 3
+        assert "restore it from a copy" in done.stderr
 
 
 def test_targets_give_the_cost(desk: Desk) -> None:

@@ -15,15 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.choices import guarantee_from
-from counton.cli.receipt import enter, key_for, receipt_path
-from counton.cli.released import check_output, replace_file
+from counton.cli.receipt import check_files, enter, key_for, receipt_path
+from counton.cli.released import replace_file
 from counton.cli.tables import labels, read_table, whole_numbers, write_plain
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import protected
 from counton.mechanisms.hierarchy import HierarchyRelease, Tree, release_hierarchy
 from counton.privacy import Contribution
 
-_PICTURES = (".png", ".svg", ".pdf")
 _SHOWN = 12
 
 
@@ -63,9 +62,7 @@ def perform_hierarchy(request: HierarchyRequest) -> None:
             "LEVEL=STD,... to compute the cost"
         )
     inputs = [Path(request.leaves), Path(request.domain)]
-    check_output(request.out, inputs=inputs)
-    if request.plot is not None:
-        check_output(request.plot, _PICTURES, inputs=inputs)
+    check_files(request.out, request.plot, request.key, inputs)
     tree = Tree.from_leaves(labels(read_table(request.domain, levels), levels), levels)
     table = read_table(request.leaves, [*levels, request.value])
     values = whole_numbers(table, request.value, request.leaves)
@@ -104,6 +101,10 @@ def _levels(text: str) -> list[str]:
     levels = [level.strip() for level in text.split(",")]
     if "" in levels:
         raise InvalidInput(f"--levels {text!r} holds an empty name; write it as A,B,C")
+    if "level" in levels:
+        raise InvalidInput(
+            "a column is called 'level', as a column of the released table is: rename it"
+        )
     return levels
 
 

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.choices import needed_guarantee
-from counton.cli.receipt import enter, key_for, receipt_path
-from counton.cli.released import check_output, replace_file
+from counton.cli.receipt import check_files, enter, key_for, receipt_path
+from counton.cli.released import replace_file
 from counton.cli.tables import labels, read_table, whole_numbers, write_plain
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges import RangesRelease, release_ranges
 from counton.privacy import Contribution
 
-_PICTURES = (".png", ".svg", ".pdf")
+_COLUMNS = ("cell", "estimate", "std", "running_total", "running_total_std")
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,11 @@ def perform_ranges(request: RangesRequest) -> None:
     """
     guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
     asked = _intervals(request.ask)
-    check_output(request.out, inputs=[Path(request.series)])
-    if request.plot is not None:
-        check_output(request.plot, _PICTURES, inputs=[Path(request.series)])
+    check_files(request.out, request.plot, request.key, [Path(request.series)])
+    if request.label in _COLUMNS:
+        raise InvalidInput(
+            f"--label {request.label!r} is the name of a column of the released table: rename it"
+        )
     columns = [request.value] if request.label is None else [request.label, request.value]
     table = read_table(request.series, columns)
     counts = whole_numbers(table, request.value, request.series)

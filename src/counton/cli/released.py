@@ -140,7 +140,8 @@ def check_output(
             f"elsewhere"
         )
     for other in inputs:
-        if path.resolve() == other.resolve() or (path.exists() and path.samefile(other)):
+        both = path.exists() and other.exists()
+        if path.resolve() == other.resolve() or (both and path.samefile(other)):
             raise InvalidInput(
                 f"{str(path)!r} is also {str(other)!r}, which the run reads or keeps; write "
                 f"elsewhere"

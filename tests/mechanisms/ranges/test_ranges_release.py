@@ -291,7 +291,8 @@ def test_bad_input_is_refused_with_a_reason(counts: Any, changed: Any, message: 
 def test_shapes_that_are_none_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one cell along every axis"):
         plan_ranges(shape, ZCDP(1))
-    assert plan_ranges(np.int64(6), ZCDP(1)).best.grid.shape == (6,)
+    six: Any = np.int64(6)
+    assert plan_ranges(six, ZCDP(1)).best.grid.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61, 2**80])
