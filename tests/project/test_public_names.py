@@ -39,7 +39,8 @@ def examples_in(thing: Any) -> bool:
     """Whether the docstring, or for a class that of one of its members, holds an example."""
     texts = [inspect.getdoc(thing)]
     if inspect.isclass(thing):
-        texts += [inspect.getdoc(member) for member in vars(thing).values()]
+        members = (m for m in vars(thing).values() if inspect.isroutine(m) or hasattr(m, "__get__"))
+        texts += [inspect.getdoc(member) for member in members]
     return any(">>>" in (text or "") for text in texts)
 
 

@@ -76,8 +76,8 @@ def create(path: Path) -> None:
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
+    engine = sa.create_engine(URL.create("sqlite", database=name))
     try:
-        engine = sa.create_engine(URL.create("sqlite", database=name))
         event.listen(engine, "connect", _prepare_new)
         event.listen(engine, "begin", begin)
         with engine.begin() as connection:
@@ -94,6 +94,7 @@ def create(path: Path) -> None:
             f"permissions"
         ) from error
     finally:
+        engine.dispose()
         os.close(descriptor)
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
