@@ -191,7 +191,7 @@ class ZCDP(Guarantee):
         """What rho bounds, in words."""
         return (
             "telling whether one unit is there is at most as easy as telling two bell curves apart "
-            f"whose centres are {_short(Fraction(2 * self.rho))}**0.5 standard deviations apart"
+            f"whose centres are {math.sqrt(2 * self.rho):.4g} standard deviations apart"
         )
 
 
