@@ -14,6 +14,7 @@ from counton.strategies.ranges.tree import TreeLaw
 from counton.strategies.ranges.workload import Workload
 
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
+_FEW_BRANCHING = (2, 4, 16)
 _LARGEST_FAMILY = 2**16
 
 
@@ -27,14 +28,16 @@ def best_branching(workload: Workload, norm: Literal[1, 2]) -> tuple[tuple[int, 
     (10, 12, 9)
     """
     cells = workload.cells
+    few = workload.costly and cells > _LARGEST_FAMILY
+    branching = _FEW_BRANCHING if few else _BRANCHING
     found = [
         (error, radices, weights)
-        for radices in _uniform(cells)
+        for radices in _uniform(cells, branching)
         for error, weights in [_weigh(workload, radices, norm)]
     ]
     error, radices, weights = min(found, key=lambda entry: entry[0])
     for place in range(min(2, len(radices) - 1)):
-        for radix in _BRANCHING:
+        for radix in branching:
             changed = _completed(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
             other, others = _weigh(workload, changed, norm)
             if other < error:
@@ -53,9 +56,9 @@ def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
     return (*kept, left) if left > 1 else tuple(kept)
 
 
-def _uniform(cells: int) -> list[tuple[int, ...]]:
+def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
     """Trees of one branching factor, and the line without a tree if it is short."""
-    found = {_completed(cells, (radix,) * 64) for radix in _BRANCHING}
+    found = {_completed(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
         found.add(_completed(cells, ()))
     return sorted(found)

@@ -9,6 +9,9 @@ import numpy as np
 from counton.strategies.ranges.tree import TreeLaw
 from counton.strategies.ranges.workload import Estimator, Floats, Integers, NamedWorkload
 
+#: Intervals looked at together.
+_STRETCH = 2**14
+
 
 class AllRanges(NamedWorkload):
     """Every interval [low, high) with low < high.
@@ -66,6 +69,8 @@ class Prefixes(NamedWorkload):
 
 
 class _Intervals(NamedWorkload):
+    costly = True
+
     @abstractmethod
     def intervals(self) -> tuple[Integers, Integers]: ...
 
@@ -75,7 +80,14 @@ class _Intervals(NamedWorkload):
 
     def levels(self, law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
-        return np.array([float(part.sum()) for part in law.interval_levels(*self.intervals())])
+        low, high = self.intervals()
+        totals = np.zeros(len(law.radices) + 1)
+        for start in range(0, len(low), _STRETCH):  # stretches that stay in the cache
+            stretch = slice(start, start + _STRETCH)
+            totals += [
+                float(part.sum()) for part in law.interval_levels(low[stretch], high[stretch])
+            ]
+        return totals
 
     def gram(self) -> Floats:
         """Entry (i, j): how many of the intervals hold both cells."""

@@ -32,6 +32,7 @@ LARGEST_LAPLACE = 1024
 #: What nobody asks about is given this much weight, so that C keeps full rank.
 _RIDGE = 1e-6
 _COARSE = 256
+_EDGE = 32
 _DESCENT_STEPS = 300
 _SPRINKLE = 0.005
 
@@ -86,9 +87,7 @@ def _solved(workload: Workload) -> tuple[Floats, Floats]:
     gram = _ridged(workload.gram())
     multipliers = np.full(cells, 1 / cells)
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
-        known = _solved(type(workload)(_COARSE))[1]
-        places = (np.arange(cells) + 0.5) / cells * len(known) - 0.5
-        multipliers = np.interp(places, np.arange(len(known)), known)
+        multipliers = _finer(_solved(type(workload)(_COARSE))[1], cells)
     best: tuple[float, Floats, Floats] | None = None
     for _ in range(_iterations(cells)):
         root = np.sqrt(multipliers)
@@ -104,6 +103,18 @@ def _solved(workload: Workload) -> tuple[Floats, Floats]:
         multipliers /= multipliers.sum()
     assert best is not None
     return best[1:]
+
+
+def _finer(known: Floats, cells: int) -> Floats:
+    """Multipliers of fewer cells as a start for more.
+
+    Inside they depend on where along the line a cell is, near the ends on how many cells are left.
+    """
+    places = (np.arange(cells) + 0.5) / cells * len(known) - 0.5
+    finer = np.interp(places, np.arange(len(known)), known)
+    finer[:_EDGE] = known[:_EDGE] * (finer[_EDGE] / known[_EDGE])
+    finer[-_EDGE:] = known[-_EDGE:] * (finer[-_EDGE - 1] / known[-_EDGE - 1])
+    return np.asarray(finer / finer.sum())
 
 
 def _gap(cells: int) -> float:

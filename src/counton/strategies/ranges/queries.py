@@ -47,14 +47,11 @@ class RandomSubsets(NamedWorkload):
     def levels(self, law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
         single, together = self._weights()
-        low = np.arange(self.cells)
         ends = np.array([0]), np.array([self.cells])
         return np.array(
             [
-                single * float(cell.sum()) + together * float(whole[0])
-                for cell, whole in zip(
-                    law.interval_levels(low, low + 1), law.interval_levels(*ends), strict=True
-                )
+                single * cell + together * float(whole[0])
+                for cell, whole in zip(law.cell_levels(), law.interval_levels(*ends), strict=True)
             ]
         )
 
@@ -79,6 +76,7 @@ class Queries(Workload):
     """
 
     name = "matrix"
+    costly = True
 
     def __init__(self, matrix: ArrayLike) -> None:
         try:

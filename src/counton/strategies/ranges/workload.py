@@ -40,9 +40,11 @@ class Workload(ABC):
     Attributes:
         cells: number of cells.
         queries: number of queries (1 for random subsets: the expectation over one).
+        costly: `levels` goes through all queries, which takes time on long lines.
     """
 
     name: ClassVar[str]
+    costly: ClassVar[bool] = False
     cells: int
     queries: int
 
