@@ -208,6 +208,9 @@ def test_pictures(desk: Desk) -> None:
     [
         ([], "neither a guarantee nor targets"),
         (["--rho", "1", "--target", "state"], "is not LEVEL=STD"),
+        (["--rho", "1", "--target", "state=1,state=2"], "names 'state' twice"),
+        (["--rho", "1", "--levels", "state,state"], "is named twice"),
+        (["--rho", "1", "--value", "county"], "is named twice"),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
         (["--target", "state=1000,county=1"], "times that of county"),
         (["--epsilon", "-1"], "epsilon"),

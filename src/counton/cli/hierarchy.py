@@ -114,6 +114,8 @@ def _targets(text: str | None) -> dict[str, float] | None:
     targets = {}
     for part in text.split(","):
         level, equals, std = part.partition("=")
+        if level.strip() in targets:
+            raise InvalidInput(f"--target names {level.strip()!r} twice; give one of them")
         try:
             targets[level.strip()] = float(std)
         except ValueError:

@@ -18,8 +18,12 @@ def read_table(path: str, columns: Sequence[str], stated: str | None = None) -> 
     """The named columns of a file, in its order.
 
     Raises:
-        InvalidInput: no such file, format or column, or a file that cannot be read.
+        InvalidInput: no such file, format or column, one named twice, or a file that cannot be
+            read.
     """
+    for place, name in enumerate(columns):
+        if name in columns[:place]:
+            raise InvalidInput(f"column {name!r} of {path} is named twice; each has one meaning")
     file = EventFile(path, stated)
     try:
         return file.scan(tuple(columns)).collect()

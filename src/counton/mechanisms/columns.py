@@ -29,6 +29,8 @@ def columns_of(table: Any, names: Sequence[str], what: str) -> list[NDArray[Any]
     """
     if isinstance(names, str) or not names:
         raise InvalidInput(f"levels are {names!r}; give a list of at least one column name")
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"levels {list(names)} hold what is no text; name columns by texts")
     if len(set(names)) < len(names):
         raise InvalidInput(f"levels {list(names)} repeat a name: every level needs its own column")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
@@ -87,7 +89,12 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     if kept.dtype != object:
         values, codes[~missing] = np.unique(kept, return_inverse=True)
         return codes, values
-    distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
+    try:
+        distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
+    except TypeError as error:
+        raise InvalidInput(
+            f"labels must be plain values such as texts or numbers ({error}): convert the column"
+        ) from error
     values = np.empty(len(distinct), dtype=object)
     values[:] = distinct
     codes[~missing] = _looked_up(kept, values)

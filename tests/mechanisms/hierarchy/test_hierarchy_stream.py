@@ -153,6 +153,9 @@ def test_refusals_change_nothing() -> None:
     assert float(stream_of(32).interval_std(0, 2**32)) == pytest.approx(stream_of(32).std)
     with pytest.raises(InvalidInput, match="0 <= low <= high"):
         stream.interval_std(3, 2)
+    for ends in ((0.5, 3), ("a", 3)):
+        with pytest.raises(InvalidInput, match="must be integers"):
+            stream.interval_std(*ends)
 
 
 def test_other_terms_other_noise() -> None:

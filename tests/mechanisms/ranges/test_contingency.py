@@ -134,7 +134,7 @@ def test_counts_that_would_wrap_around_are_noticed() -> None:
         ({"sex": ["f"]}, {"domain": {"sex": []}}, "at least one"),
         ({"sex": ["f"]}, {"domain": {"sex": ["f", "f"]}}, "each once"),
         ({"sex": ["f"]}, {"domain": {"sex": ["f", None]}}, "different and not missing"),
-        ({"sex": ["f"]}, {"domain": {"sex": [["f"], ["m"]]}}, "holds what is no value"),
+        ({"sex": ["f"]}, {"domain": {"sex": [["f"], ["m"]]}}, "labels must be plain values"),
         ({"std": ["f"]}, {"domain": {"std": ["f"]}, "columns": ["std"]}, "called 'std'"),
         ({"sex": ["f"]}, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
         ({"sex": ["f"]}, {"columns": []}, "at least one column"),

@@ -149,6 +149,8 @@ class HierarchyStream:
             InvalidInput: an interval that is reversed or reaches beyond the horizon.
         """
         first, last = np.broadcast_arrays(np.asarray(low), np.asarray(high))
+        if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
+            raise InvalidInput(f"ends of intervals must be integers; got {low!r}, {high!r}")
         if ((first < 0) | (first > last) | (last > self.horizon)).any():
             raise InvalidInput(
                 f"intervals must satisfy 0 <= low <= high <= {self.horizon}; got {low!r}, {high!r}"

@@ -179,10 +179,7 @@ def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:
     listed = list(domain[column])
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
-    try:
-        _, values = codes_of(array)
-    except TypeError as error:
-        raise InvalidInput(f"the domain of {column!r} holds what is no value: {error}") from error
+    _, values = codes_of(array)
     if not listed or len(values) < len(listed):
         raise InvalidInput(
             f"the domain of {column!r} has {len(listed)} values, {len(values)} of them different "
