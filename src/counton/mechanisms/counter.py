@@ -20,7 +20,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.strategies import Strategy
 
 #: Steps handled at once inside a batch, all coordinates together: stays in the cache.
-_CHUNK = 2**18
+_CHUNK = 2**17
 
 
 class Counter:

@@ -28,6 +28,9 @@ class Lookahead:
         self._ahead = _FIRST
         self.window = range(0)
         self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
+        # The last large batch, held until the next is there: memory freed in between goes back to
+        # the system, and getting it again takes as long as the noise.
+        self._before = self._noise
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """Noise of ``steps``: int64, shape ``(len(steps), *shape)``; a view, not to be written."""
@@ -39,6 +42,7 @@ class Lookahead:
             window = range(steps.start, max(stop, steps.stop))
             noise = self._strategy.noise(self._field, window)
             if len(window) > 1 and len(window) * self._size > _LARGEST and self._strategy.local:
+                self._before = noise
                 return noise  # a large batch, not worth keeping
             self.window, self._noise = window, noise
         first = steps.start - self.window.start
