@@ -163,7 +163,7 @@ class Counter:
         for start in range(0, count, chunk):
             part = totals[start : start + chunk]
             noise = self._lookahead.noise(range(step + 1 + start, step + 1 + start + len(part)))
-            prefix = np.cumsum(part, axis=0, out=values[start : start + chunk])
+            prefix = np.add.accumulate(part, axis=0, out=values[start : start + chunk])
             prefix += sums
             sums = prefix[-1].copy()
             if spec.strategy.fraction_bits:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.mechanisms.specification import Specification
-from counton.privacy.grid import Numbers
+from counton.privacy.grid import Numbers, extremes
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers
@@ -57,7 +57,7 @@ def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> ND
             f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
             f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
         )
-    smallest, largest = (totals.min(), totals.max()) if totals.size else (0, 0)
+    smallest, largest = extremes(totals)
     if spec.contribution.resolution is None and smallest < 0:
         place = tuple(int(i) for i in np.argwhere(totals < 0)[0])
         raise InvalidInput(
@@ -65,7 +65,7 @@ def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> ND
             f"counts are 0 or more; for signed sums declare "
             f"Contribution.clipped(lower, upper, resolution)"
         )
-    _refuse_overflow(spec, done, totals, max(abs(int(smallest)), abs(int(largest))))
+    _refuse_overflow(spec, done, totals, max(-smallest, largest))
     return totals
 
 

@@ -17,6 +17,7 @@ from counton.privacy.exact import text
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
 
+_ONE = Fraction(1)
 _TOLERANCE = 0.01  # of a grid cell
 _FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
 _MOST = 2**62
@@ -47,17 +48,24 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
 
 def totals(values: Numbers, resolution: Fraction | None) -> NDArray[np.int64]:
     """Totals in data units as exact grid integers."""
-    step = Fraction(1) if resolution is None else resolution
     numbers = _numbers(values, "total")
     if numbers.dtype == object:
         return _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
     if numbers.dtype.kind == "f":
         return _float_cells(numbers.astype(np.float64), resolution)
-    if step == 1:
-        if numbers.size and (numbers.max() > _MOST or numbers.min() < -_MOST):
+    if resolution is None or resolution == 1:
+        smallest, largest = extremes(numbers)
+        if largest > _MOST or smallest < -_MOST:
             _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
         return numbers.astype(np.int64, copy=False)
     return _each(numbers, lambda x: _exact_cells(int(x), resolution), np.dtype(np.int64), "total")
+
+
+def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
+    """Smallest and largest of some integers; 0 and 0 if there are none."""
+    if numbers.size == 1:  # a single step: no array operation is as cheap
+        return numbers.item(), numbers.item()
+    return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
@@ -107,7 +115,7 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
         if isinstance(value, Decimal)
         else Fraction(int(value.numerator), int(value.denominator))
     )
-    step = Fraction(1) if resolution is None else resolution
+    step = _ONE if resolution is None else resolution
     cells = number / step
     if cells.denominator != 1:
         raise InvalidInput(f"{text(number)} is not a multiple of the resolution {text(step)}")
