@@ -176,3 +176,22 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
 def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
         build()
+
+
+def test_a_name_changes_no_number_and_equal_strategies_are_equal() -> None:
+    low, high = np.triu_indices(9, 1)
+    tree = Nodes(8, (2, 2, 2), (1, 1, 1, 1))
+    named = Nodes(8, (2, 2, 2), (1, 1, 1, 1), name="identity")
+    assert named.variance(low, high).tolist() == tree.variance(low, high).tolist()
+    assert named.ranges_variance() == tree.ranges_variance()
+    assert named == tree
+    assert hash(named) == hash(tree)
+    assert tree != Nodes(8, (2, 2, 2), (1, 1, 1, 2))
+    assert tree != Haar(8, (1, 1, 1, 1))
+
+
+def test_leaves_of_any_weight_are_independent() -> None:
+    low, high = np.triu_indices(9, 1)
+    leaves = Nodes(8, (2, 4), (5, 0, 0))
+    assert leaves.variance(low, high) == pytest.approx((high - low) / 25)
+    assert leaves.ranges_variance() == pytest.approx(((high - low) / 25).sum())

@@ -103,6 +103,12 @@ class RangeStrategy(ABC):
         """C itself, shape (measurements, cells); small lines only."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.parameters == self.parameters
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         return f"{type(self).__name__}({arguments})"

@@ -41,6 +41,7 @@ class Nodes(RangeStrategy):
         radices: children of a complete node, lowest level first; their product reaches ``cells``.
         weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
             level unmeasured (not the leaves).
+        name: what it is called in a table of choices; changes no number.
 
     Raises:
         InvalidInput: radices or weights that do not make a tree over the cells.
@@ -209,16 +210,21 @@ class Nodes(RangeStrategy):
         complete, last = whole[:-1], end[:-1]
         return TreeLaw(self.cells, self.radices, tuple(complete), tuple(last), end[-1])
 
+    @property
+    def _leaves_only(self) -> bool:
+        """Independent noise in every cell: no tree is needed to know the errors."""
+        return not any(self.weights[1:])
+
     def variance(self, low: Integers, high: Integers) -> Floats:
         """See `RangeStrategy.variance`."""
-        if self.name == "identity":
-            return np.asarray(high - low, dtype=np.float64)
+        if self._leaves_only:
+            return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
         return self.law.variance(low, high)
 
     def ranges_variance(self) -> float:
         """See `RangeStrategy.ranges_variance`."""
-        if self.name == "identity":
-            return self.cells * (self.cells + 1) * (self.cells + 2) / 6
+        if self._leaves_only:
+            return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
         return math.fsum(self.law.prefix_levels(ranges=True))
 
     def functional_variance(self, weights: Floats) -> float:
