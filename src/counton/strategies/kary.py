@@ -33,8 +33,9 @@ from counton.strategies.base import (
 from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.digits import Digits
 
-#: ``KAry.best`` looks at arities up to here.
-LARGEST_CANDIDATE = 128
+#: A larger arity saves a level only while k^height reaches about the horizon; from 65 on (one level
+#: against two) an extra level is always the better bargain.
+_LARGEST_CANDIDATE = 128
 
 
 class KAry(Strategy):
@@ -96,11 +97,36 @@ class KAry(Strategy):
         horizon = check_integer("horizon", horizon, 1)
         check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)
-        # A larger arity saves a level only while k^height reaches about the horizon; from 65 on
-        # (one level against two) an extra level is always the better bargain.
-        largest = min(2 * horizon + 1, LARGEST_CANDIDATE)
-        candidates = (cls(horizon, k, form) for form in forms for k in range(2, largest + 1))
+        candidates = [tree for form in forms for tree in cls.undominated(horizon, metric, form)]
         return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))
+
+    @classmethod
+    def undominated(
+        cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
+    ) -> list[KAry]:
+        """Trees of which no other is both lower and no worse: one of them is best for any noise.
+
+        In order of falling height and rising error. Both sensitivities are functions of the height.
+
+        >>> [tree.arity for tree in KAry.undominated(100)]
+        [2, 3, 4, 6, 14]
+
+        Raises:
+            InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        check_metric(metric)
+        best: dict[int, KAry] = {}
+        for arity in range(2, min(2 * horizon + 1, _LARGEST_CANDIDATE) + 1):
+            tree = cls(horizon, arity, subtraction)
+            known = best.setdefault(tree.height, tree)
+            if tree._error(metric) < known._error(metric):
+                best[tree.height] = tree
+        front: list[KAry] = []
+        for height in sorted(best):
+            if not front or best[height]._error(metric) < front[-1]._error(metric):
+                front.append(best[height])
+        return front[::-1]
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:

@@ -91,15 +91,34 @@ class SmoothBinary(Strategy):
         """
         horizon = check_integer("horizon", horizon, 1)
         check_norm(norm)
-        power = 3 - norm
-        best: tuple[float, int, int] = (math.inf, 0, 0)  # cost, height, zeros
-        zeros = 1
-        while zeros**power <= best[0]:  # there is at least one 1
+        return min(
+            cls.undominated(horizon),
+            key=lambda tree: (tree._ones * tree.zeros ** (3 - norm), tree.height),
+        )
+
+    @classmethod
+    def undominated(cls, horizon: int) -> list[SmoothBinary]:
+        """Trees of which no other has both fewer zeros and fewer ones: one is best for any noise.
+
+        In order of rising sensitivity (the zeros) and falling error (the ones).
+
+        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated(20)]
+        [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
+
+        Raises:
+            InvalidInput: a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        front: list[SmoothBinary] = []
+        least = LARGEST_HEIGHT
+        for zeros in range(1, LARGEST_HEIGHT):
             ones = _fewest_ones(horizon, zeros)
-            if ones + zeros <= LARGEST_HEIGHT:
-                best = min(best, (ones * zeros**power, ones + zeros, zeros))
-            zeros += 1
-        return cls(horizon, height=best[1], zeros=best[2])
+            if ones < least and ones + zeros <= LARGEST_HEIGHT:
+                least = ones
+                front.append(cls(horizon, ones + zeros, zeros))
+            if ones == 1:
+                break
+        return front
 
     @classmethod
     def even(cls, horizon: int) -> SmoothBinary:

@@ -1,0 +1,44 @@
+"""What it takes to choose: a plan without anything remembered, the exact loss by age."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from benchmarks.measure import process
+from benchmarks.row import Row
+
+_PLAN = """
+import time
+from counton import ApproxDP, PureDP, plan
+plan(100, {guarantee})  # imports
+start = time.process_time()
+plan({steps}, {guarantee})
+print(time.process_time() - start)
+"""
+
+_LOSS = """
+import time
+import numpy as np
+from counton.privacy import expiration_loss
+from counton.strategies import Expiring
+ages = [*np.unique(np.geomspace(1, 10**6, 60).astype(int)), 10**18, 2**62]
+start = time.process_time()
+for growth in ("1.1", "2.2", "3.3"):
+    expiration_loss(Expiring(growth), ages)
+print((time.process_time() - start) / 3)
+"""
+
+
+def _seconds(program: str) -> float:
+    """Median of what a fresh process prints."""
+    return statistics.median(float(process(["-c", program]).output) for _ in range(3))
+
+
+def measure() -> Iterator[Row]:
+    """Yield the rows."""
+    for guarantee, bar in (("PureDP(1)", 0.5), ("ApproxDP(1, 1e-9)", 3)):
+        for steps in (8760, 10**9):
+            seconds = _seconds(_PLAN.format(guarantee=guarantee, steps=steps))
+            yield Row(f"plan of {steps:,} steps, {guarantee}", seconds, bar, unit="s")
+    yield Row("exact expiration loss at 62 ages up to 2^62", _seconds(_LOSS), 5, unit="s")
