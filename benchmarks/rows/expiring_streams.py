@@ -14,14 +14,14 @@ from counton.mechanisms.inputs import Progress
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
-EARLY, LATE = 10**3, 10**9
+EARLY, LATE, DELAY = 10**3, 10**9, 10**4
 
 
-def counter_at(step: int) -> Counter:
+def counter_at(step: int, delay: int = 0) -> Counter:
     """A counter which has released ``step`` steps, by way of a state."""
-    key = Key.generate()
-    new = Counter(Expiring(growth=1), ExpiringDP(epsilon=1), key=key, stream="bench")
-    done = Progress(step, np.array(step), np.zeros(0, np.int64))
+    key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
+    new = Counter(strategy, ExpiringDP(epsilon=1), key=key, stream="bench")
+    done = Progress.at(step, np.array(step), np.zeros(delay, np.int64))
     return Counter.resume(checkpoint.write(new.spec, key.fingerprint, done), key=key)
 
 
@@ -41,12 +41,15 @@ def measure() -> Iterator[Row]:
         note="numpy drawing 2 * 10^7 Laplace numbers",
     )
 
-    def calls(first: int) -> None:
-        counter = counter_at(first)
+    def calls(first: int, delay: int = 0) -> None:
+        counter = counter_at(first, delay)
         for _ in range(CALLS):
             counter.release(1)
 
-    early, late = interleaved(lambda: calls(EARLY), lambda: calls(LATE))
+    early, late, delayed = interleaved(
+        lambda: calls(EARLY), lambda: calls(LATE), lambda: calls(LATE, DELAY)
+    )
     yield Row("one release of Expiring at 10^9", late / early, 2, note="one at 10^3")
+    yield Row(f"one release with a delay of {DELAY:,}", delayed / late, 2, note="one without")
     size = len(counter_at(LATE).checkpoint()) / 1000
     yield Row("state of Expiring at 10^9", size, 10, unit="kB")

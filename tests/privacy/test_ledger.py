@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from counton.errors import BudgetExceeded, InvalidInput
-from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, PureDP
 from counton.privacy.concentrated import epsilon_within
+from counton.strategies import Expiring
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,32 @@ def test_weakening_guarantees_need_an_age() -> None:
     with pytest.raises(BudgetExceeded):
         ledger.spend("more", Weakening(2))
     assert Ledger.from_dict(ledger.to_dict()).spends == (("logs", Weakening()),)
+
+
+def test_what_costs_nothing_yet_is_nothing_spent() -> None:
+    late = ExpiringDP(1).bound_to(Expiring(1, delay=10))
+    ledger = Ledger(PureDP(5), age=3)
+    ledger.spend("late", late)
+    assert ledger.spent() is None
+    assert ledger.remaining() == PureDP(5)
+    assert ledger.counted() == (("late", None),)
+    with pytest.raises(BudgetExceeded, match="spent so far: nothing"):
+        ledger.spend("large", PureDP(6))
+    ledger.spend("all", PureDP(5))
+    assert ledger.spent() == PureDP(5)
+    assert Ledger.from_dict(ledger.to_dict()).spent() == PureDP(5)
+
+
+def test_refusals_say_what_an_expiring_guarantee_counts_as() -> None:
+    fading = ExpiringDP("0.1").bound_to(Expiring(1))
+    at_age = fading.at_age(999)
+    assert at_age is not None
+    ledger = Ledger(PureDP("0.99"), age=999)
+    with pytest.raises(
+        BudgetExceeded, match=rf"at age 999 counts as {at_age}.*ask for less.*0\.99"
+    ):
+        ledger.spend("fading", fading)
+    Ledger(at_age, age=999).spend("fading", fading)
 
 
 @pytest.mark.parametrize("age", [-1, 1.5, True, math.inf])

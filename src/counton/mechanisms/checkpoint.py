@@ -37,7 +37,7 @@ class State(NamedTuple):
             or self.step < 0
             or (horizon is not None and self.step > horizon)
             or self.sums.size != start.sums.size
-            or self.waiting.size != start.waiting.size
+            or self.waiting.size != start.waiting.totals.size
             or not _within(self.sums, spec.largest_sum)
             or not _within(self.waiting, 2 * spec.largest_sum)
         ):
@@ -45,8 +45,8 @@ class State(NamedTuple):
                 f"checkpoint of stream {spec.stream!r} has step {self.step!r} or sums that the "
                 f"stream cannot have: it was altered; restore it from a copy"
             )
-        sums, waiting = self.sums.reshape(start.sums.shape), self.waiting
-        return Progress(self.step, sums, waiting.reshape(start.waiting.shape))
+        waiting = self.waiting.reshape(start.waiting.totals.shape)
+        return Progress.at(self.step, self.sums.reshape(start.sums.shape), waiting)
 
 
 def _within(numbers: NDArray[np.int64], most: int) -> bool:
@@ -69,7 +69,7 @@ def write(spec: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
             "key_fingerprint": key_fingerprint,
             "step": done.step,
             "sums": _encode(done.sums),
-            "waiting": _encode(done.waiting),
+            "waiting": _encode(done.waiting.totals),
         },
         sort_keys=True,
     )

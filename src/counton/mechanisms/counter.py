@@ -153,11 +153,12 @@ class Counter:
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         spec = self.specification
-        step, sums, waiting = self._done
+        step, sums, waiting, taken = self._done
         count = len(totals)
-        if spec.strategy.delay:
-            queue = np.concatenate([waiting, totals])
-            totals, waiting = queue[:count], queue[count:].copy()
+        delayed = spec.strategy.delay > 0
+        if delayed:
+            taken = taken + totals.sum(axis=0)
+            totals, waiting = waiting.then(totals)
         chunk = max(_CHUNK // spec.cells, 1) if spec.strategy.local else max(count, 1)
         values = np.empty(totals.shape, np.int64)
         for start in range(0, count, chunk):
@@ -169,7 +170,9 @@ class Counter:
             if spec.strategy.fraction_bits:
                 prefix <<= spec.strategy.fraction_bits
             prefix += noise
-        return spec.to_data(values), Progress(step + count, sums, waiting)
+        return spec.to_data(values), Progress(
+            step + count, sums, waiting, taken if spec.strategy.delay else sums
+        )
 
     def checkpoint(self) -> bytes:
         """State from which :meth:`resume` continues. Holds exact sums: keep it as secret as data.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.mechanisms.specification import Specification
+from counton.mechanisms.waiting import Waiting
 from counton.privacy.grid import Numbers, extremes
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
@@ -21,18 +22,25 @@ class Progress(NamedTuple):
     Attributes:
         step: number of the last released step.
         sums: running totals counted so far, grid units, shape ``shape``.
-        waiting: totals of the last ``delay`` steps, not counted yet, shape ``(delay, *shape)``.
+        waiting: totals of the last ``delay`` steps, not counted yet.
+        taken: running totals of all that came in, counted or waiting, shape ``shape``.
     """
 
     step: int
     sums: NDArray[np.int64]
-    waiting: NDArray[np.int64]
+    waiting: Waiting
+    taken: NDArray[np.int64]
+
+    @classmethod
+    def at(cls, step: int, sums: NDArray[np.int64], waiting: NDArray[np.int64]) -> Progress:
+        """After ``step`` steps; ``waiting`` has shape ``(delay, *shape)``, oldest first."""
+        return cls(step, sums, Waiting(waiting), sums + waiting.sum(axis=0))
 
     @classmethod
     def start(cls, spec: Specification) -> Progress:
         """Nothing released yet."""
         waiting = np.zeros((spec.strategy.delay, *spec.shape), np.int64)
-        return cls(0, np.zeros(spec.shape, np.int64), waiting)
+        return cls.at(0, np.zeros(spec.shape, np.int64), waiting)
 
 
 def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
@@ -76,13 +84,12 @@ def _refuse_overflow(
 
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
-    reached = sum(map(_largest, (done.sums, *done.waiting)), largest * len(totals))
-    if reached <= spec.largest_sum:
+    if _largest(done.taken) + largest * len(totals) <= spec.largest_sum:
         return
     # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
     high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
-    running = np.abs(high + low + done.sums + done.waiting.sum(axis=0))
+    running = np.abs(high + low + done.taken)
     wrong = running > spec.largest_sum * (1 - 1e-9)
     if wrong.any():
         place = int(np.argwhere(wrong)[0][0])

@@ -80,22 +80,26 @@ class Ledger:
         """
         total = self._total([*self._spends, (name, guarantee)])
         if not self._within(total):
-            left = self.remaining()
+            asked, remedy = self._asked(guarantee)
             raise BudgetExceeded(
-                f"stream {name!r} asks for {guarantee}; spent so far: {self.spent() or 'nothing'}, "
-                f"and the limit is {self.limit}: "
-                + (f"ask for at most {left}" if left else "nothing is left, raise the limit")
+                f"stream {name!r} asks for {asked}; spent so far: {self.spent() or 'nothing'}, "
+                f"and the limit is {self.limit}: {remedy}"
             )
         self._spends.append((name, guarantee))
+
+    def counted(self) -> tuple[tuple[str, Guarantee | None], ...]:
+        """Every (stream, guarantee) as it counts at the ledger's age; None: as nothing yet."""
+        return tuple((name, self._at_age(name, spent)) for name, spent in self._spends)
 
     def spent(self) -> Budget | None:
         """The least known total of everything spent, in terms of the limit; None: nothing.
 
-        Against a limit of ApproxDP it is PureDP where no delta is needed.
+        Against a limit of ApproxDP it is PureDP where no delta is needed. Guarantees that weaken as
+        data ages may have cost nothing yet at the ledger's age.
         """
-        if not self._spends:
-            return None
         total = self._total(self._spends)
+        if not total.loss and not total.delta:
+            return None
         if isinstance(self.limit, ZCDP):
             return ZCDP(total.loss)
         return _approximate(total.loss, total.delta)
@@ -182,6 +186,16 @@ class Ledger:
                 f"Ledger(limit, age=...), --limit-age on the command line"
             )
         return guarantee.at_age(self.age)
+
+    def _asked(self, guarantee: Guarantee) -> tuple[str, str]:
+        """In words: what was asked for and what it counts as, and what could be asked for."""
+        left = self.remaining()
+        if left is None:
+            return str(guarantee), "nothing is left, raise the limit"
+        if self.age is None or not isinstance(guarantee, AgesWithData):
+            return str(guarantee), f"ask for at most {left}"
+        asked = f"{guarantee}, which at age {self.age:,} counts as {guarantee.at_age(self.age)}"
+        return asked, f"ask for less, so that it counts as at most {left} there"
 
     def _refuse_mismatch(self, name: str, guarantee: Guarantee) -> None:
         if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
