@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counton import Counter
 from counton.analysis import halfwidths, interval_halfwidth
 from counton.analysis.noise_tails import _gaussian_tail, _laplace_tail
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
+from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
     Expiring,
@@ -234,3 +237,22 @@ def test_terms_and_steps_are_checked() -> None:
         interval_halfwidth(LAPLACE, -1)
     with pytest.raises(HorizonExceeded):
         halfwidths(Binary(3), LAPLACE, range(1, 5))
+
+
+@pytest.mark.parametrize(
+    "guarantee", [PureDP(5), PureDP(1), ZCDP(2), ZCDP(Fraction(1, 8))], ids=repr
+)
+def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -> None:
+    """Early steps read one or two nodes of whole numbers: no normal law."""
+    size, steps = 100_000, range(1, 17)
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(7)
+    counter = Counter(HonakerOnline(16), guarantee, key=key, stream="early", shape=(size,))
+    noise = np.abs(counter.release_many(np.zeros((16, size), np.int64)).values)
+    for level in (0.5, 0.9, 0.95, 0.99):
+        widths = halfwidths(counter.specification.strategy, counter.specification.law, steps, level)
+        covered = (noise <= widths[:, None]).mean(axis=1)
+        assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
+        # wider than the grid of the nodes asks for would be careless
+        shorter = (noise <= widths[:, None] - 1.5).mean(axis=1)
+        assert (shorter < level).any()

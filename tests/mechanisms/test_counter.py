@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -349,6 +351,30 @@ def test_copies_are_refused() -> None:
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(InvalidInput, match="checkpoint"):
             copying(counter(Binary(10)))
+
+
+def test_forks_cannot_release() -> None:
+    """A fork is a copy: parent and child would show the same noise over their own data."""
+    program = """
+import os
+from counton import Counter, CountonError, Key, PureDP
+from counton.strategies import Binary
+counter = Counter(Binary(10), PureDP(1), key=Key.generate(), stream="forked")
+counter.release(1)
+if os.fork() == 0:
+    for release in (lambda: counter.release(100), lambda: counter.release_many([100])):
+        try:
+            print(release(), flush=True)
+        except CountonError as error:
+            print(type(error).__name__, "fork" in str(error), flush=True)
+    os._exit(0)
+os.wait()
+print(counter.release(1).step)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["StreamConflict", "True"] * 2 + ["2"]
 
 
 def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPatch) -> None:

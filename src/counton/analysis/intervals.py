@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.noise_tails import SMOOTH, sum_tail
+from counton.analysis.noise_tails import sum_tail
 from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace, Law
 from counton.strategies import Strategy
@@ -65,10 +65,10 @@ def halfwidths(
     In units of the exact sums (multiply by the resolution of a clipped contribution). Trees get the
     exact half-width for the nodes they read, also where laws differ by level, computed once for
     each set of nodes; where different Laplace laws add up to a standard deviation beyond 8192, they
-    are too wide by up to 1/4096 of it for each node. Strategies with fractional weights get
-    the quantile of a normal law of the exact variance plus the grid they are rounded to; with
-    Laplace nodes the quantile of a single Laplace law if that is larger, which is up to 8% too wide
-    at 95%.
+    are too wide by up to 1/4096 of it for each node. Strategies with fractional weights get the
+    quantile of a normal law of the exact variance, plus half a lattice cell of their nodes and the
+    grid they are rounded to; with Laplace nodes the quantile of a single Laplace law if that is
+    larger, which is up to 8% too wide at 95%.
 
     Raises:
         InvalidInput: a level out of range or steps the strategy does not serve.
@@ -91,8 +91,8 @@ def halfwidths(
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     if isinstance(law, DiscreteLaplace):
         quantile = max(quantile, -math.log1p(-level) / math.sqrt(2))
-    # A law on few integers is coarser than its variance tells.
-    coarse = 0.5 * 2.0**-strategy.lattice_bits if law.variance < SMOOTH else 0.0
+    # Nodes are whole lattice cells: steps that read few of them jump where a normal law is smooth.
+    coarse = 0.5 * 2.0**-strategy.lattice_bits
     cell = 2.0**-strategy.fraction_bits
     result: NDArray[np.float64] = np.ceil((quantile * std + coarse) / cell + 0.5) * cell
     return result

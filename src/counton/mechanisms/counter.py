@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, WrongKey
+from counton.errors import InvalidInput, StreamConflict, WrongKey
 from counton.mechanisms import checkpoint as saved_states
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.inputs import Progress, Totals, checked
@@ -40,7 +41,7 @@ class Counter:
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
 
-    Threads may share a counter: they release one after the other.
+    Threads may share a counter: they release one after the other. A forked process may not.
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
     (Andersson and Pagh; Andersson et al.; the shift argument holds for adaptive streams too).
@@ -85,6 +86,7 @@ class Counter:
         self._done = done
         # Two threads in one step would give both the same noise over different data.
         self._lock = threading.RLock()
+        self._process = os.getpid()
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -112,6 +114,7 @@ class Counter:
             InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: the running total would leave the exact range.
+            StreamConflict: the counter was made in the process this one is a fork of.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._lock:
@@ -128,7 +131,8 @@ class Counter:
             xs: exact totals of the steps, shape ``(n, *self.shape)``.
 
         Raises:
-            InvalidInput, HorizonExceeded, SumOverflow: as :meth:`release`; nothing is released.
+            InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
+                released.
         """
         with self._lock:
             first = self._done.step + 1
@@ -152,6 +156,13 @@ class Counter:
 
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
+        if os.getpid() != self._process:
+            raise StreamConflict(
+                f"the counter of stream {self.specification.stream!r} was made by process "
+                f"{self._process} and is used by its fork {os.getpid()}, which would release the "
+                f"same noise over other data: let one process release; to hand over, use "
+                f"Counter.checkpoint() and Counter.resume(saved, key=key)"
+            )
         spec = self.specification
         step, sums, waiting, taken = self._done
         count = len(totals)
