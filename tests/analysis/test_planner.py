@@ -202,6 +202,14 @@ def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> 
             assert min(costs) == pytest.approx(least, rel=1e-12)
 
 
+@pytest.mark.parametrize(("horizon", "epsilon"), [(365, 5), (365, 10), (1000, 8), (8760, 10)])
+def test_little_noise_wants_few_levels(horizon: int, epsilon: int) -> None:
+    """The variance of narrow discrete Laplace noise falls faster than the square of its scale."""
+    one_level = KAry(horizon, 2 * horizon + 1)
+    alone = plan(horizon, PureDP(epsilon), strategies=[one_level]).best
+    assert plan(horizon, PureDP(epsilon)).best.mean_std <= alone.mean_std * (1 + 1e-12)
+
+
 # --- refusals ----------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.strategies import KAry
+from counton.strategies import KAry, Metric
 from counton.testing import HashedNoise
 
 
@@ -249,3 +249,22 @@ def test_bad_choices() -> None:
 def test_steps_beyond_the_horizon_name_it() -> None:
     with pytest.raises(HorizonExceeded, match="step 11 lies beyond the horizon of 10 steps"):
         KAry(10, 3).noise(HashedNoise(), range(9, 12))
+
+
+@pytest.mark.parametrize("metric", ["mean", "max"])
+@pytest.mark.parametrize("subtraction", [True, False])
+@pytest.mark.parametrize("horizon", [1, 5, 70, 200, 500, 1500])
+def test_undominated_trees_are_those_of_all_arities(
+    horizon: int, subtraction: bool, metric: Metric
+) -> None:
+    """Also trees of one level: the best with so little noise that every node is mostly 0."""
+    least: dict[int, float] = {}
+    for arity in range(2, 2 * horizon + 2):
+        tree = KAry(horizon, arity, subtraction)
+        least[tree.height] = min(least.get(tree.height, math.inf), tree.error(metric))
+    front, error = {}, math.inf
+    for height in sorted(least):
+        if least[height] < error:
+            front[height] = error = least[height]
+    found = KAry.undominated(horizon, metric, subtraction)
+    assert {tree.height: tree.error(metric) for tree in found} == front

@@ -13,6 +13,8 @@ from counton.strategies import Strategy
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
 _LARGEST = 2**16
+#: Windows of strategies that are not local double up to here (numbers, 128 MB).
+_MOST = 2**24
 
 
 class Lookahead:
@@ -50,6 +52,7 @@ class Lookahead:
 
     def _next_length(self, start: int) -> int:
         if not self._strategy.local:
-            return max(start, _FIRST)  # the cost of a window is that of all before it
+            # The cost of a window is that of all before it: as long as memory allows.
+            return min(max(start, _FIRST), max(_MOST // self._size, 1))
         self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
         return self._ahead

@@ -13,7 +13,8 @@ level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -30,12 +31,13 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
-from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
+from counton.strategies.chunks import CHUNK, NodeRows, is_wide, nodes_per_chunk
 from counton.strategies.digits import Digits
 
-#: A larger arity saves a level only while k^height reaches about the horizon; from 65 on (one level
-#: against two) an extra level is always the better bargain.
-_LARGEST_CANDIDATE = 128
+#: All arities up to here are candidates, of the larger ones those that save a level.
+_ALL_ARITIES = 128
+#: Groups are computed whole, so they must stay small.
+_LARGEST_ARITY = CHUNK
 
 
 class KAry(Strategy):
@@ -109,7 +111,7 @@ class KAry(Strategy):
         In order of falling height and rising error. Both sensitivities are functions of the height.
 
         >>> [tree.arity for tree in KAry.undominated(100)]
-        [2, 3, 4, 6, 14]
+        [2, 3, 4, 6, 14, 200]
 
         Raises:
             InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
@@ -117,7 +119,7 @@ class KAry(Strategy):
         horizon = check_integer("horizon", horizon, 1)
         check_metric(metric)
         best: dict[int, KAry] = {}
-        for arity in range(2, min(2 * horizon + 1, _LARGEST_CANDIDATE) + 1):
+        for arity in _useful_arities(horizon, subtraction):
             tree = cls(horizon, arity, subtraction)
             known = best.setdefault(tree.height, tree)
             if tree._error(metric) < known._error(metric):
@@ -240,7 +242,7 @@ class KAry(Strategy):
         out = np.empty((high - low, *field.shape), np.int64)
         scratch = np.empty(field.shape, np.int64)
         first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
-        rows = _Rows(field, level, stop=max(high, last_group * self.arity + 1))
+        rows = NodeRows(field, level, stop=max(high, last_group * self.arity + 1))
         for group, parent in enumerate(parents, start=first_group):
             middle = group * self.arity
             start = max(low, middle - self._digits.below)
@@ -258,22 +260,20 @@ class KAry(Strategy):
         return out
 
 
-class _Rows:
-    """Nodes of one level one by one, up or down, drawn ahead in chunks but not beyond ``stop``."""
+def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
+    """Arities among which the best of every height is.
 
-    def __init__(self, field: NodeNoise, level: int, stop: int) -> None:
-        self._field, self._level, self._stop = field, level, stop
-        self._size = nodes_per_chunk(field.shape, ROWS_CHUNK)
-        self._held = range(0)
-        self._noise = np.empty((0, *field.shape), np.int64)
+    For a given height the smallest arity that reaches the horizon is best, or one of the next few,
+    of the other parity.
+    """
+    largest = min(2 * horizon + 1, _LARGEST_ARITY)
+    arities = set(range(2, min(largest, _ALL_ARITIES) + 1))
 
-    def read(self, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each node's number and noise, in the order of ``nodes``."""
-        for at in range(0, len(nodes), self._size):
-            part = nodes[at : at + self._size]
-            low, high = min(part), max(part) + 1
-            if not (self._held.start <= low and high <= self._held.stop):
-                self._held = range(low, max(high, min(low + self._size, self._stop)))
-                self._noise = self._field.run(self._level, self._held)
-            for node in part:
-                yield node, self._noise[node - self._held.start]
+    def height(arity: int) -> int:
+        return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
+
+    for wanted in range(1, height(min(largest, _ALL_ARITIES))):
+        if height(largest) <= wanted:
+            least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
+            arities.update(range(least, min(least + 4, largest + 1)))
+    return sorted(arities)
