@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counton.analysis import plan
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.mechanisms import Counter
 from counton.noise import Key
@@ -239,7 +240,7 @@ def test_wrapping_totals_cannot_slip_through(count: int) -> None:
         stream.release_many([2**62] * count)
 
 
-@pytest.mark.parametrize("shape", [[3], (0,), (-1,), (2.0,), "ab", (2**32,), (True,)], ids=str)
+@pytest.mark.parametrize("shape", [3, [0], (-1,), (2.0,), "ab", b"a", (2**32,), (True,)], ids=str)
 def test_bad_shapes_of_a_stream_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="tuple of positive integers"):
         counter(Binary(10), shape=shape)
@@ -344,6 +345,35 @@ def test_writing_into_inputs_and_outputs_changes_nothing_later(
         assert (values == expected[first:stop]).all()
         given[...] = 99
         values[...] = 77
+
+
+def test_a_contribution_must_be_one() -> None:
+    wrong: Any = 5
+    with pytest.raises(InvalidInput, match=r"^contribution is 5; give"):
+        counter(Binary(3), contribution=wrong)
+    with pytest.raises(InvalidInput, match=r"^contribution is 5; give"):
+        plan(3, PureDP(1), contribution=wrong)
+
+
+def test_shapes_may_be_lists_of_any_integers() -> None:
+    one, other = (
+        Counter(Binary(3), PureDP(1), key=KEY, stream="shape", shape=shape)  # type: ignore[arg-type]
+        for shape in ((2, 3), [np.int64(2), 3])
+    )
+    assert one.shape == other.shape == (2, 3)
+    assert one.spec == other.spec
+    assert plan(3, PureDP(1), shape=[2, 3]).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "total"), [((0, 10), -5), ((3, 10), -1), ((-10, 0), 1), ((-10, -3), 7)]
+)
+def test_totals_no_values_add_up_to_are_refused(bounds: tuple[int, int], total: int) -> None:
+    sums = counter(Binary(9), contribution=Contribution.clipped(*bounds, resolution=1))
+    sums.release(-total)
+    with pytest.raises(InvalidInput, match=rf"input {total}(\.0)? at step 2 .*values lie in"):
+        sums.release(total)
+    assert sums.step == 1
 
 
 def test_copies_are_refused() -> None:

@@ -12,6 +12,8 @@ from counton.analysis.contenders import contenders
 from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace, Law
 from counton.mechanisms import law_for
+from counton.mechanisms.calibration import check_contribution
+from counton.mechanisms.specification import check_shape
 from counton.privacy import Calibration, Contribution, Guarantee
 from counton.strategies import Metric, Strategy
 from counton.strategies.base import check_integer, check_metric
@@ -181,7 +183,8 @@ def plan(
             f"ZCDP(rho)"
         )
     contribution = Contribution.add_remove() if contribution is None else contribution
-    cells = tuple(check_integer("every entry of shape", n, 1) for n in shape)
+    check_contribution(contribution)
+    cells = check_shape(shape)
     if strategies is None:
         kinds, left_out = contenders(horizon, metric)
     else:

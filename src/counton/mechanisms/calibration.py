@@ -74,6 +74,7 @@ def law_for(
     DiscreteLaplace(scale=Fraction(6, 1))
     """
     guarantee = promised(strategy, guarantee)
+    check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
         one = contribution.shift(Fraction(1), Fraction(1), True, cells=math.prod(shape))
@@ -81,6 +82,19 @@ def law_for(
     found = calibrate(guarantee, shift_of(strategy, contribution, shape), family)
     strategy.node_law(found.law, level=0)  # refuses noise that the strategy cannot add up
     return found
+
+
+def check_contribution(contribution: Contribution) -> None:
+    """Refuse what says nothing about the protected unit.
+
+    Raises:
+        InvalidInput: not a Contribution.
+    """
+    if not isinstance(contribution, Contribution):
+        raise InvalidInput(
+            f"contribution is {contribution!r}; give what one protected unit can change, such as "
+            f"Contribution.add_remove()"
+        )
 
 
 def _check_strategy(strategy: Strategy) -> None:

@@ -66,15 +66,31 @@ def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> ND
             f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
         )
     smallest, largest = extremes(totals)
-    if spec.contribution.resolution is None and smallest < 0:
-        place = tuple(int(i) for i in np.argwhere(totals < 0)[0])
-        raise InvalidInput(
-            f"input {int(totals[place])} at step {done.step + 1 + place[0]} is a negative count: "
-            f"counts are 0 or more; for signed sums declare "
-            f"Contribution.clipped(lower, upper, resolution)"
-        )
+    _refuse_impossible(spec, done, totals, smallest, largest)
     _refuse_overflow(spec, done, totals, max(-smallest, largest))
     return totals
+
+
+def _refuse_impossible(
+    spec: Specification, done: Progress, totals: NDArray[np.int64], smallest: int, largest: int
+) -> None:
+    """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
+    unit = spec.contribution
+    if smallest < 0 and unit.resolution is None:
+        remedy = (
+            "a negative count: counts are 0 or more; for signed sums declare "
+            "Contribution.clipped(lower, upper, resolution)"
+        )
+    elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
+        remedy = f"below 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    elif largest > 0 and unit.upper is not None and unit.upper <= 0:
+        remedy = f"above 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    else:
+        return
+    wrong = totals < 0 if smallest < 0 else totals > 0
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    value = unit.from_grid(totals[place]).item()
+    raise InvalidInput(f"input {value} at step {done.step + 1 + place[0]} is {remedy}")
 
 
 def _refuse_overflow(

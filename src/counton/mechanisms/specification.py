@@ -131,18 +131,20 @@ class Specification:
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
-    """``shape`` itself, if it is one a stream can have.
+    """``shape`` as a tuple of ints, if it is one a stream can have.
 
     Raises:
-        InvalidInput: not a tuple of positive integers, or 2^32 cells or more.
+        InvalidInput: not a tuple or list of positive integers, or 2^32 cells or more.
+
+    >>> check_shape([16, 24])
+    (16, 24)
     """
-    if (
-        not isinstance(shape, tuple)
-        or any(type(n) is not int or n < 1 for n in shape)
-        or math.prod(shape) >= 2**32
-    ):
+    whole = isinstance(shape, (tuple, list)) and all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in shape
+    )
+    if not whole or math.prod(shape) >= 2**32:
         raise InvalidInput(
             f"shape is {shape!r}; it must be a tuple of positive integers with fewer than 2^32 "
             f"cells, such as () or (16,)"
         )
-    return shape
+    return tuple(int(n) for n in shape)

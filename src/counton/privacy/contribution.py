@@ -46,12 +46,15 @@ class Contribution:
             raise InvalidInput(
                 f"neighbours is {self.relation!r}; it must be 'add_remove' or 'replace'"
             )
-        for name, value in (("cells", self.cells), ("per_cell", self.per_cell)):
-            if type(value) is not int or not 1 <= value <= _MOST:
+        amounts: dict[str, Any] = {"cells": self.cells, "per_cell": self.per_cell}
+        for name, value in amounts.items():
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if not whole or not 1 <= value <= _MOST:
                 raise InvalidInput(
                     f"{name} is {value!r}; it must be an integer from 1 to 2^40: state the most "
                     f"that one unit can change"
                 )
+            object.__setattr__(self, name, int(value))
 
     @classmethod
     def add_remove(cls, cells: int = 1, per_cell: int = 1) -> Contribution:

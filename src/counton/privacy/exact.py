@@ -29,7 +29,8 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
-    shown = hex(value) if isinstance(value, int) else str(value)  # hex: of any length
+    # hex: of any length
+    shown = hex(value) if isinstance(value, int) and value not in (0, 1) else str(value)
     wrong = InvalidInput(
         f"{name} is {shown[:80]!r}; it must be a finite number from 1e-300 to 1e300: give an int, "
         f"a float, a Fraction, a Decimal or decimal text"

@@ -9,6 +9,7 @@ from typing import Any
 
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.privacy.concentrated import concentrated_by_pure, epsilon_within
+from counton.privacy.expiration_loss import checked_age
 from counton.privacy.guarantees import (
     ZCDP,
     AgesWithData,
@@ -58,8 +59,8 @@ class Ledger:
             raise InvalidInput(
                 f"limit of a ledger is {limit!r}; it must be PureDP, ApproxDP or ZCDP"
             )
-        if age is not None and (type(age) is not int or age < 0):
-            raise InvalidInput(f"age is {age!r}; it must be a number of steps, 0 or more")
+        if age is not None:
+            age = checked_age(age)
         self.limit = limit
         self.age = age
         self._spends: list[tuple[str, Guarantee]] = []
