@@ -347,6 +347,26 @@ def test_writing_into_inputs_and_outputs_changes_nothing_later(
         values[...] = 77
 
 
+def test_published_numbers_lead_to_no_secret() -> None:
+    """Releases may be kept, copied and sent; the counter's exact sums must not travel with them."""
+    stream = counter(Binary(10), shape=(2,))
+    releases = stream.release_many(np.full((3, 2), 123_456_789))
+    sent = pickle.loads(pickle.dumps(releases))  # noqa: S301
+    assert (sent.values == releases.values).all()
+    assert (sent.std == releases.std).all()
+    reachable: list[Any] = [releases]
+    seen = set()
+    while reachable:
+        thing = reachable.pop()
+        if id(thing) in seen or isinstance(thing, type):
+            continue
+        seen.add(id(thing))
+        assert not isinstance(thing, (Counter, Key)), "published numbers hold what is secret"
+        inside = vars(thing).values() if hasattr(thing, "__dict__") else ()
+        slots = (getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ()))
+        reachable += [*inside, *slots]
+
+
 def test_a_contribution_must_be_one() -> None:
     wrong: Any = 5
     with pytest.raises(InvalidInput, match=r"^contribution is 5; give"):

@@ -138,7 +138,7 @@ class Counter:
             first = self._done.step + 1
             values, done = self._computed(checked(self.specification, self._done, xs, one=False))
             self._done = done
-        return Releases(range(first, done.step + 1), values, self)
+        return Releases(range(first, done.step + 1), values, self.specification)
 
     def _std_at(self, step: int) -> float:
         """One step's standard deviation; those of the steps ahead are computed with it."""
@@ -149,10 +149,7 @@ class Counter:
 
     def std(self, steps: range) -> NDArray[np.float64]:
         """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
-        spec = self.specification
-        variance = spec.strategy.noise_variance(spec.law, steps)
-        deviation: NDArray[np.float64] = np.sqrt(variance) * float(spec.resolution)
-        return deviation
+        return self.specification.std(steps)
 
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""

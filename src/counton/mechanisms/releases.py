@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class _KnowsStd(Protocol):
-    def std(self, steps: range) -> NDArray[np.float64]: ...
+from counton.mechanisms.specification import Specification
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +51,13 @@ class Releases:
 
     steps: range
     values: NDArray[Any]
-    _counter: _KnowsStd = field(repr=False)
+    # What was promised, never the counter: published numbers must not lead to exact sums.
+    _specification: Specification = field(repr=False)
 
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each step's noise in data units, shape ``(len(steps),)``."""
-        return self._counter.std(self.steps)
+        return self._specification.std(self.steps)
 
     def __len__(self) -> int:
         return len(self.steps)

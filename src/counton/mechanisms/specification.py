@@ -120,6 +120,12 @@ class Specification:
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
+    def std(self, steps: range) -> NDArray[np.float64]:
+        """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
+        variance = self.strategy.noise_variance(self.law, steps)
+        deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
+        return deviation
+
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Released integers in data units: the same integers for counts, else float64.
 

@@ -258,7 +258,7 @@ class Stream:
             counter = writer.counter()
             with writer.database.transaction(write=False) as connection:
                 entries = journal.read(connection, writer.stream_id, start, stop, counter.shape)
-            return Releases(range(start, stop), entries.values, counter)
+            return Releases(range(start, stop), entries.values, counter.specification)
 
     def replay(self, step: int, x: ArrayLike) -> Release:
         """The journal's answer for a released step, if ``x`` is the input it was released with.

@@ -76,7 +76,7 @@ class Writer:
         if known < len(grid):
             fresh = self._advance(counter, array[known:], grid[known:], windows, sources)
             answer = np.concatenate([answer, fresh.values])
-        return Releases(range(first, first + len(grid)), answer, counter)
+        return Releases(range(first, first + len(grid)), answer, counter.specification)
 
     def observe(self, observed: Mapping[int, ArrayLike], sources: Sequence[str]) -> None:
         """Keep what was seen, at the present step."""
