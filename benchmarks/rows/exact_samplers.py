@@ -15,14 +15,10 @@ from counton.noise import NoiseField
 OURS = 10**6
 THEIRS = 10**4
 SPREADS = (10, 10**6)
-#: Samples a CPU second of OpenDP 0.16, used where OpenDP is not installed.
-PUBLISHED = {"Laplace": 0.18e6, "Gaussian": 0.105e6}
 
 
 def opendp_samplers(spread: int) -> dict[str, Callable[[], object]]:
-    """OpenDP drawing ``THEIRS`` integers from each law; empty where it is not installed."""
-    if not find_spec("opendp"):
-        return {}
+    """OpenDP drawing ``THEIRS`` integers from each law."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -34,7 +30,9 @@ def opendp_samplers(spread: int) -> dict[str, Callable[[], object]]:
 
 
 def measure() -> Iterator[Row]:
-    """Yield one row per law and spread."""
+    """Yield one row per law and spread; none without the peer, which `make bench` installs."""
+    if not find_spec("opendp"):
+        return
     for spread in SPREADS:
         laws: dict[str, Law] = {
             "Laplace": DiscreteLaplace(Fraction(spread)),
@@ -42,24 +40,12 @@ def measure() -> Iterator[Row]:
         }
         peers = opendp_samplers(spread)
         for name, law in laws.items():
-            yield _row(name, law, spread, peers.get(name))
+            yield _row(name, law, spread, peers[name])
 
 
-def _row(name: str, law: Law, spread: int, peer: Callable[[], object] | None) -> Row:
+def _row(name: str, law: Law, spread: int, peer: Callable[[], object]) -> Row:
     field = NoiseField(Key.generate().derive(b"bench"), law, shape=(OURS,))
-
-    def ours() -> object:
-        return field.run(0, range(1))
-
-    if peer is not None:
-        our_seconds, their_seconds = interleaved(ours, peer)
-        ratio = (OURS / our_seconds) / (THEIRS / their_seconds)
-        note = "samples a second, against OpenDP"
-    else:
-        (our_seconds,) = interleaved(ours)
-        ratio = OURS / our_seconds / PUBLISHED[name]
-        note = (
-            f"samples a second, against {PUBLISHED[name]:,.0f} measured elsewhere for OpenDP "
-            f"0.16; `make bench` installs it to compare here"
-        )
+    our_seconds, their_seconds = interleaved(lambda: field.run(0, range(1)), peer)
+    ratio = (OURS / our_seconds) / (THEIRS / their_seconds)
+    note = "samples a second, against OpenDP"
     return Row(f"exact discrete {name}, spread {spread:,}", ratio, 300, "at least", note=note)

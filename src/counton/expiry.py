@@ -86,7 +86,7 @@ class Expiry:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
-        """Inverse of :meth:`to_dict`.
+        """Inverse of `to_dict`.
 
         Raises:
             InvalidInput: missing, unknown or invalid values.

@@ -104,7 +104,7 @@ Law = DiscreteLaplace | DiscreteGaussian
 
 
 def law_to_dict(law: Law) -> dict[str, str]:
-    """JSON values from which :func:`law_from_dict` rebuilds the law exactly.
+    """JSON values from which `law_from_dict` rebuilds the law exactly.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
@@ -115,7 +115,7 @@ def law_to_dict(law: Law) -> dict[str, str]:
 
 
 def law_from_dict(saved: dict[str, str]) -> Law:
-    """Inverse of :func:`law_to_dict`.
+    """Inverse of `law_to_dict`.
 
     >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
     DiscreteGaussian(sigma_squared=Fraction(7, 2))

@@ -44,6 +44,7 @@ def test_chunk_sizes_never_change_a_value(
             check_windows(strategy, 90, shape)
 
 
-def test_discovery_finds_every_strategy_with_a_horizon() -> None:
-    found = {cls.__name__ for cls in public_strategies() if cls.examples(10)}
-    assert {"Binary", "HonakerOnline", "KAry", "SmoothBinary", "SqrtToeplitz"} <= found
+def test_discovery_finds_every_strategy() -> None:
+    found = {cls.__name__ for cls in public_strategies()}
+    assert {"Binary", "Expiring", "HonakerOnline", "KAry", "SmoothBinary", "SqrtToeplitz"} <= found
+    assert found <= {strategy.__class__.__name__ for strategy, _ in (e.values for e in EXAMPLES)}

@@ -30,9 +30,9 @@ class Counter:
     Args:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; holds for all releases together.
-        key: the secret from which the noise is computed; see :class:`counton.Key`. Two counters of
+        key: the secret from which the noise is computed; see `counton.Key`. Two counters of
             one key and the same other arguments have the same noise: over different data, their
-            difference is the data's. Go on with :meth:`resume`; never start a stream twice.
+            difference is the data's. Go on with `resume`; never start a stream twice.
         stream: name of the stream. One key may serve several streams of different names.
         contribution: what one protected unit can change; default: one count in one cell, present
             or absent.
@@ -183,7 +183,7 @@ class Counter:
         )
 
     def checkpoint(self) -> bytes:
-        """State from which :meth:`resume` continues. Holds exact sums: keep it as secret as data.
+        """State from which `resume` continues. Holds exact sums: keep it as secret as data.
 
         The key is not part of it, only its fingerprint.
         """
@@ -191,10 +191,10 @@ class Counter:
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: Strategy | None = None) -> Counter:
-        """Continue where :meth:`checkpoint` stood: the same values as if never stopped.
+        """Continue where `checkpoint` stood: the same values as if never stopped.
 
         Args:
-            saved: bytes from :meth:`checkpoint`.
+            saved: bytes from `checkpoint`.
             key: the stream's key.
             strategy: needed only for strategies which are not part of counton.
 

@@ -65,7 +65,7 @@ class Specification:
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: Strategy | None = None) -> Specification:
-        """Inverse of :meth:`to_dict`; ``strategy`` stands in for one counton does not know.
+        """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
 
         Raises:
             StateError: another format version, a part is missing or invalid, or ``strategy`` is not

@@ -121,7 +121,7 @@ class BlockSource:
         return words[:, skip : skip + tile.columns]
 
     def packed_at(self, address: Address, rows: Words, columns: Words) -> Words:
-        """The 16-bit words which :meth:`packed` gives at single places."""
+        """The 16-bit words which `packed` gives at single places."""
         words = self._single(address.high(lane=0), rows, columns >> np.uint64(3)).view("<u2")
         chosen: Words = words[np.arange(len(rows)), columns & np.uint64(7)].astype(np.uint64)
         return chosen

@@ -46,7 +46,7 @@ class SignedGeometric(CumulativeLaw):
         self._block = 1 << block_bits
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See :meth:`CumulativeLaw.bracket`."""
+        """See `CumulativeLaw.bracket`."""
         one = 1 << bits
         q_low, q_high = exp_bracket(1 / self._scale, bits)
         if value < 0:
@@ -75,7 +75,7 @@ class TruncatedGeometric(CumulativeLaw):
         self._size = size
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See :meth:`CumulativeLaw.bracket`."""
+        """See `CumulativeLaw.bracket`."""
         if value >= self._size - 1:
             return 1 << bits, 1 << bits
         # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
@@ -128,7 +128,7 @@ class GaussianBlocks(CumulativeLaw):
         return self._sums[bits]
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See :meth:`CumulativeLaw.bracket`."""
+        """See `CumulativeLaw.bracket`."""
         lowest, sums, error = self._cumulative(bits)
         position = value - lowest
         if position < 0:

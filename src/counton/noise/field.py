@@ -18,7 +18,7 @@ class NoiseField:
     """Noise as a function of a subkey and an address; nothing is stored and nothing runs out.
 
     Args:
-        subkey: 32 secret bytes from :meth:`counton.noise.Key.derive`.
+        subkey: 32 secret bytes from `counton.noise.Key.derive`.
         law: the law of every node, or a function from a level to the law of its nodes.
         shape: shape of one node's noise; ``()`` for scalars.
 

@@ -21,7 +21,7 @@ CHUNK = 2**15
 
 
 class InverseTable:
-    """Draws from a :class:`CumulativeLaw`: sixteen bits, then sixty-four, then as many as needed.
+    """Draws from a `CumulativeLaw`: sixteen bits, then sixty-four, then as many as needed.
 
     ``guard_bits`` widens the band in which the certified comparison decides. It changes the speed,
     never a value; tests use it to take the exact path often.

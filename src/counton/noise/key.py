@@ -30,7 +30,7 @@ def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
 class Key:
     """A 256-bit secret. Whoever holds it can subtract the noise from what was published.
 
-    Make one with :meth:`generate`, keep it with :meth:`save` apart from the published data, and use
+    Make one with `generate`, keep it with `save` apart from the published data, and use
     it for one data set only: the same key on changed data reveals the difference exactly.
 
     >>> key = Key.generate()
@@ -88,7 +88,7 @@ class Key:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Key:
-        """Read a key written by :meth:`save`.
+        """Read a key written by `save`.
 
         Raises:
             WrongKey: the file is missing, not a key, or readable by others than its owner.

@@ -58,7 +58,7 @@ class LaplaceSampler(Sampler):
             self._digits.append((width, InverseTable(digit, guard_bits)))
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See :meth:`Sampler.fill`."""
+        """See `Sampler.fill`."""
         self._top.draw(source, Address(_MAIN, level), tile, out)
         if not self._digits:
             return
@@ -78,7 +78,7 @@ class GaussianTableSampler(Sampler):
         self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See :meth:`Sampler.fill`."""
+        """See `Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
 
 
@@ -109,7 +109,7 @@ class GaussianBlockSampler(Sampler):
         return exp_bracket(exponent, 16)[0]
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See :meth:`Sampler.fill`."""
+        """See `Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
         sure = self._sure[np.clip(out + self._reach, 0, 2 * self._reach - 1)]
         sure[(out < -self._reach) | (out >= self._reach)] = 0

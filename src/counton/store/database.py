@@ -24,7 +24,7 @@ _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (t
 
 
 class Database:
-    """Where streams live. Not public: :class:`counton.store.Store` and ``Stream`` use it.
+    """Where streams live. Not public: `counton.store.Store` and ``Stream`` use it.
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours or of another format.

@@ -26,7 +26,7 @@ from counton.strategies import Strategy
 class Stream:
     """A running total in a database: what was released stays released, whatever is killed.
 
-    Make one with :meth:`create`, continue it with :meth:`open`. One process writes at a time: the
+    Make one with `create`, continue it with `open`. One process writes at a time: the
     latest to open a stream takes it over, and the one before gets ``StreamConflict`` at its next
     release. Noise is a function of key and step, and the journal is written first, so a process
     killed at any moment cannot show two values for one step.
@@ -49,7 +49,7 @@ class Stream:
     """
 
     def __init__(self, writer: Writer, details: Mapping[str, Any]) -> None:
-        """Not for callers: use :meth:`create` or :meth:`open`."""
+        """Not for callers: use `create` or `open`."""
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
         self._lock = threading.RLock()
@@ -161,7 +161,7 @@ class Stream:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Public facts given to :meth:`create`."""
+        """Public facts given to `create`."""
         return dict(self._details)
 
     def describe(self) -> str:
@@ -199,9 +199,9 @@ class Stream:
         Args:
             xs: totals, shape ``(n, *shape)``, in data units.
             first_step: which step the first is meant to be; steps that have been released are
-                answered from the journal (see :meth:`release`).
-            observed: see :meth:`observe`; written in the same transaction.
-            sources: see :meth:`observe`; written in the same transaction.
+                answered from the journal (see `release`).
+            observed: see `observe`; written in the same transaction.
+            sources: see `observe`; written in the same transaction.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -230,7 +230,7 @@ class Stream:
             self._writer().observe(observed, sources)
 
     def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:
-        """What :meth:`observe` kept of windows ``start..stop-1``. As secret as the data."""
+        """What `observe` kept of windows ``start..stop-1``. As secret as the data."""
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             return journal.read_observed(connection, writer.stream_id, start, stop)
