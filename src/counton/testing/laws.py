@@ -20,6 +20,9 @@ def check_strategy(strategy: Strategy, steps: int | None = None) -> None:
 
     Raises:
         LawBroken: at the first law that does not hold.
+
+    >>> from counton.strategies import Binary
+    >>> check_strategy(Binary(12))
     """
     check_parameters(strategy)
     check_arguments(strategy)

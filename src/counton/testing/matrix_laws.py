@@ -28,6 +28,9 @@ def check_parameters(strategy: Strategy) -> None:
 
     Raises:
         LawBroken: they do not.
+
+    >>> from counton.strategies import Binary
+    >>> check_parameters(Binary(12))
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
@@ -42,6 +45,9 @@ def check_arguments(strategy: Strategy) -> None:
 
     Raises:
         LawBroken: one of them is accepted.
+
+    >>> from counton.strategies import Binary
+    >>> check_arguments(Binary(12))
     """
     beyond = [] if strategy.horizon is None else [strategy.horizon + 1]
     calls: list[Callable[[int], object]] = [
@@ -62,6 +68,9 @@ def check_factorisation(strategy: Strategy, steps: int | None = None) -> None:
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
+
+    >>> from counton.strategies import Binary
+    >>> check_factorisation(Binary(12))
     """
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
@@ -91,6 +100,9 @@ def check_sensitivity(strategy: Strategy, steps: int | None = None) -> None:
 
     Raises:
         LawBroken: another column is worse, or none is as bad.
+
+    >>> from counton.strategies import Binary
+    >>> check_sensitivity(Binary(12))
     """
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     unit = 2**strategy.lattice_bits
@@ -110,6 +122,9 @@ def check_variance(strategy: Strategy, steps: int | None = None) -> None:
 
     Raises:
         LawBroken: it is not.
+
+    >>> from counton.strategies import Binary
+    >>> check_variance(Binary(12))
     """
     count = count_steps(strategy, steps)
     claimed = strategy.variance(range(1, count + 1))
@@ -135,6 +150,9 @@ def check_error(strategy: Strategy) -> None:
 
     Raises:
         LawBroken: it is not.
+
+    >>> from counton.strategies import Binary
+    >>> check_error(Binary(12))
     """
     variance = strategy.variance(range(1, count_steps(strategy, None) + 1))
     for metric, enumerated in (

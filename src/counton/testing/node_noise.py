@@ -49,6 +49,10 @@ class ShiftedNoise:
     Args:
         table: the table underneath.
         shifts: how far the node (level, index) moves in the first coordinate, in lattice units.
+
+    >>> table = HashedNoise()
+    >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
+    [0, 5, 0]
     """
 
     def __init__(self, table: NodeNoise, shifts: Mapping[tuple[int, int], int]) -> None:

@@ -19,6 +19,9 @@ def check_noise_is_rows(
 
     Raises:
         LawBroken: it is not, or has another shape or type.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_is_rows(Binary(12), shape=(2,))
     """
     count = count_steps(strategy, steps)
     table = HashedNoise(shape)
@@ -43,6 +46,9 @@ def check_windows(
 
     Raises:
         LawBroken: it does not.
+
+    >>> from counton.strategies import Binary
+    >>> check_windows(Binary(12), shape=(2,))
     """
     count = count_steps(strategy, steps)
     table = HashedNoise(shape)
@@ -69,6 +75,9 @@ def check_shift(strategy: Strategy, steps: int | None = None, shape: tuple[int, 
 
     Raises:
         LawBroken: the releases of the two streams differ.
+
+    >>> from counton.strategies import Binary
+    >>> check_shift(Binary(12), shape=(2,))
     """
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
