@@ -21,6 +21,7 @@ from counton.strategies.ranges import (
     optimal_laplace,
     workload,
 )
+from counton.strategies.ranges.dense import exact_product
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 
@@ -195,3 +196,17 @@ def test_leaves_of_any_weight_are_independent() -> None:
     leaves = Nodes(8, (2, 4), (5, 0, 0))
     assert leaves.variance(low, high) == pytest.approx((high - low) / 25)
     assert leaves.ranges_variance() == pytest.approx(((high - low) / 25).sum())
+
+
+def test_products_of_dense_matrices_are_exact() -> None:
+    """Digits in float64 give the same as integers, to the last bit, for entries of any size."""
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        rows, cells, columns = generator.integers(1, 40, size=3)
+        left_bits = int(generator.integers(1, 50))
+        right_bits = int(generator.integers(1, 62 - 6 - left_bits))
+        left = generator.integers(-(2**left_bits), 2**left_bits + 1, (rows, cells))
+        right = generator.integers(-(2**right_bits), 2**right_bits + 1, (cells, columns))
+        assert (exact_product(left, right) == left @ right).all()
+    full = np.full((2, 4096), 2**24)
+    assert exact_product(full, np.full((4096, 3), 2**25)).tolist() == [[2**61] * 3] * 2

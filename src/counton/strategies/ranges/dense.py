@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -76,9 +77,9 @@ class Dense(RangeStrategy):
         return self._matrix
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`; integer arithmetic."""
+        """See `RangeStrategy.measure`; exact."""
         flat = counts.reshape(self.cells, -1)
-        return (self._matrix @ flat).reshape(self.measurements, *counts.shape[1:])
+        return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """See `RangeStrategy.estimate`; normal equations."""
@@ -150,3 +151,40 @@ class Dense(RangeStrategy):
     def functional_variance(self, weights: Floats) -> float:
         """See `RangeStrategy.functional_variance`."""
         return float((weights * self._solve(weights.T).T).sum())
+
+
+def exact_product(left: Integers, right: Integers) -> Integers:
+    """``left @ right`` of int64 matrices whose product fits int64, at the speed of float64.
+
+    Both are cut into digits so small that float64 adds up their products without rounding, in any
+    order.
+
+    >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
+    [[4611686016279904249]]
+    """
+    if right.shape[1] == 1:  # as many numbers to convert as to multiply
+        return left @ right
+    left_bits = min(_bits(left), 22)
+    right_bits = 53 - left_bits - left.shape[1].bit_length()
+    product = np.zeros((left.shape[0], right.shape[1]), np.int64)
+    for left_place, left_digit in _digits(left, left_bits):
+        for right_place, right_digit in _digits(right, right_bits):
+            # what is shifted out at the top cancels: arithmetic is modulo 2^64
+            product += (left_digit @ right_digit).astype(np.int64) << (left_place + right_place)
+    return product
+
+
+def _bits(numbers: Integers) -> int:
+    """Bits of the largest magnitude; at least 1."""
+    return max(
+        int(numbers.max(initial=0)).bit_length(), int(-numbers.min(initial=0)).bit_length(), 1
+    )
+
+
+def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
+    """Digits of ``bits`` bits, lowest first, and their places; the highest is signed."""
+    place, total = 0, _bits(numbers)
+    while place + bits < total:
+        yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
+        place += bits
+    yield place, (numbers >> place).astype(np.float64)
