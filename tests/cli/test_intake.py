@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.cli.intake import compare
-from counton.integrations.windows import Windows
+from counton.events.windows import Windows
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
 GROUPS = ("a", "b")

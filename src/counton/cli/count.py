@@ -13,7 +13,7 @@ from counton.cli.progress import Report, working
 from counton.cli.released import Released, check_output, replace_file, write_table
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.cli.request import Request
-from counton.integrations.domain import is_file
+from counton.events.domain import is_file
 from counton.store import key_path
 from counton.store.database import parse
 

@@ -17,9 +17,9 @@ from counton.cli.expiring import (
 )
 from counton.cli.request import Request
 from counton.errors import InvalidInput, StateError
-from counton.integrations.domain import read_domain
-from counton.integrations.tally import Columns
-from counton.integrations.windows import Windows, parse_time
+from counton.events.domain import read_domain
+from counton.events.tally import Columns
+from counton.events.windows import Windows, parse_time
 from counton.mechanisms import Specification
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
 from counton.strategies import Expiring, Strategy

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import ReplayMismatch
-from counton.integrations.windows import Windows, moment
+from counton.events.windows import Windows, moment
 
 _KEY = ("step", "group")
 Observed = Mapping[int, NDArray[np.int64]]

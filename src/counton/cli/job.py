@@ -19,10 +19,10 @@ from counton.cli.intake import Intake, compare
 from counton.cli.progress import Report, silent
 from counton.cli.request import Request
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOverflow
-from counton.integrations.events import EventFile
-from counton.integrations.tally import UNKNOWN, Tally, Unknown, tally
-from counton.integrations.times import CLOCK_CHANGE, ClockChange
-from counton.integrations.windows import microseconds, moment, parse_time
+from counton.events.files import EventFile
+from counton.events.tally import UNKNOWN, Tally, Unknown, tally
+from counton.events.times import CLOCK_CHANGE, ClockChange
+from counton.events.windows import microseconds, moment, parse_time
 from counton.mechanisms.specification import LARGEST_SUM
 from counton.noise import Key
 from counton.store import Store, Stream, keyfile

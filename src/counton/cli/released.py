@@ -17,8 +17,8 @@ from counton.analysis.intervals import halfwidths
 from counton.analysis.plots import Curves
 from counton.cli.definition import Definition
 from counton.errors import InvalidInput
-from counton.integrations.events import format_of
-from counton.integrations.windows import load_zone
+from counton.events.files import format_of
+from counton.events.windows import load_zone
 from counton.mechanisms import Specification
 from counton.store import Stream
 

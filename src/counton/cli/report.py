@@ -13,7 +13,7 @@ from counton.cli.expiring import loss_in_words
 from counton.cli.job import Outcome
 from counton.cli.released import Released
 from counton.cli.request import Request
-from counton.integrations.windows import load_zone, moment
+from counton.events.windows import load_zone, moment
 
 
 def operator_notes(outcome: Outcome) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.cli.released import replace_file
 from counton.errors import InvalidInput
-from counton.integrations.events import EventFile, format_of
+from counton.events.files import EventFile, format_of
 
 
 def read_table(path: str, columns: Sequence[str], stated: str | None = None) -> pl.DataFrame:

@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.integrations.events import EventFile
-from counton.integrations.times import ClockChange, with_moments
-from counton.integrations.windows import Windows
+from counton.events.files import EventFile
+from counton.events.times import ClockChange, with_moments
+from counton.events.windows import Windows
 
 Unknown = Literal["refuse", "drop"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.errors import InvalidInput
-from counton.integrations.events import EventFile
+from counton.events.files import EventFile
 
 _TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
 

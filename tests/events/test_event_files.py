@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.integrations.domain import read_domain
-from counton.integrations.events import EventFile
-from counton.integrations.tally import Columns, Tally, as_inputs, tally
-from counton.integrations.windows import Windows, microseconds
+from counton.events.domain import read_domain
+from counton.events.files import EventFile
+from counton.events.tally import Columns, Tally, as_inputs, tally
+from counton.events.windows import Windows, microseconds
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
 COLUMNS = Columns("time", "group")

@@ -1,0 +1,1 @@
+"""Event data through polars: files of rows, times and windows, declared groups, exact tallies."""
