@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton import errors
-from counton.cli.demo import command_line, request_for
+from counton.cli.demo import command_line, options_for
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
 
 
@@ -156,7 +156,7 @@ def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
 def test_the_demonstration_shows_the_command_it_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = request_for(str(tmp_path))
+    options = options_for(str(tmp_path))
     shown = capsys.readouterr().out
     assert shown.startswith("$ counton count ")
-    assert command_line(request) in shown
+    assert command_line(options) in shown

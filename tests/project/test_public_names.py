@@ -14,6 +14,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 PACKAGES = (
     "counton",
     "counton.analysis",
+    "counton.jobs",
     "counton.mechanisms",
     "counton.mechanisms.hierarchy",
     "counton.mechanisms.ranges",

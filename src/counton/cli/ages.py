@@ -1,4 +1,4 @@
-"""Ages as people say them, in steps of a stream."""
+"""Ages as people say them, in steps of a stream, and what is lost at them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 import re
 
 from counton.errors import InvalidInput
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.strategies import Expiring, Strategy
 
 _SECONDS = {
     "s": 1.0,
@@ -84,3 +86,16 @@ def targets_from(text: str, every: str) -> dict[int, float]:
             )
         targets[steps] = limit
     return targets
+
+
+def loss_in_words(guarantee: Guarantee, strategy: Strategy, every: str) -> str | None:
+    """What an item has lost by age; None for guarantees that do not expire."""
+    if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
+        return None
+    bound = guarantee.bound_to(strategy)
+    parts = []
+    for name, age in named_ages(every).items():
+        at_age = bound.at_age(age)
+        loss = 0 if at_age is None else at_age.rho if isinstance(at_age, ZCDP) else at_age.epsilon
+        parts.append(f"{float(loss):.3g} after {name}")
+    return f"{'epsilon' if isinstance(guarantee, ExpiringDP) else 'rho'} {', '.join(parts)}"

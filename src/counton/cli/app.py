@@ -9,7 +9,8 @@ import typer
 from counton.cli import options as o
 from counton.cli import table_commands
 from counton.cli.exits import epilogue, explained
-from counton.cli.request import Request
+from counton.cli.option_sets import CountOptions, SumOptions
+from counton.cli.signatures import takes
 
 app = typer.Typer(
     name="counton",
@@ -41,98 +42,31 @@ def root(
 
 
 @app.command()
-def count(
-    events: o.Events,
-    state: o.State,
-    time: o.Time = None,
-    every: o.Every = None,
-    by: o.By = None,
-    domain: o.Domain = None,
-    steps: o.Steps = None,
-    start: o.Start = None,
-    until: o.Until = None,
-    timezone: o.Timezone = None,
-    epsilon: o.Epsilon = None,
-    delta: o.Delta = None,
-    rho: o.Rho = None,
-    strategy: o.StrategyName = None,
-    metric: o.Metric = None,
-    expire: o.Expire = False,
-    growth: o.Growth = None,
-    delay: o.Delay = None,
-    unit: o.Unit = None,
-    stream: o.StreamName = "events",
-    key: o.KeyFile = None,
-    file_format: o.FileFormat = None,
-    time_format: o.TimeFormat = None,
-    clock_change: o.ClockChange = "raise",
-    unknown: o.Unknown = "refuse",
-    append: o.Append = False,
-    out: o.Out = None,
-    plot: o.Plot = None,
-    level: o.Level = 0.95,
-    json: o.Json = False,
-) -> None:
+@takes(CountOptions)
+def count(options: CountOptions) -> None:
     """Release the running number of events after each window, by group.
 
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
     and may leave them out. More data later: run the same command again, as every night.
     """
-    request = Request(what="count", **locals())
-    _count_or_sum(request)
+    with explained():
+        from counton.cli.count import perform
+
+        perform(options)
 
 
 @app.command(name="sum")
-def total(
-    events: o.Events,
-    state: o.State,
-    value: o.Value = None,
-    lower: o.Lower = None,
-    upper: o.Upper = None,
-    resolution: o.Resolution = None,
-    time: o.Time = None,
-    every: o.Every = None,
-    by: o.By = None,
-    domain: o.Domain = None,
-    steps: o.Steps = None,
-    start: o.Start = None,
-    until: o.Until = None,
-    timezone: o.Timezone = None,
-    epsilon: o.Epsilon = None,
-    delta: o.Delta = None,
-    rho: o.Rho = None,
-    strategy: o.StrategyName = None,
-    metric: o.Metric = None,
-    expire: o.Expire = False,
-    growth: o.Growth = None,
-    delay: o.Delay = None,
-    unit: o.Unit = None,
-    stream: o.StreamName = "events",
-    key: o.KeyFile = None,
-    file_format: o.FileFormat = None,
-    time_format: o.TimeFormat = None,
-    clock_change: o.ClockChange = "raise",
-    unknown: o.Unknown = "refuse",
-    append: o.Append = False,
-    out: o.Out = None,
-    plot: o.Plot = None,
-    level: o.Level = 0.95,
-    json: o.Json = False,
-) -> None:
+@takes(SumOptions)
+def total(options: SumOptions) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
 
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
     without looking at the data.
     """
-    request = Request(what="sum", **locals())
-    _count_or_sum(request)
-
-
-def _count_or_sum(request: Request) -> None:
     with explained():
         from counton.cli.count import perform
 
-        perform(request)
+        perform(options)
 
 
 @app.command()
@@ -231,18 +165,17 @@ def demo(
     ] = False,
 ) -> None:
     """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
-    if hierarchy:
-        with explained():
+    with explained():
+        if hierarchy:
             from counton.cli.hierarchy import perform_hierarchy
             from counton.cli.hierarchy_demo import hierarchy_request_for
 
             perform_hierarchy(hierarchy_request_for(folder))
-        return
-    with explained():
-        from counton.cli.demo import request_for
+            return
+        from counton.cli.count import perform
+        from counton.cli.demo import options_for
 
-        request = request_for(folder, expire=expire)
-    _count_or_sum(request)
+        perform(options_for(folder, expire=expire), bar=True)
 
 
 table_commands.register(app)

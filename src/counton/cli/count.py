@@ -4,64 +4,87 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 
-from counton.cli.job import Outcome, run
-from counton.cli.progress import Report, working
-from counton.cli.released import Released, check_output, replace_file, write_table
+from counton.analysis.intervals import check_level
+from counton.analysis.plots import check_groups
+from counton.cli.option_sets import EventOptions
+from counton.cli.outputs import check_output, replace_file, write_table
+from counton.cli.progress import working
 from counton.cli.report import as_json, operator_notes, show, subject
-from counton.cli.request import Request
 from counton.events.domain import is_file
+from counton.jobs import Definition, Outcome, Released, Report, Request, run
 from counton.store import key_path
 from counton.store.database import parse
 
 _PICTURES = (".png", ".svg", ".pdf")
 
 
-def perform(request: Request) -> None:
+def perform(options: EventOptions, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal.
 
+    Args:
+        options: as given.
+        bar: show progress also where nobody watches a terminal.
+
     Raises:
-        CountonError: see `counton.cli.job.run`.
+        CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    inputs = _files(request)
-    if request.out is not None:
-        check_output(request.out, inputs=inputs)
-    if request.plot is not None:
-        check_output(request.plot, _PICTURES, inputs=inputs)
-    with working(errors, always=request.bar) as report:
-        outcome = run(request, report)
-        with outcome.stream:
-            released = None
-            if outcome.after:
-                report("reading the journal", 0.7)
-                released = Released.read(outcome.stream, outcome.definition, request.level)
-                _write(outcome, released, request, report)
+    inputs = _files(options)
+    if options.out is not None:
+        check_output(options.out, inputs=inputs)
+    if options.plot is not None:
+        check_output(options.plot, _PICTURES, inputs=inputs)
+    check_level(options.level)
+
+    def approve(definition: Definition) -> None:
+        if options.plot is not None:
+            check_groups(len(definition.groups))
+
+    with (
+        working(errors, always=bar) as report,
+        run(request_of(options), report, approve=approve) as outcome,
+    ):
+        released = None
+        if outcome.after:
+            report("reading the journal", 0.7)
+            released = outcome.released(options.level)
+            _write(outcome, released, options, report)
     for note in operator_notes(outcome):
         errors.print(note, highlight=False, markup=False, soft_wrap=True)
-    if request.json:
-        sys.stdout.write(json.dumps(as_json(outcome, released, request), indent=2) + "\n")
+    if options.json:
+        sys.stdout.write(json.dumps(as_json(outcome, released, options), indent=2) + "\n")
     else:
-        show(Console(), outcome, released, request)
+        show(Console(), outcome, released, options)
 
 
-def _files(request: Request) -> list[Path]:
+def request_of(options: EventOptions) -> Request:
+    """What the options ask of the job; the others say what to do with its result."""
+    names = {field.name for field in fields(Request)}
+    given = {
+        field.name: getattr(options, field.name) for field in fields(options) if field.name in names
+    }
+    return Request(what=options.what, **given)
+
+
+def _files(options: EventOptions) -> list[Path]:
     """Files that the run reads or keeps."""
-    url = parse(request.state)
-    named = [request.events, request.domain, request.key]
+    url = parse(options.state)
+    named = [options.events, options.domain, options.key]
     if url.get_backend_name() == "sqlite":
-        named += [url.database, key_path(request.state)]
+        named += [url.database, key_path(options.state)]
     return [Path(name) for name in named if name is not None and is_file(str(name))]
 
 
-def _write(outcome: Outcome, released: Released, request: Request, report: Report) -> None:
-    if request.out is not None:
+def _write(outcome: Outcome, released: Released, options: EventOptions, report: Report) -> None:
+    if options.out is not None:
         report("writing the table", 0.75)
-        write_table(released.table(), request.out)
-    if request.plot is None:
+        write_table(released.table(), options.out)
+    if options.plot is None:
         return
     report("drawing", 0.85)
     from counton.analysis.plots import plot_totals, save_figure
@@ -72,7 +95,7 @@ def _write(outcome: Outcome, released: Released, request: Request, report: Repor
         released.curves(),
         f"Running {subject(definition)}{by}",
         f"{definition.guarantee} protects each single {definition.unit} "
-        f"({definition.contribution.neighbours}); bands: {100 * request.level:g}% intervals",
+        f"({definition.contribution.neighbours}); bands: {100 * options.level:g}% intervals",
         f"since {released.local_start()}",
     )
-    replace_file(request.plot, lambda name: save_figure(figure, name))
+    replace_file(options.plot, lambda name: save_figure(figure, name))

@@ -9,14 +9,14 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from counton.cli.request import Request
+from counton.cli.option_sets import CountOptions
 from counton.errors import InvalidInput
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
-def request_for(folder: str, *, expire: bool = False) -> Request:
-    """Write the departures and the carriers into a folder; the request that counts them.
+def options_for(folder: str, *, expire: bool = False) -> CountOptions:
+    """Write the departures and the carriers into a folder; the options that count them.
 
     With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
     a day and 3 within a year, as ``plan --expire 1d:1,365d:3 --every 1h`` finds it.
@@ -31,8 +31,7 @@ def request_for(folder: str, *, expire: bool = False) -> Request:
     events, carriers = target / "departures.parquet", target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
         _export(_data_folder(), events, carriers)
-    request = Request(
-        what="count",
+    options = CountOptions(
         events=str(events),
         time="time_hour",
         every="1h",
@@ -48,11 +47,10 @@ def request_for(folder: str, *, expire: bool = False) -> Request:
         state=str(target / "departures.db"),
         out=target / "releases.parquet",
         plot=target / "chart.png",
-        bar=True,
     )
     if expire:
-        request = replace(
-            request,
+        options = replace(
+            options,
             steps=None,
             epsilon="0.17884",
             expire=True,
@@ -62,37 +60,37 @@ def request_for(folder: str, *, expire: bool = False) -> Request:
             out=target / "releases-forever.parquet",
             plot=target / "chart-forever.png",
         )
-    sys.stdout.write(f"$ {command_line(request)}\n\n")
+    sys.stdout.write(f"$ {command_line(options)}\n\n")
     sys.stdout.flush()
-    return request
+    return options
 
 
-def command_line(request: Request) -> str:
+def command_line(options: CountOptions) -> str:
     """The command that does the same."""
-    options = {
-        "--time": request.time,
-        "--every": request.every,
-        "--by": request.by,
-        "--domain": request.domain,
-        "--steps": request.steps,
-        "--from": request.start,
-        "--until": request.until,
-        "--timezone": request.timezone,
-        "--epsilon": request.epsilon,
-        "--unit": request.unit,
-        "--stream": request.stream,
-        "--state": request.state,
-        "--out": request.out,
-        "--plot": request.plot,
+    named = {
+        "--time": options.time,
+        "--every": options.every,
+        "--by": options.by,
+        "--domain": options.domain,
+        "--steps": options.steps,
+        "--from": options.start,
+        "--until": options.until,
+        "--timezone": options.timezone,
+        "--epsilon": options.epsilon,
+        "--unit": options.unit,
+        "--stream": options.stream,
+        "--state": options.state,
+        "--out": options.out,
+        "--plot": options.plot,
     }
     words = [
         f"{option} {shlex.quote(str(value))}"
-        for option, value in options.items()
+        for option, value in named.items()
         if value is not None
     ]
-    if request.expire:
-        words.insert(7, f"--expire --growth {request.growth}")
-    lines = [f"counton count {shlex.quote(request.events)}"]
+    if options.expire:
+        words.insert(7, f"--expire --growth {options.growth}")
+    lines = [f"counton count {shlex.quote(options.events)}"]
     for word in words:
         if len(lines[-1]) + len(word) > 94:
             lines.append("     ")
@@ -119,7 +117,7 @@ def _export(data: Path, events: Path, carriers: Path) -> None:
             archive.read("flights.csv"), columns=["time_hour", "carrier"], infer_schema=False
         )
     airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
-    from counton.cli.released import replace_file
+    from counton.cli.outputs import replace_file
 
     replace_file(carriers, lambda name: airlines.write_csv(name))
     hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")

@@ -14,11 +14,11 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.choices import guarantee_from
+from counton.cli.outputs import replace_file
 from counton.cli.receipt import check_files, enter, key_for, receipt_path
-from counton.cli.released import replace_file
 from counton.cli.tables import labels, read_table, whole_numbers, write_plain
 from counton.errors import InvalidInput
+from counton.jobs.choices import guarantee_from
 from counton.mechanisms.cells import protected
 from counton.mechanisms.hierarchy import HierarchyRelease, Tree, release_hierarchy
 from counton.privacy import Contribution

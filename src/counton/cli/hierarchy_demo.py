@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.cli.hierarchy import HierarchyRequest
-from counton.cli.released import replace_file
+from counton.cli.outputs import replace_file
 from counton.errors import InvalidInput
 
 _LEVELS = "continent,country,region,city"

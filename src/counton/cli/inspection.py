@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.choices import guarantee_from, metric_from, needed_guarantee
-from counton.cli.expiring import CHOICE
 from counton.errors import InvalidInput
+from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
+from counton.jobs.expiring import CHOICE
 from counton.privacy import guarantee_from_dict
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-#: Called with what is being done and the share of the whole work that is behind it.
-Report = Callable[[str, float], None]
-
-
-def silent(_stage: str, _share: float) -> None:
-    """Report to nobody."""
+from counton.jobs.progress import Report, silent
 
 
 @contextmanager
@@ -31,7 +26,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Report]:
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("starting", total=1.0)
 
-        def report(stage: str, share: float) -> None:
+        def report(stage: str, share: float, /) -> None:
             bar.update(task, description=stage, completed=share)
 
         yield report

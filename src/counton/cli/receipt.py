@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from counton.cli.released import check_output, replace_file
+from counton.cli.outputs import check_output, replace_file
 from counton.errors import ReplayMismatch, StateError
 from counton.mechanisms.cells import FORMAT
 from counton.noise import Key

@@ -8,12 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.analysis.labels import quantity
-from counton.cli.definition import Definition
-from counton.cli.expiring import loss_in_words
-from counton.cli.job import Outcome
-from counton.cli.released import Released
-from counton.cli.request import Request
+from counton.cli.ages import loss_in_words
+from counton.cli.option_sets import EventOptions
 from counton.events.windows import load_zone, moment
+from counton.jobs import Definition, Outcome, Released
 
 
 def operator_notes(outcome: Outcome) -> list[str]:
@@ -80,7 +78,12 @@ def progress_line(outcome: Outcome) -> str:
     return f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,}{of})."
 
 
-def show(console: Console, outcome: Outcome, released: Released | None, request: Request) -> None:
+def show(
+    console: Console,
+    outcome: Outcome,
+    released: Released | None,
+    options: EventOptions,
+) -> None:
     """Print words and the last step's table."""
     console.print(progress_line(outcome), style="bold", highlight=False)
     words = Table.grid(padding=(0, 2))
@@ -96,9 +99,9 @@ def show(console: Console, outcome: Outcome, released: Released | None, request:
         return
     heading = _heading(outcome.definition, released)
     console.print(heading, highlight=False, markup=False, soft_wrap=True)
-    table = _table(outcome.definition, released, request.level)
+    table = _table(outcome.definition, released, options.level)
     console.print(table, highlight=False, markup=False)
-    for name, path in (("table", request.out), ("chart", request.plot)):
+    for name, path in (("table", options.out), ("chart", options.plot)):
         if path is not None:
             console.print(
                 f"{name} written to {path}", highlight=False, markup=False, soft_wrap=True
@@ -144,12 +147,12 @@ def _table(definition: Definition, released: Released, level: float) -> Table:
     return table
 
 
-def as_json(outcome: Outcome, released: Released | None, request: Request) -> dict[str, Any]:
+def as_json(outcome: Outcome, released: Released | None, options: EventOptions) -> dict[str, Any]:
     """The machine-readable report."""
     definition = outcome.definition
     report: dict[str, Any] = {
-        "state": request.state,
-        "stream": request.stream,
+        "state": options.state,
+        "stream": options.stream,
         "steps": definition.windows.steps,
         "released": outcome.after,
         "new": outcome.after - outcome.before,
@@ -160,9 +163,9 @@ def as_json(outcome: Outcome, released: Released | None, request: Request) -> di
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
         "strategy": repr(definition.strategy),
-        "level": request.level,
-        "out": None if request.out is None else str(request.out),
-        "plot": None if request.plot is None else str(request.plot),
+        "level": options.level,
+        "out": None if options.out is None else str(options.out),
+        "plot": None if options.plot is None else str(options.plot),
         "last": None,
     }
     if released is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.cli.released import replace_file
+from counton.cli.outputs import replace_file
 from counton.errors import InvalidInput
 from counton.events.files import EventFile, format_of
 

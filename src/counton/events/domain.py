@@ -18,7 +18,7 @@ from counton.events.files import EventFile
 _TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
 
-def read_domain(source: str, column: str) -> tuple[str, ...]:
+def read_domain(source: str | os.PathLike[str], column: str) -> tuple[str, ...]:
     """Groups from a comma-separated list, a table's column or a text file with one group per line.
 
     Args:
@@ -34,6 +34,7 @@ def read_domain(source: str, column: str) -> tuple[str, ...]:
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
     """
+    source = os.fspath(source)
     path = Path(source)
     if is_file(source):
         groups = _from_table(source, column) if _is_table(path) else _from_lines(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Literal, get_args
@@ -57,7 +58,8 @@ class EventFile:
         InvalidInput: no such file, an empty file, or an unknown format.
     """
 
-    def __init__(self, path: str, stated: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], stated: str | None = None) -> None:
+        path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         if path == "-":

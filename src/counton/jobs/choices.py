@@ -1,4 +1,4 @@
-"""Options that choose among things: guarantee, contribution, strategy."""
+"""Options that choose among things: guarantee, metric, strategy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal, cast
 from counton.analysis import plan
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy.exact import Number
 from counton.strategies import Strategy
 
 #: Names on the command line, and the strategies they stand for.
@@ -21,7 +22,7 @@ METRICS = ("mean", "max")
 
 
 def guarantee_from(
-    epsilon: str | None, delta: str | None, rho: str | None, prefix: str = ""
+    epsilon: Number | None, delta: Number | None, rho: Number | None, prefix: str = ""
 ) -> PureDP | ApproxDP | ZCDP | None:
     """The guarantee that options state; None if they state none.
 
@@ -34,10 +35,10 @@ def guarantee_from(
     names = [f"--{prefix}{name}" for name in ("epsilon", "delta", "rho")]
     if rho is not None:
         if epsilon is not None or delta is not None:
-            other = names[0] if epsilon is not None else names[1]
+            other, given = (names[1], delta) if epsilon is None else (names[0], epsilon)
             raise InvalidInput(
-                f"{names[2]} {rho} and {other} {epsilon or delta} are two different guarantees; "
-                f"give one of them"
+                f"{names[2]} {rho} and {other} {given} are two different guarantees; give one of "
+                f"them"
             )
         return ZCDP(rho)
     if epsilon is None:
@@ -47,7 +48,7 @@ def guarantee_from(
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
 
-def needed_guarantee(epsilon: str | None, delta: str | None, rho: str | None) -> Guarantee:
+def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
     """As `guarantee_from`, where one must be stated."""
     guarantee = guarantee_from(epsilon, delta, rho)
     if guarantee is None:

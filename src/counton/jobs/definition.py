@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from counton.cli.choices import choose_strategy, metric_from, needed_guarantee
-from counton.cli.expiring import (
+from counton.errors import InvalidInput, StateError
+from counton.events.domain import read_domain
+from counton.events.tally import Columns
+from counton.events.windows import Windows, parse_time
+from counton.jobs.choices import choose_strategy, metric_from, needed_guarantee
+from counton.jobs.expiring import (
     CHOICE,
     expiring_guarantee,
     expiring_strategy,
     refuse_without_expire,
 )
-from counton.cli.request import Request
-from counton.errors import InvalidInput, StateError
-from counton.events.domain import read_domain
-from counton.events.tally import Columns
-from counton.events.windows import Windows, parse_time
+from counton.jobs.request import Request
 from counton.mechanisms import Specification
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Expiring, Strategy
+from counton.strategies import Strategy
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
@@ -39,6 +39,15 @@ class Definition:
         domain: the declared groups, or None for one total.
         unit: what one row is called in the output.
         guarantee, contribution, strategy: as in `Counter`.
+        choice, metric: by what the strategy was chosen.
+
+    >>> request = Request(
+    ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
+    ...     steps=8760, by="page", domain="home,shop", epsilon=1
+    ... )
+    >>> definition = define(request)
+    >>> definition.groups, definition.strategy
+    (('home', 'shop'), KAry(horizon=8760, arity=26, subtraction=True))
     """
 
     what: str
@@ -174,8 +183,10 @@ def contribution_from(request: Request) -> Contribution:
             f"that one row can change the sum by a known amount; choose them without looking at "
             f"the data"
         )
-    lower, upper, resolution = (str(given) for given in bounds.values())
-    return Contribution.clipped(lower, upper, resolution)
+    assert request.lower is not None
+    assert request.upper is not None
+    assert request.resolution is not None
+    return Contribution.clipped(request.lower, request.upper, request.resolution)
 
 
 def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> Definition:
@@ -207,68 +218,3 @@ def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> De
         choice=details["strategy"],
         metric=details["metric"],
     )
-
-
-def check(definition: Definition, request: Request) -> None:
-    """Refuse options that contradict the stream they continue.
-
-    Raises:
-        StateError: an option differs from what the stream was created with.
-    """
-    windows, columns = definition.windows, definition.columns
-    timezone = request.timezone or windows.timezone
-    start = None if request.start is None else parse_time(request.start, timezone).astimezone(UTC)
-    by = request.by or columns.group or ""
-    domain = None if request.domain is None else read_domain(request.domain, by)
-    pairs: list[tuple[str, object, object]] = [
-        ("--time", request.time, columns.time),
-        ("--by", request.by, columns.group),
-        ("--value", request.value, columns.value),
-        ("--every", request.every, windows.every),
-        ("--steps", request.steps, windows.steps),
-        ("--from", start, windows.start.astimezone(UTC)),
-        ("--timezone", request.timezone, windows.timezone),
-        ("--domain", domain, definition.domain),
-        ("--unit", request.unit, definition.unit),
-        ("--strategy", request.strategy, definition.choice),
-        ("--metric", request.metric, definition.metric),
-    ]
-    if isinstance(definition.strategy, Expiring):
-        growth = None if request.growth is None else Expiring(request.growth).growth
-        pairs.append(("--growth", growth, definition.strategy.growth))
-        pairs.append(("--delay", request.delay, definition.strategy.delay))
-    elif request.expire:
-        raise StateError(
-            f"stream {request.stream!r} was created without --expire and cannot change its "
-            f"guarantee; leave the option out, or start another stream with --stream"
-        )
-    else:
-        refuse_without_expire(request)
-    if request.what != definition.what:
-        raise StateError(
-            f"stream {request.stream!r} is a {definition.what} and cannot be continued as a "
-            f"{request.what}; use `counton {definition.what}` or another --stream"
-        )
-    if request.epsilon is not None or request.delta is not None or request.rho is not None:
-        guarantee: Guarantee
-        if isinstance(definition.strategy, Expiring):
-            guarantee = expiring_guarantee(request, definition.strategy)
-        else:
-            guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
-        pairs.append(("the guarantee", str(guarantee), str(definition.guarantee)))
-    if request.lower is not None or request.upper is not None or request.resolution is not None:
-        contribution = contribution_from(replace(request, value=columns.value))
-        pairs.append(("the bounds", str(contribution), str(definition.contribution)))
-    for option, asked, kept in pairs:
-        if asked is not None and asked != kept:
-            raise StateError(
-                f"{option} is {_shown(asked)}, but stream {request.stream!r} was created with "
-                f"{_shown(kept)}; leave the option out to continue the stream, or start another "
-                f"one with --stream"
-            )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
-    return value.isoformat() if isinstance(value, datetime) else str(value)

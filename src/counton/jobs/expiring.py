@@ -1,12 +1,11 @@
-"""Streams whose privacy expires: what options mean, and the loss by age in words."""
+"""Streams whose privacy expires: what the options mean."""
 
 from __future__ import annotations
 
-from counton.cli.ages import named_ages
-from counton.cli.request import Request
 from counton.errors import InvalidInput
-from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.strategies import Expiring, Strategy
+from counton.jobs.request import Request
+from counton.privacy import ExpiringDP, ExpiringZCDP
+from counton.strategies import Expiring
 
 #: What ``--strategy`` is recorded as for these streams.
 CHOICE = "expiring"
@@ -24,7 +23,7 @@ def expiring_strategy(request: Request) -> Expiring:
                 f"{option} {given} does not go with --expire, which has a strategy of its own; "
                 f"leave one of them out"
             )
-    return Expiring(request.growth or 1, request.delay or 0)
+    return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
 
 
 def expiring_guarantee(request: Request, strategy: Expiring) -> ExpiringDP | ExpiringZCDP:
@@ -57,16 +56,3 @@ def refuse_without_expire(request: Request) -> None:
     for option, given in (("--growth", request.growth), ("--delay", request.delay)):
         if given is not None:
             raise InvalidInput(f"{option} {given} needs --expire; give it, or leave {option} out")
-
-
-def loss_in_words(guarantee: Guarantee, strategy: Strategy, every: str) -> str | None:
-    """What an item has lost by age; None for guarantees that do not expire."""
-    if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
-        return None
-    bound = guarantee.bound_to(strategy)
-    parts = []
-    for name, age in named_ages(every).items():
-        at_age = bound.at_age(age)
-        loss = 0 if at_age is None else at_age.rho if isinstance(at_age, ZCDP) else at_age.epsilon
-        parts.append(f"{float(loss):.3g} after {name}")
-    return f"{'epsilon' if isinstance(guarantee, ExpiringDP) else 'rho'} {', '.join(parts)}"

@@ -1,0 +1,37 @@
+"""Durable event counting: what ``counton count`` does, for Python.
+
+A `Request` says which events go into which stream of which state; `run` reads the events, releases
+the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
+must not vanish. Everything that can be wrong is found before the state is touched. Messages name
+options as the command line does; each is the field of `Request` of the same name.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> folder = tempfile.TemporaryDirectory()
+>>> events = Path(folder.name, "visits.csv")
+>>> _ = events.write_text(
+...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
+... )
+>>> request = Request(
+...     what="count", events=events, state=Path(folder.name, "visits.db"),
+...     time="time", every="1d", by="page", domain="home,shop", start="2024-03-01", steps=365,
+...     until="2024-03-03", epsilon=1, unit="visit",
+... )
+>>> with run(request) as outcome:
+...     table = outcome.released().table()
+>>> table.select("step", "group").rows()
+[(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+>>> with run(request) as outcome:  # again: nothing new, and the same numbers from the journal
+...     outcome.after - outcome.before, outcome.released().table().equals(table)
+(0, True)
+>>> folder.cleanup()
+"""
+
+from counton.jobs.definition import Definition
+from counton.jobs.job import run
+from counton.jobs.outcome import Outcome
+from counton.jobs.progress import Report
+from counton.jobs.released import Released
+from counton.jobs.request import Request
+
+__all__ = ["Definition", "Outcome", "Released", "Report", "Request", "run"]

@@ -1,0 +1,72 @@
+"""What is asked of a job: the options that concern a stream, as one value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from counton.privacy.exact import Number
+
+
+@dataclass(frozen=True)
+class Request:
+    """Options of ``counton count`` and ``counton sum``; None where one is left out.
+
+    A new stream needs the options that define it; a later run may leave them out, and may not
+    contradict them. Each means what the command line says of it (``start`` is its --from).
+
+    >>> Request(what="count", events="visits.csv", state="visits.db").stream
+    'events'
+
+    Attributes:
+        what: number of events, or sum of a column of values.
+        events: file of rows; ``-`` for standard input.
+        state: path of a SQLite file, or a database URL.
+        time, by, value: columns of the events.
+        every, start, steps, timezone: windows of time.
+        domain: the declared groups: a file, or a list ``A,B,C``.
+        lower, upper, resolution: of the values of a sum.
+        until: windows that ended by then are released; None: by the newest event's time.
+        epsilon, delta, rho: the guarantee.
+        strategy, metric: how the noise is arranged, or by which error it is chosen.
+        expire, growth, delay: of a stream without an end.
+        unit: what one row is called.
+        stream: name within the state.
+        key: file of the key; None: ``STATE.key``.
+        file_format, time_format, clock_change: how the events are read.
+        unknown: whether rows of undeclared groups are refused or dropped.
+        append: the file holds new events only.
+    """
+
+    what: Literal["count", "sum"]
+    events: str | os.PathLike[str]
+    state: str | os.PathLike[str]
+    time: str | None = None
+    every: str | None = None
+    by: str | None = None
+    domain: str | os.PathLike[str] | None = None
+    value: str | None = None
+    lower: Number | None = None
+    upper: Number | None = None
+    resolution: Number | None = None
+    steps: int | None = None
+    start: str | None = None
+    until: str | None = None
+    timezone: str | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    strategy: str | None = None
+    metric: str | None = None
+    expire: bool = False
+    growth: Number | None = None
+    delay: int | None = None
+    unit: str | None = None
+    stream: str = "events"
+    key: str | os.PathLike[str] | None = None
+    file_format: str | None = None
+    time_format: str | None = None
+    clock_change: str = "raise"
+    unknown: str = "refuse"
+    append: bool = False

@@ -1,0 +1,105 @@
+"""The job without the command line: Python values in, released tables out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from counton.errors import InvalidInput, ReplayMismatch, StateError
+from counton.jobs import Definition, Request, run
+
+ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    events = tmp_path / "e.csv"
+    write(events, ROWS)
+    return Request(
+        what="count",
+        events=events,
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="group",
+        domain="a,b",
+        start="2013-01-01",
+        steps=6,
+        epsilon=Fraction(1000),  # noise that is 0 almost surely
+    )
+
+
+def write(path: Path, rows: list[str]) -> None:
+    lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+    path.write_text(f"time,group,value\n{lines}")
+
+
+def test_a_later_run_states_nothing_anew(request_: Request) -> None:
+    with run(request_) as outcome:
+        assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
+        table = outcome.released().table()
+    assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
+    later = Request("count", request_.events, request_.state, until="2013-01-01T06:00")
+    with run(later) as outcome:
+        assert (outcome.before, outcome.after) == (3, 6)
+        assert outcome.released().table().head(6).equals(table)
+
+
+def test_numbers_may_be_numbers(request_: Request) -> None:
+    bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
+    with run(replace(request_, what="sum", **bounds)) as outcome:  # type: ignore[arg-type]
+        assert outcome.released().estimates[-1].tolist() == [5.5, 1.0]
+    expiring = replace(request_, stream="forever", expire=True, growth=0, steps=None)
+    with run(expiring) as outcome:
+        assert outcome.definition.strategy.parameters["growth"] == "0"
+
+
+def test_files_may_be_paths(request_: Request, tmp_path: Path) -> None:
+    groups = tmp_path / "groups.txt"
+    groups.write_text("a\nb\n")
+    with run(replace(request_, domain=groups, key=str(tmp_path / "key"))) as outcome:
+        assert outcome.definition.groups == ("a", "b")
+    assert (tmp_path / "key").exists()
+
+
+def test_the_run_reports_where_it_is(request_: Request) -> None:
+    heard: list[tuple[str, float]] = []
+    run(request_, lambda stage, share: heard.append((stage, share))).close()
+    assert [stage for stage, _ in heard] == ["choosing a strategy", "reading events", "releasing"]
+    assert [share for _, share in heard] == sorted(share for _, share in heard)
+
+
+def test_what_does_not_approve_leaves_no_state(request_: Request) -> None:
+    def refuse(definition: Definition) -> None:
+        raise InvalidInput(f"{definition.groups} are too many")
+
+    with pytest.raises(InvalidInput, match="too many"):
+        run(request_, approve=refuse)
+    assert not Path(request_.state).exists()
+
+
+def test_contradictions_and_vanished_rows_are_refused(request_: Request) -> None:
+    run(request_).close()
+    with pytest.raises(StateError, match="the guarantee is"):
+        run(replace(request_, epsilon=2))
+    with pytest.raises(StateError, match="is a count"):
+        run(Request("sum", request_.events, request_.state))
+    with pytest.raises(InvalidInput, match="use one of count, sum"):
+        run(replace(request_, what="mean"))  # type: ignore[arg-type]
+    write(Path(request_.events), ROWS[1:])
+    with pytest.raises(ReplayMismatch, match="rows must not disappear"):
+        run(request_)
+
+
+def test_jobs_need_no_package_of_the_command_line() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
+        "import counton.jobs"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
