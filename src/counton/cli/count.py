@@ -12,15 +12,14 @@ from rich.console import Console
 from counton.analysis.intervals import check_level
 from counton.analysis.plots import check_groups
 from counton.cli.option_sets import EventOptions
-from counton.cli.outputs import check_output, replace_file, write_table
+from counton.cli.outputs import PICTURES, check_output, write_table
 from counton.cli.progress import working
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.events.domain import is_file
 from counton.jobs import Definition, Outcome, Released, Report, Request, run
 from counton.store import key_path
 from counton.store.database import parse
-
-_PICTURES = (".png", ".svg", ".pdf")
+from counton.store.whole_file import replace_file
 
 
 def perform(options: EventOptions, *, bar: bool = False) -> None:
@@ -38,7 +37,7 @@ def perform(options: EventOptions, *, bar: bool = False) -> None:
     if options.out is not None:
         check_output(options.out, inputs=inputs)
     if options.plot is not None:
-        check_output(options.plot, _PICTURES, inputs=inputs)
+        check_output(options.plot, PICTURES, inputs=inputs)
     check_level(options.level)
 
     def approve(definition: Definition) -> None:

@@ -112,13 +112,13 @@ def _data_folder() -> Path:
 def _export(data: Path, events: Path, carriers: Path) -> None:
     import polars as pl
 
+    from counton.cli.outputs import write_table
+
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         flights = pl.read_csv(
             archive.read("flights.csv"), columns=["time_hour", "carrier"], infer_schema=False
         )
     airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
-    from counton.cli.outputs import replace_file
-
-    replace_file(carriers, lambda name: airlines.write_csv(name))
+    write_table(airlines, carriers)
     hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
-    replace_file(events, lambda name: flights.with_columns(hours).write_parquet(name))
+    write_table(flights.with_columns(hours), events)

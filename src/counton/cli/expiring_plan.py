@@ -34,9 +34,9 @@ def print_expiring_plan(
     if every is None:
         raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
     if plot is not None:
-        from counton.cli.outputs import check_output
+        from counton.cli.outputs import PICTURES, check_output
 
-        check_output(plot, (".png", ".svg", ".pdf"))
+        check_output(plot, PICTURES)
     targets, ages = targets_from(expire, every), named_ages(every)
     plan = plan_expiration(
         targets,
@@ -49,7 +49,7 @@ def print_expiring_plan(
     if plot is not None:
         from counton.analysis import plot_loss
         from counton.analysis.plots import save_figure
-        from counton.cli.outputs import replace_file
+        from counton.store.whole_file import replace_file
 
         figure = plot_loss(plan, ages, "What one event has lost, by its age")
         replace_file(plot, lambda name: save_figure(figure, name))

@@ -14,14 +14,15 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.outputs import replace_file
-from counton.cli.receipt import check_files, enter, key_for, receipt_path
-from counton.cli.tables import labels, read_table, whole_numbers, write_plain
+from counton.cli.outputs import check_files, receipts_for, write_table
+from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
 from counton.jobs.choices import guarantee_from
 from counton.mechanisms.cells import protected
 from counton.mechanisms.hierarchy import HierarchyRelease, Tree, release_hierarchy
 from counton.privacy import Contribution
+from counton.store import Receipts
+from counton.store.whole_file import replace_file
 
 _SHOWN = 12
 
@@ -67,19 +68,19 @@ def perform_hierarchy(request: HierarchyRequest) -> None:
     table = read_table(request.leaves, [*levels, request.value])
     values = whole_numbers(table, request.value, request.leaves)
     leaves = {**labels(table, levels), request.value: values}
-    key, key_path = key_for(request.out, request.key)
+    receipts = receipts_for(request.out, request.key)
     release = release_hierarchy(
         leaves,
         domain=tree,
         value=request.value,
         guarantee=guarantee,
         targets=targets,
-        key=key,
+        key=receipts.key,
         name=request.name,
         contribution=Contribution.replace() if request.move else None,
     )
-    again = enter(key, key_path, request.name, _terms(release, targets), _input(table))
-    write_plain(whole_table(release), request.out)
+    again = receipts.enter(request.name, _input(table), terms=_terms(release, targets))
+    write_table(whole_table(release), request.out)
     if request.plot is not None:
         from counton.analysis.hierarchy_plot import plot_hierarchy
         from counton.analysis.plots import save_figure
@@ -94,7 +95,7 @@ def perform_hierarchy(request: HierarchyRequest) -> None:
     if request.json:
         sys.stdout.write(json.dumps(_report(release, request, again), indent=2) + "\n")
     else:
-        _show(Console(), release, request, again, key_path)
+        _show(Console(), release, request, again, receipts)
 
 
 def _levels(text: str) -> list[str]:
@@ -172,7 +173,7 @@ def _show(
     release: HierarchyRelease,
     request: HierarchyRequest,
     again: bool,
-    key_path: Path,
+    receipts: Receipts,
 ) -> None:
     nodes = f"{sum(release.tree.sizes):,} nodes"
     console.print(
@@ -189,7 +190,7 @@ def _show(
         ("protected", protected(release.contribution, request.unit)),
         ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
         ("noise", f"{release.plan.measurement.family}, children add up to their parents exactly"),
-        ("key", f"{key_path}; what it released: {receipt_path(key_path)}"),
+        ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
     ):
         words.add_row(name, text)
     console.print(words, highlight=False, markup=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.cli.hierarchy import HierarchyRequest
-from counton.cli.outputs import replace_file
+from counton.cli.outputs import write_table
 from counton.errors import InvalidInput
 
 _LEVELS = "continent,country,region,city"
@@ -27,9 +27,8 @@ def hierarchy_request_for(folder: str) -> HierarchyRequest:
     leaves, domain = target / "cities.parquet", target / "places.csv"
     if not (leaves.exists() and domain.exists()):
         cities = _cities()
-        places = cities.select(_LEVELS.split(","))
-        replace_file(domain, lambda name: places.write_csv(name))
-        replace_file(leaves, lambda name: cities.write_parquet(name))
+        write_table(cities.select(_LEVELS.split(",")), domain)
+        write_table(cities, leaves)
     request = HierarchyRequest(
         leaves=str(leaves),
         levels=_LEVELS,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from counton.errors import InvalidInput
 from counton.events.files import format_of
+from counton.store import Receipts
+from counton.store.receipts import receipts_path
+from counton.store.whole_file import replace_file
+
+#: Endings of pictures.
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def check_output(
@@ -56,49 +61,53 @@ def check_output(
             )
 
 
-def write_table(table: pl.DataFrame, path: Path) -> None:
-    """CSV, Parquet or JSON lines, as the name ends."""
-    kind = format_of(str(path))
-    if kind == "parquet":
-        replace_file(path, lambda name: table.write_parquet(name))
-        return
-    text = table.with_columns(
-        pl.col("window_start", "window_end").dt.to_string("%Y-%m-%dT%H:%M:%S%:z")
+def check_files(
+    out: Path, plot: Path | None, stated_key: Path | None, inputs: Sequence[Path]
+) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run.
+
+    Raises:
+        InvalidInput: naming the file.
+    """
+    key_path = key_path_for(out, stated_key)
+    kept = [*inputs, key_path, receipts_path(key_path.resolve())]
+    check_output(out, inputs=kept)
+    if plot is not None:
+        check_output(plot, PICTURES, inputs=[*kept, out])
+
+
+def key_path_for(out: Path, stated: Path | None) -> Path:
+    """Where the key of an output is kept."""
+    return stated or out.with_name(f"{out.name}.key")
+
+
+def receipts_for(out: Path, stated_key: Path | None) -> Receipts:
+    """The key of an output, from its file or fresh, and what it has released."""
+    return Receipts(
+        key_path_for(out, stated_key),
+        remedy="choose another --out (with a new key) or another --name, which spends the "
+        "guarantee again",
     )
-    write = text.write_csv if kind == "csv" else text.write_ndjson
-    replace_file(path, lambda name: write(name))
 
 
-def replace_file(path: Path, write: Callable[[str], None]) -> None:
-    """Write beside a file, then take its name: readers see the old file or the whole new one.
+def write_table(table: pl.DataFrame, path: Path) -> None:
+    """CSV, Parquet or JSON lines, as the name ends; text has times in ISO 8601.
 
     Raises:
         OSError: it could not be written; the old file, if any, is as it was.
     """
-    try:
-        _replace_file(path, write)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise OSError(
-            f"{str(path)!r} could not be written ({reason or error}): check its permissions and "
-            f"the space left; what was released is kept, and the same command writes it again"
-        ) from error
+    kind = format_of(str(path))
+    text = table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
+    def write(name: str) -> None:
+        try:
+            if kind == "parquet":
+                table.write_parquet(name)
+            elif kind == "csv":
+                text.write_csv(name)
+            else:
+                text.write_ndjson(name)
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from error
 
-def _replace_file(path: Path, write: Callable[[str], None]) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.resolve().parent)
-    os.close(handle)
-    try:
-        write(name)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path.resolve())
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+    replace_file(path, write)

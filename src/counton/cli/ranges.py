@@ -14,14 +14,15 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.outputs import replace_file
-from counton.cli.receipt import check_files, enter, key_for, receipt_path
-from counton.cli.tables import labels, read_table, whole_numbers, write_plain
+from counton.cli.outputs import check_files, receipts_for, write_table
+from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
 from counton.jobs.choices import needed_guarantee
 from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges import RangesRelease, release_ranges
 from counton.privacy import Contribution
+from counton.store import Receipts
+from counton.store.whole_file import replace_file
 
 _COLUMNS = ("cell", "estimate", "std", "running_total", "running_total_std")
 
@@ -69,11 +70,11 @@ def perform_ranges(request: RangesRequest) -> None:
             raise InvalidInput(
                 f"--ask {low}:{high} reaches beyond the {len(counts):,} cells; cells count from 0"
             )
-    key, key_path = key_for(request.out, request.key)
+    receipts = receipts_for(request.out, request.key)
     release = release_ranges(
         counts,
         guarantee=guarantee,
-        key=key,
+        key=receipts.key,
         name=request.name,
         strategy=request.strategy,
         workload=request.workload,
@@ -84,9 +85,9 @@ def perform_ranges(request: RangesRequest) -> None:
         "contribution": release.contribution.to_dict(),
         "measured": release.choice.grid.parameters,
     }
-    again = enter(key, key_path, request.name, terms, table.write_csv().encode())
+    again = receipts.enter(request.name, table.write_csv().encode(), terms=terms)
     names = None if request.label is None else labels(table, [request.label])[request.label]
-    write_plain(cell_table(release, request.label or "label", names), request.out)
+    write_table(cell_table(release, request.label or "label", names), request.out)
     if request.plot is not None:
         from counton.analysis.hierarchy_plot import plot_ranges
         from counton.analysis.plots import save_figure
@@ -101,7 +102,7 @@ def perform_ranges(request: RangesRequest) -> None:
     if request.json:
         sys.stdout.write(json.dumps(_report(release, request, asked, again), indent=2) + "\n")
     else:
-        _show(Console(), release, request, asked, again, key_path)
+        _show(Console(), release, request, asked, again, receipts)
 
 
 def _intervals(text: str | None) -> list[tuple[int, int]]:
@@ -180,7 +181,7 @@ def _show(
     request: RangesRequest,
     asked: list[tuple[int, int]],
     again: bool,
-    key_path: Path,
+    receipts: Receipts,
 ) -> None:
     cells = f"{release.shape[0]:,} cells"
     console.print(
@@ -197,7 +198,7 @@ def _show(
         ("protected", protected(release.contribution, request.unit)),
         ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
         ("strategy", f"{release.strategy} with {release.family} noise"),
-        ("key", f"{key_path}; what it released: {receipt_path(key_path)}"),
+        ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
     ):
         words.add_row(name, text)
     console.print(words, highlight=False, markup=False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.cli.outputs import replace_file
 from counton.errors import InvalidInput
-from counton.events.files import EventFile, format_of
+from counton.events.files import EventFile
 
 
 def read_table(path: str, columns: Sequence[str], stated: str | None = None) -> pl.DataFrame:
@@ -60,14 +58,3 @@ def whole_numbers(table: pl.DataFrame, column: str, file: str) -> NDArray[np.int
             f"it or drop the row"
         )
     return numbers.to_numpy()
-
-
-def write_plain(table: pl.DataFrame, path: Path) -> None:
-    """CSV, Parquet or JSON lines, as the name ends."""
-    kind = format_of(str(path))
-    if kind == "parquet":
-        replace_file(path, lambda name: table.write_parquet(name))
-    elif kind == "csv":
-        replace_file(path, lambda name: table.write_csv(name))
-    else:
-        replace_file(path, lambda name: table.write_ndjson(name))

@@ -1,16 +1,46 @@
-"""Durable streams: releases journaled in a database before they are shown."""
+"""What outlives a process: streams journaled in a database, and receipts of single releases.
+
+Names are loaded when they are first used: receipts need no database.
+"""
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as _sqlalchemy  # noqa: F401
-except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        "durable streams need SQLAlchemy, which is not installed: pip install 'counton[store]'"
-    ) from _error
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from counton.store.keyfile import key_path
-from counton.store.store import Store, describe_state
-from counton.store.stream import Stream
+if TYPE_CHECKING:
+    from counton.store.keyfile import key_path as key_path
+    from counton.store.receipts import Receipts as Receipts
+    from counton.store.store import Store as Store
+    from counton.store.store import describe_state as describe_state
+    from counton.store.stream import Stream as Stream
 
-__all__ = ["Store", "Stream", "describe_state", "key_path"]
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "Receipts": "counton.store.receipts",
+    "Store": "counton.store.store",
+    "Stream": "counton.store.stream",
+    "describe_state": "counton.store.store",
+    "key_path": "counton.store.keyfile",
+}
+
+__all__ = ["Receipts", "Store", "Stream", "describe_state", "key_path"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'counton.store' has no attribute {name!r}")
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "sqlalchemy":
+            raise
+        raise ModuleNotFoundError(
+            "durable streams need SQLAlchemy, which is not installed: pip install 'counton[store]'"
+        ) from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,54 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, write: Callable[[str], object]) -> None:
+    """Write beside a file, then take its name: readers see the old file or the whole new one.
+
+    Args:
+        path: of the file, which may exist; a link is followed.
+        write: called with the name to write to; raises OSError where it cannot.
+
+    Raises:
+        OSError: it could not be written; the old file, if any, is as it was.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "totals.txt")
+    ...     replace_file(path, lambda name: Path(name).write_text("12"))
+    ...     path.read_text()
+    '12'
+    """
+    try:
+        _replace_file(path, write)
+    except OSError as error:
+        raise OSError(
+            f"{str(path)!r} could not be written ({error.strerror or error}): check its "
+            f"permissions and the space left; what was released is kept, and the same command "
+            f"writes it again"
+        ) from error
+
+
+def _replace_file(path: Path, write: Callable[[str], object]) -> None:
+    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.resolve().parent)
+    os.close(handle)
+    try:
+        write(name)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path.resolve())
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
