@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from benchmarks.measure import interleaved
 from benchmarks.row import Row
 from counton import Key
-from counton.mechanisms.hierarchy import Tree, release_hierarchy
+from counton.mechanisms.hierarchy import release_hierarchy
 from counton.mechanisms.ranges import plan_ranges, release_ranges
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
+from counton.strategies.hierarchy import Tree
 from counton.strategies.ranges import Haar
 
 CELLS = 2**25

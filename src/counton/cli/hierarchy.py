@@ -19,10 +19,11 @@ from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
 from counton.jobs.choices import guarantee_from
 from counton.mechanisms.cells import protected
-from counton.mechanisms.hierarchy import HierarchyRelease, Tree, release_hierarchy
+from counton.mechanisms.hierarchy import HierarchyRelease, release_hierarchy
 from counton.privacy import Contribution
 from counton.store import Receipts
 from counton.store.whole_file import replace_file
+from counton.strategies.hierarchy import Tree
 
 _SHOWN = 12
 
@@ -189,7 +190,7 @@ def _show(
     for name, text in (
         ("protected", protected(release.contribution, request.unit)),
         ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
-        ("noise", f"{release.plan.measurement.family}, children add up to their parents exactly"),
+        ("noise", f"{release.plan.family}, children add up to their parents exactly"),
         ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
     ):
         words.add_row(name, text)

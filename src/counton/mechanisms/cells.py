@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.privacy import ZCDP, Contribution, Family, Guarantee, PureDP, Shift
+from counton.strategies.norms import ColumnNorms, Norm
 
 #: Raised when the same specification would give other noise.
 FORMAT = 1
@@ -21,44 +21,35 @@ FORMAT = 1
 LARGEST_MEASUREMENT = 2**61
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Norms of the columns of an integer measurement matrix C and of their differences.
+#: Which norm of the columns each kind of noise is calibrated to.
+NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
-    Attributes:
-        l1, l2_squared: of the largest column: one unit added or removed.
-        move_l1, move_l2_squared: of the largest difference of two columns: one unit moved.
-        units: number of non-zero entries of the largest column if all entries are +1 or -1.
+
+def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
+    """Worst change of all measurements of a table between neighbours.
+
+    Several cells or units per cell multiply the norms, by the triangle inequality. A replaced unit
+    leaves its cells and enters others, so it moves; it may also only leave or enter.
+
+    Raises:
+        InvalidInput: a contribution of clipped values; tables hold counts.
+
+    >>> shift_of_cells(ColumnNorms(3, 5, 4, 8), Contribution.add_remove(cells=2))
+    Shift(l1=6, l2_squared=20, entries=None)
     """
-
-    l1: int
-    l2_squared: int
-    move_l1: int
-    move_l2_squared: int
-    units: int | None = None
-
-    def shift(self, contribution: Contribution) -> Shift:
-        """Worst change of all measurements between neighbours.
-
-        Several cells or units per cell multiply the norms, by the triangle inequality. A replaced
-        unit leaves its cells and enters others, so it moves; it may also only leave or enter.
-
-        Raises:
-            InvalidInput: a contribution of clipped values; tables hold counts.
-        """
-        if contribution.resolution is not None:
-            raise InvalidInput(
-                "the contribution has clipped values; hierarchies and ranges hold counts: use "
-                "Contribution.add_remove or Contribution.replace"
-            )
-        times = contribution.cells * contribution.per_cell
-        if contribution.relation == "add_remove":
-            entries = None
-            if self.units is not None and contribution.cells == 1:
-                entries = ((times, self.units),)
-            return Shift(times * self.l1, times**2 * self.l2_squared, entries)
-        l1 = max(self.l1, self.move_l1)
-        return Shift(times * l1, times**2 * max(self.l2_squared, self.move_l2_squared))
+    if contribution.resolution is not None:
+        raise InvalidInput(
+            "the contribution has clipped values; hierarchies and ranges hold counts: use "
+            "Contribution.add_remove or Contribution.replace"
+        )
+    times = contribution.cells * contribution.per_cell
+    if contribution.relation == "add_remove":
+        entries = None
+        if norms.unit_columns and contribution.cells == 1:
+            entries = ((times, norms.l1),)
+        return Shift(times * norms.l1, times**2 * norms.l2_squared, entries)
+    l1 = max(norms.l1, norms.move_l1)
+    return Shift(times * l1, times**2 * max(norms.l2_squared, norms.move_l2_squared))
 
 
 def families(guarantee: Guarantee) -> tuple[Family, ...]:

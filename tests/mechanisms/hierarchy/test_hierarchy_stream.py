@@ -29,7 +29,8 @@ def stream_of(doublings: Any, noise: Any = None, **changed: Any) -> Any:
 
 def measured(stream: Any) -> Any:
     """C by levels: {level: rows}, from the definition in the paper's appendix D.1."""
-    doublings, first, weight = stream.doublings, stream._first, stream._weight
+    cascade = stream.cascade
+    doublings, first, weight = cascade.doublings, cascade.first, cascade.weight
     cells = 1 << doublings
     rows = {}
     start = np.zeros((1, cells), np.int64)
@@ -55,16 +56,16 @@ def test_sensitivity_and_privacy_shift_by_brute_force(doublings: Any) -> None:
     stream = stream_of(doublings)
     rows = measured(stream)
     whole = np.vstack(list(rows.values()))
-    columns = stream.columns()
-    assert columns.l1 == np.abs(whole).sum(axis=0).max()
-    assert columns.l2_squared == (whole**2).sum(axis=0).max()
-    assert columns.l2_squared / stream._first**2 == pytest.approx(1 + doublings / 3, rel=1e-9)
+    norms = stream.cascade.norms()
+    assert norms.l1 == np.abs(whole).sum(axis=0).max()
+    assert norms.l2_squared == (whole**2).sum(axis=0).max()
+    assert norms.l2_squared / stream.cascade.first**2 == pytest.approx(1 + doublings / 3, rel=1e-9)
     cells = 1 << doublings
     for i in range(cells):
         for j in range(i):
             move = whole[:, i] - whole[:, j]
-            assert np.abs(move).sum() <= columns.move_l1
-            assert (move**2).sum() <= columns.move_l2_squared
+            assert np.abs(move).sum() <= norms.move_l1
+            assert (move**2).sum() <= norms.move_l2_squared
     rng = np.random.default_rng(doublings)
     noise = {level: rng.integers(-(2**24), 2**24, len(part)) for level, part in rows.items()}
     counts = rng.integers(0, 9, cells)
@@ -85,7 +86,7 @@ def test_noise_has_the_covariance_of_the_cascade_at_every_size() -> None:
         for row in range(len(part)):
             noise = np.zeros(len(part), np.int64)
             noise[row] = unit
-            values = stream_of(doublings, {level: noise}).noise(range(16))
+            values = stream.cascade.noise(WrittenNoise({level: noise}), range(16), stream._bits)
             columns.append(values * 2.0**-stream._bits / unit)
     reads = np.array(columns).T
     joint = reads @ reads.T

@@ -11,11 +11,11 @@ import pytest
 from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.ranges import NAMES, plan_ranges, release_ranges
+from counton.mechanisms.ranges import plan_ranges, release_ranges
 from counton.mechanisms.ranges.release import _released
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.ranges import AllRanges, Haar, Nodes, gaussian_bound
+from counton.strategies.ranges import NAMES, AllRanges, Haar, Nodes, gaussian_bound
 
 KEY = Key(bytes(range(32)))
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
@@ -35,12 +35,12 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
     for guarantee in GUARANTEES:
         choice = plan_ranges(shape, guarantee, strategy=strategy).best
         matrix = kronecker(choice.grid)
-        columns = choice.grid.columns()
-        assert columns.l1 == np.abs(matrix).sum(axis=0).max()
-        assert columns.l2_squared == (matrix**2).sum(axis=0).max()
+        norms = choice.grid.norms()
+        assert norms.l1 == np.abs(matrix).sum(axis=0).max()
+        assert norms.l2_squared == (matrix**2).sum(axis=0).max()
         moves = matrix[:, :, None] - matrix[:, None, :]
-        assert columns.move_l1 >= np.abs(moves).sum(axis=0).max()
-        assert columns.move_l2_squared >= (moves**2).sum(axis=0).max()
+        assert norms.move_l1 >= np.abs(moves).sum(axis=0).max()
+        assert norms.move_l2_squared >= (moves**2).sum(axis=0).max()
         rng = np.random.default_rng(0)
         counts = rng.integers(0, 50, shape)
         noise = rng.integers(-(2**22), 2**22, len(matrix))

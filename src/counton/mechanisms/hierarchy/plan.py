@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, Law
-from counton.mechanisms.cells import families
-from counton.mechanisms.hierarchy.law import HierarchyLaw
-from counton.mechanisms.hierarchy.measurement import Measurement, measurement_for
-from counton.mechanisms.hierarchy.tree import Tree
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.mechanisms.cells import NORMS, families, shift_of_cells
 from counton.privacy import (
     ZCDP,
     ApproxDP,
     Contribution,
+    Family,
     Guarantee,
     Shift,
     calibrate,
 )
+from counton.strategies.hierarchy import HierarchyLaw, Measurement, Tree, measurement_for
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -61,6 +60,11 @@ class HierarchyPlan:
         """The public tree."""
         return self.measurement.tree
 
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return "laplace" if isinstance(self.noise, DiscreteLaplace) else "gaussian"
+
     @cached_property
     def law(self) -> HierarchyLaw:
         """Joint law of all estimates."""
@@ -82,7 +86,7 @@ class HierarchyPlan:
                 "the noise is discrete Laplace; rho is stated for Gaussian noise only: see "
                 "guarantee"
             )
-        shift = self.measurement.columns().shift(self.contribution)
+        shift = shift_of_cells(self.measurement.norms(), self.contribution)
         return Fraction(shift.l2_squared) / (2 * self.noise.sigma_squared)
 
     def epsilon(self, delta: float) -> float:
@@ -94,7 +98,7 @@ class HierarchyPlan:
         """
         self.rho  # noqa: B018  (refuses Laplace noise)
         ApproxDP(1, delta)  # refuses what is no delta
-        shift = self.measurement.columns().shift(self.contribution)
+        shift = shift_of_cells(self.measurement.norms(), self.contribution)
         low, high = _LEAST_EPSILON, _LARGEST_EPSILON
         if not self._gives(ApproxDP(high, delta), shift):
             raise InvalidInput(
@@ -153,16 +157,16 @@ def plan_hierarchy(
         raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
     wanted = _wanted(tree, targets, relative=guarantee is not None)
     if guarantee is None:
-        measurement, scale = measurement_for(tree, wanted, "gaussian")
+        measurement, scale = measurement_for(tree, wanted, NORMS["gaussian"])
         noise = DiscreteGaussian(Fraction(scale) ** 2)
-        shift = measurement.columns().shift(unit)
+        shift = shift_of_cells(measurement.norms(), unit)
         promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise.sigma_squared))
         return HierarchyPlan(measurement, noise, promise, unit)
     plans, reasons = [], []
     for family in families(guarantee):
-        measurement, _ = measurement_for(tree, wanted, family)
+        measurement, _ = measurement_for(tree, wanted, NORMS[family])
         try:
-            law = calibrate(guarantee, measurement.columns().shift(unit), family).law
+            law = calibrate(guarantee, shift_of_cells(measurement.norms(), unit), family).law
         except InvalidInput as error:
             reasons.append(error)
         else:

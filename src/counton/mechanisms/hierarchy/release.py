@@ -17,11 +17,11 @@ from counton.mechanisms.cells import (
     noise_field,
     protected,
 )
-from counton.mechanisms.hierarchy.estimating import estimates_of, leaf_counts, node_sums
+from counton.mechanisms.hierarchy.leaves import leaf_counts
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
-from counton.mechanisms.hierarchy.tree import Tree
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
+from counton.strategies.hierarchy import Tree, estimates_of, node_sums
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -154,7 +154,7 @@ class HierarchyRelease:
             f"  {name}: {size:,} node{'s' * (size != 1)}, standard deviation {self.std(name):,.4g}"
             for name, size in zip(self.tree.levels, self.tree.sizes, strict=True)
         )
-        kind = "Laplace" if self.plan.measurement.family == "laplace" else "Gaussian"
+        kind = "Laplace" if self.plan.family == "laplace" else "Gaussian"
         return (
             f"hierarchy with {kind} noise, children adding up to their parents exactly\n{levels}\n"
             f"protected: {protected(self.contribution)}\n"
@@ -211,8 +211,9 @@ def release_hierarchy(
     """
     tree = _tree(domain, levels)
     plan = plan_hierarchy(tree, guarantee=guarantee, targets=targets, contribution=contribution)
-    sums = node_sums(tree, leaf_counts(tree, leaves, value))
-    check_room(sums[0], plan.measurement.largest_entry)
+    counts = leaf_counts(tree, leaves, value)
+    check_room(np.concatenate(counts), plan.measurement.largest_entry)
+    sums = node_sums(tree, counts)
     measured = {
         "tree_sha256": tree.digest,
         "value": str(value),

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.mechanisms.cells import check_room, checked_counts
-from counton.mechanisms.columns import (
+from counton.columns import (
     OUTSIDE,
     codes_among,
     codes_of,
@@ -28,6 +26,8 @@ from counton.mechanisms.columns import (
     labels_bytes,
     refuse_added,
 )
+from counton.errors import InvalidInput
+from counton.mechanisms.cells import check_room, checked_counts
 from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.margins import plan_margins
 from counton.mechanisms.ranges.release import released_cells

@@ -12,18 +12,11 @@ from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
 from counton.laws import Law
-from counton.mechanisms.cells import families
-from counton.mechanisms.ranges.candidates import (
-    NAMES,
-    NORMS,
-    Norm,
-    built,
-    serves,
-    total_variance,
-)
-from counton.mechanisms.ranges.grid import Grid
+from counton.mechanisms.cells import NORMS, families, shift_of_cells
 from counton.privacy import Contribution, Family, Guarantee, calibrate
-from counton.strategies.ranges import LATTICE_BITS, RangeStrategy, Workload, workload
+from counton.strategies.norms import Norm
+from counton.strategies.ranges import LATTICE_BITS, Grid, RangeStrategy, Workload, workload
+from counton.strategies.ranges.candidates import NAMES, built, serves, total_variance
 
 Asked = str | Workload | ArrayLike
 
@@ -121,7 +114,7 @@ def plan_ranges(
         norm = NORMS[family]
         for grid, total in _grids(names, asked, norm, reasons):
             try:
-                law = calibrate(guarantee, grid.columns().shift(unit), family).law
+                law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
             except InvalidInput as error:
                 reasons.append(str(error))
                 continue

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
 from counton.mechanisms.ranges.answers import RangesRelease
-from counton.mechanisms.ranges.grid import Grid
 from counton.mechanisms.ranges.plan import Asked, RangesPlan, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import NodeNoise
-from counton.strategies.ranges import RangeStrategy, SquareRoot
+from counton.strategies.ranges import Grid, RangeStrategy, SquareRoot
 
 Integers = NDArray[np.int64]
 

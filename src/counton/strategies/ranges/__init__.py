@@ -1,7 +1,9 @@
-"""Strategies for a line of cells: how to measure it so that sums over intervals are accurate."""
+"""Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
 
 from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy
+from counton.strategies.ranges.candidates import NAMES
 from counton.strategies.ranges.dense import Dense
+from counton.strategies.ranges.grid import Grid
 from counton.strategies.ranges.haar import Haar
 from counton.strategies.ranges.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.ranges.nodes import Nodes
@@ -20,8 +22,10 @@ __all__ = [
     "LARGEST_DENSE",
     "LARGEST_LAPLACE",
     "LATTICE_BITS",
+    "NAMES",
     "AllRanges",
     "Dense",
+    "Grid",
     "Haar",
     "Nodes",
     "Prefixes",

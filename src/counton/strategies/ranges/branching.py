@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
+from counton.strategies.norms import Norm
 from counton.strategies.ranges.base import Floats
 from counton.strategies.ranges.tree import TreeLaw
 from counton.strategies.ranges.workload import Workload
@@ -18,7 +18,7 @@ _FEW_BRANCHING = (2, 4, 16)
 _LARGEST_FAMILY = 2**16
 
 
-def best_branching(workload: Workload, norm: Literal[1, 2]) -> tuple[tuple[int, ...], Floats]:
+def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
     """Radices, lowest level first, and real weights of each level, leaves first, root last.
 
     Uniform branching first, then the two lowest levels are varied.
@@ -71,9 +71,7 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
 
 
-def _weigh(
-    workload: Workload, radices: tuple[int, ...], norm: Literal[1, 2]
-) -> tuple[float, Floats]:
+def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
     """Least error of a tree with these radices (times squared sensitivity), and its weights."""
     from scipy.optimize import minimize
 

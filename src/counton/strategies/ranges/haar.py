@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.strategies.norms import Norm
 from counton.strategies.ranges.base import (
     LATTICE_BITS,
     Floats,
@@ -78,7 +79,7 @@ class Haar(RangeStrategy):
         return cls(cells, (total,) + (difference,) * height, "cascade")
 
     @classmethod
-    def best(cls, workload: Workload, norm: Literal[1, 2], bits: int = LATTICE_BITS) -> Self:
+    def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
         """Weights of least total error on ``workload``, in closed form.
 
         Error is sum E_h / w_h^2 times (sum w_h^p)^(2/p): least at w_h proportional to

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.strategies.norms import Norm
 from counton.strategies.ranges.base import (
     LATTICE_BITS,
     Floats,
@@ -93,7 +94,7 @@ class Nodes(RangeStrategy):
         return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
 
     @classmethod
-    def best(cls, workload: Workload, norm: Literal[1, 2], bits: int = LATTICE_BITS) -> Self:
+    def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
         """Branching and weights of the least total error found on ``workload``."""
         radices, weights = best_branching(workload, norm)
         return cls(workload.cells, radices, on_lattice(weights, bits))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.mechanisms.hierarchy.tree import Tree
+from counton.strategies.hierarchy.tree import Tree
 
 Floats = NDArray[np.float64]
 Place = tuple[int, int]

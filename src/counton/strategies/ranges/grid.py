@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import Columns
-from counton.strategies.ranges import RangeStrategy, Workload
+from counton.strategies.norms import ColumnNorms
+from counton.strategies.ranges.base import RangeStrategy
+from counton.strategies.ranges.workload import Workload
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -36,7 +37,7 @@ class Grid:
     >>> from counton.strategies.ranges import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
     >>> unit = math.prod(axis.weights[0] ** 2 for axis in grid.axes)
-    >>> round(grid.columns().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
+    >>> round(grid.norms().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
     True
     """
 
@@ -73,7 +74,7 @@ class Grid:
         """Largest magnitude in the product of the matrices."""
         return math.prod(axis.largest_entry for axis in self.axes)
 
-    def columns(self) -> Columns:
+    def norms(self) -> ColumnNorms:
         """Norms of the columns of the product and of their differences.
 
         Two columns differ by at most 2 (largest squared norm - least inner product); an inner
@@ -84,9 +85,11 @@ class Grid:
         squared = math.prod(axis.l2_squared for axis in self.axes)
         if len(self.axes) == 1:
             axis = self.axes[0]
-            return Columns(l1, squared, axis.move_l1, axis.move_l2_squared, axis.units)
+            return ColumnNorms(
+                l1, squared, axis.move_l1, axis.move_l2_squared, axis.units is not None
+            )
         least = min(axis.least_inner * (squared // axis.l2_squared) for axis in self.axes)
-        return Columns(l1, squared, 2 * l1, 2 * (squared - min(least, 0)))
+        return ColumnNorms(l1, squared, 2 * l1, 2 * (squared - min(least, 0)))
 
     def measure(self, counts: Integers) -> Integers:
         """C x exactly, shape (measurements of axis 1, ...)."""

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.mechanisms.columns import (
+from counton.columns import (
     MISSING,
     OUTSIDE,
     codes_among,
     codes_of,
     labels_bytes,
 )
-from counton.mechanisms.hierarchy.building import TOTAL, nodes_from_leaves, nodes_from_parents
+from counton.errors import InvalidInput
+from counton.strategies.hierarchy.building import TOTAL, nodes_from_leaves, nodes_from_parents
 
 Integers = NDArray[np.int64]
 Path = tuple[Hashable, ...]

@@ -31,11 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import Columns
-from counton.mechanisms.hierarchy.building import TOTAL
-from counton.mechanisms.hierarchy.law import HierarchyLaw
-from counton.mechanisms.hierarchy.tree import Tree
-from counton.privacy import Family
+from counton.strategies.hierarchy.building import TOTAL
+from counton.strategies.hierarchy.joint_law import HierarchyLaw
+from counton.strategies.hierarchy.tree import Tree
+from counton.strategies.norms import ColumnNorms, Norm
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -54,14 +53,18 @@ class Measurement:
 
     Attributes:
         tree: the public tree.
-        family: kind of noise it is meant for.
         total: weight of the total.
         own: for each level, every node's p for its children (0 with fewer than two).
         shared: for each level, every node's q.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> norms = Measurement(tree, 2, (np.array([3]), np.zeros(3, int)),
+    ...                     (np.array([1]), np.zeros(3, int))).norms()
+    >>> norms.l1, norms.l2_squared, norms.move_l1
+    (6, 10, 6)
     """
 
     tree: Tree
-    family: Family
     total: int
     own: tuple[Integers, ...]
     shared: tuple[Integers, ...]
@@ -87,10 +90,10 @@ class Measurement:
         single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
         return single, np.where(pair, own**power, 2 * own**power)
 
-    def columns(self) -> Columns:
+    def norms(self) -> ColumnNorms:
         """Exact norms of a leaf's column and of differences of two leaves' columns."""
         one, two = self._norms(1), self._norms(2)
-        return Columns(one[0], two[0], max(one[1], 1), max(two[1], 1))
+        return ColumnNorms(one[0], two[0], max(one[1], 1), max(two[1], 1))
 
     def _norms(self, power: int) -> tuple[int, int]:
         """Upwards: the largest cost below every node, and the largest cost of a move within it."""
@@ -132,16 +135,30 @@ def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integer
     return np.asarray(hits[unique])
 
 
-def measurement_for(tree: Tree, wanted: list[float], family: Family) -> tuple[Measurement, int]:
+def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measurement, int]:
     """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
 
     With noise of that standard deviation every variance is at most its target.
+
+    Args:
+        tree: the public tree.
+        wanted: target variance of each level, the total's first.
+        norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
+
+    Raises:
+        InvalidInput: no estimates have these variances, or no integers can measure them.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> measurement, std = measurement_for(tree, [1.0, 1.0], norm=2)
+    >>> law = measurement.law(std**2)
+    >>> [variance.round(5).tolist() for variance in law.variances]
+    [[1.0], [1.0, 1.0, 1.0]]
     """
     variance = np.array([wanted[0]])
     spreads: list[Floats] = []
     for level, children in enumerate(tree.children[:-1]):
         target = wanted[level + 1]
-        _refuse_impossible(tree, level, variance, target, wanted)
+        _refuse_impossible(tree, level, variance, target)
         several = children > 1
         m = np.maximum(children, 2).astype(np.float64)
         alpha = np.where(several, (target - variance / m**2) * m / (m - 1), 0.0)
@@ -177,14 +194,12 @@ def measurement_for(tree: Tree, wanted: list[float], family: Family) -> tuple[Me
         p += np.where(children == 2, p & 1, 0)  # pairs are measured as r (X_1 - X_2), p = 2 r
         q = (2 * p + children) // np.maximum(2 * children, 1)
         own.append(p)
-        shared.append(np.where((children == 2) | (family == "gaussian"), q, 0))
+        shared.append(np.where((children == 2) | (norm == 2), q, 0))
     total = math.ceil(scale / math.sqrt(wanted[0]))
-    return Measurement(tree, family, total, tuple(own), tuple(shared)), scale
+    return Measurement(tree, total, tuple(own), tuple(shared)), scale
 
 
-def _refuse_impossible(
-    tree: Tree, level: int, variance: Floats, target: float, wanted: list[float]
-) -> None:
+def _refuse_impossible(tree: Tree, level: int, variance: Floats, target: float) -> None:
     children = tree.children[level]
     bound = np.where(children > 1, children.astype(np.float64) ** 2 * target * (1 - 1e-9), np.inf)
     bound = np.where(children == 1, target * (1 + 1e-9), bound)

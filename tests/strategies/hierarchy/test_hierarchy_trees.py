@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.mechanisms.hierarchy import Tree
+from counton.strategies.hierarchy import Tree
 
 
 def test_nodes_are_known_by_their_paths() -> None:

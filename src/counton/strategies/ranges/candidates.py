@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
-from counton.privacy import Family
-from counton.strategies.ranges import (
-    LARGEST_DENSE,
-    LARGEST_LAPLACE,
-    Haar,
-    Nodes,
-    RangeStrategy,
-    SquareRoot,
-    Workload,
-    optimal_gaussian,
-    optimal_laplace,
-)
+from counton.strategies.norms import Norm
+from counton.strategies.ranges.base import RangeStrategy
+from counton.strategies.ranges.haar import Haar
+from counton.strategies.ranges.nodes import Nodes
+from counton.strategies.ranges.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
+from counton.strategies.ranges.square_root import SquareRoot
+from counton.strategies.ranges.workload import LARGEST_DENSE, Workload
 
-Norm = Literal[1, 2]
-
-#: Which norm of the columns each kind of noise is calibrated to.
-NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 _LARGEST_SQUARE_ROOT = 2**22
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.columns import codes_of, columns_of, refuse_added
 from counton.errors import InvalidInput
-from counton.mechanisms.columns import codes_of, columns_of, refuse_added
 
 Integers = NDArray[np.int64]
 #: Names of the levels below the total; for each of them, every node's parent and own label.

@@ -1,63 +1,30 @@
-"""From leaves to the sums of all nodes, and from noisy measurements to consistent estimates."""
+"""From the leaves to the sums of all nodes, and from noisy measurements to estimates that agree."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.cells import check_room, checked_counts
-from counton.mechanisms.columns import columns_of
-from counton.mechanisms.hierarchy.measurement import Measurement
-from counton.mechanisms.hierarchy.tree import Tree
-from counton.strategies import NodeNoise
+from counton.errors import SumOverflow
+from counton.strategies.base import NodeNoise
+from counton.strategies.hierarchy.measurement import Measurement
+from counton.strategies.hierarchy.tree import Tree
 
 Integers = NDArray[np.int64]
 
 
-def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
-    """Counts of the leaves at every level, 0 at other nodes."""
-    counts = [np.zeros(size, np.int64) for size in tree.sizes]
-    if isinstance(leaves, np.ndarray):
-        given = checked_counts(leaves)
-        expected = sum(len(nodes) for nodes in tree.leaves)
-        if given.shape != (expected,):
-            raise InvalidInput(
-                f"the counts have shape {given.shape}; the tree has {expected} leaves: give one "
-                f"count for each, in the order of Tree.leaves"
-            )
-        ends = np.cumsum([len(nodes) for nodes in tree.leaves])
-        for level, (nodes, part) in enumerate(
-            zip(tree.leaves, np.split(given, ends[:-1]), strict=True)
-        ):
-            counts[level][nodes] = part
-        return counts
-    *columns, values = columns_of(leaves, [*tree.levels[1:], value], "table of leaves")
-    given = checked_counts(values)
-    depth, node = tree.locate(columns)
-    for level in range(len(counts)):
-        rows = np.flatnonzero(depth == level)
-        listed = np.bincount(node[rows], minlength=len(counts[level]))
-        if listed.max(initial=0) > 1:
-            double = int(rows[np.flatnonzero(node[rows] == listed.argmax())[1]])
-            raise InvalidInput(
-                f"row {double} of the leaves repeats a leaf: add its counts up first, one row a "
-                f"leaf"
-            )
-        counts[level][node[rows]] = given[rows]
-    return counts
-
-
 def node_sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
-    """Sums of all nodes, from the leaves up; exact after `check_room` of the total.
+    """Sums of all nodes, from the leaves up, in int64.
 
-    Raises:
-        SumOverflow: the total is beyond int64.
+    Args:
+        tree: the public tree.
+        counts: for each level, the counts of its leaves and 0 at other nodes; their total must fit
+            into int64.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a"})
+    >>> [level.tolist() for level in node_sums(tree, [np.array(n) for n in ([0], [0, 5], [1, 2])])]
+    [[8], [3, 5], [1, 2]]
     """
-    everything = np.concatenate(counts)
-    check_room(everything, 1)
     sums = list(counts)
     for level in range(len(counts) - 2, -1, -1):
         inner = tree.children[level] > 0
@@ -71,9 +38,31 @@ def node_sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
 def estimates_of(
     measurement: Measurement, sums: list[Integers], noise: NodeNoise, bits: int
 ) -> list[Integers]:
-    """Measure, then share every node's estimate out among its children; units of 2^-bits.
+    """Measure, then share every node's estimate out among its children.
 
     Siblings are rounded down and the first of them get one unit each until the sum is right.
+
+    Args:
+        measurement: what is measured.
+        sums: exact sums of all nodes by level, as from `node_sums`.
+        noise: one draw for the total at level 0, and for every further measurement at the level of
+            the children it compares, in units of the weights' lattice.
+        bits: estimates are multiples of 2^-bits.
+
+    Returns:
+        For each level, every node's estimate in units of 2^-bits; children add up to parents.
+
+    Raises:
+        SumOverflow: estimates beyond 2^53 units, where float64 is not exact.
+
+    >>> from counton.strategies.hierarchy.measurement import measurement_for
+    >>> from counton.testing import HashedNoise
+    >>> tree = Tree.from_parents({"a": "root", "b": "root"})
+    >>> measurement, _ = measurement_for(tree, [1.0, 1.0], norm=2)
+    >>> total, (a, b) = estimates_of(measurement, [np.array([8]), np.array([3, 5])],
+    ...                              HashedNoise(), bits=10)
+    >>> bool(total[0] == a + b)
+    True
     """
     tree = measurement.tree
     total = measurement.total * int(sums[0][0]) + int(noise.run(0, range(1))[0])

@@ -1,0 +1,59 @@
+"""The private counts of the leaves of a tree, checked before anything is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.columns import columns_of
+from counton.errors import InvalidInput
+from counton.mechanisms.cells import checked_counts
+from counton.strategies.hierarchy import Tree
+
+Integers = NDArray[np.int64]
+
+
+def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
+    """Counts of the leaves at every level, 0 at other nodes.
+
+    Args:
+        tree: the public tree.
+        leaves: one array of counts in the order of ``Tree.leaves``, or a table of leaves.
+        value: name of the table's column of counts.
+
+    Raises:
+        InvalidInput: leaves outside the tree or listed twice, counts that are not non-negative
+            integers.
+        SumOverflow: a count beyond int64.
+    """
+    counts = [np.zeros(size, np.int64) for size in tree.sizes]
+    if isinstance(leaves, np.ndarray):
+        given = checked_counts(leaves)
+        expected = sum(len(nodes) for nodes in tree.leaves)
+        if given.shape != (expected,):
+            raise InvalidInput(
+                f"the counts have shape {given.shape}; the tree has {expected} leaves: give one "
+                f"count for each, in the order of Tree.leaves"
+            )
+        ends = np.cumsum([len(nodes) for nodes in tree.leaves])
+        for level, (nodes, part) in enumerate(
+            zip(tree.leaves, np.split(given, ends[:-1]), strict=True)
+        ):
+            counts[level][nodes] = part
+        return counts
+    *columns, values = columns_of(leaves, [*tree.levels[1:], value], "table of leaves")
+    given = checked_counts(values)
+    depth, node = tree.locate(columns)
+    for level in range(len(counts)):
+        rows = np.flatnonzero(depth == level)
+        listed = np.bincount(node[rows], minlength=len(counts[level]))
+        if listed.max(initial=0) > 1:
+            double = int(rows[np.flatnonzero(node[rows] == listed.argmax())[1]])
+            raise InvalidInput(
+                f"row {double} of the leaves repeats a leaf: add its counts up first, one row a "
+                f"leaf"
+            )
+        counts[level][node[rows]] = given[rows]
+    return counts
