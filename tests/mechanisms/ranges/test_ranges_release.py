@@ -12,7 +12,6 @@ from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.ranges import plan_ranges, release_ranges
-from counton.mechanisms.ranges.release import _released
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.strategies.ranges import NAMES, AllRanges, Haar, Nodes, gaussian_bound
@@ -44,12 +43,12 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
         rng = np.random.default_rng(0)
         counts = rng.integers(0, 50, shape)
         noise = rng.integers(-(2**22), 2**22, len(matrix))
-        base, _ = _released(counts, choice.grid, WrittenNoise({0: noise}), 24)
+        base, _ = choice.grid.running_sums(counts, WrittenNoise({0: noise}), 24)
         for cell in range(counts.size):
             neighbour = counts.copy().ravel()
             neighbour[cell] += 1
             shifted = WrittenNoise({0: noise - matrix[:, cell]})
-            other, _ = _released(neighbour.reshape(shape), choice.grid, shifted, 24)
+            other, _ = choice.grid.running_sums(neighbour.reshape(shape), shifted, 24)
             assert (other == base).all()
 
 
@@ -57,11 +56,11 @@ def test_square_root_privacy_shift_and_sensitivity() -> None:
     choice = plan_ranges(30, ZCDP(1), strategy="square_root").best
     axis = choice.grid.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
-    assert axis.l1 == matrix.sum(axis=0).max()
-    assert axis.l2_squared == (matrix**2).sum(axis=0).max()
+    assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
+    assert axis.squared_sensitivity() == (matrix**2).sum(axis=0).max()
     moves = matrix[:, :, None] - matrix[:, None, :]
-    assert axis.move_l2_squared >= (moves**2).sum(axis=0).max()
-    assert axis.move_l1 >= np.abs(moves).sum(axis=0).max()
+    assert axis.squared_move_sensitivity() >= (moves**2).sum(axis=0).max()
+    assert axis.l1_move_sensitivity() >= np.abs(moves).sum(axis=0).max()
     assert axis.least_inner <= (matrix.T @ matrix).min()
 
 

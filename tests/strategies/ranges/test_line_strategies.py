@@ -49,21 +49,21 @@ def test_sensitivities_against_all_columns_and_all_pairs_of_columns(cells: Any) 
     for strategy in strategies(cells):
         matrix = strategy.matrix()
         assert matrix.shape == (strategy.measurements, cells)
-        assert strategy.l1 == np.abs(matrix).sum(axis=0).max()
-        assert strategy.l2_squared == (matrix**2).sum(axis=0).max()
+        assert strategy.l1_sensitivity() == np.abs(matrix).sum(axis=0).max()
+        assert strategy.squared_sensitivity() == (matrix**2).sum(axis=0).max()
         assert strategy.largest_entry == np.abs(matrix).max()
         if cells == 1:
             continue
         moves = matrix[:, :, None] - matrix[:, None, :]
         inner = (matrix.T @ matrix)[~np.eye(cells, dtype=bool)]
-        assert strategy.move_l1 >= np.abs(moves).sum(axis=0).max()
-        assert strategy.move_l2_squared >= (moves**2).sum(axis=0).max()
+        assert strategy.l1_move_sensitivity() >= np.abs(moves).sum(axis=0).max()
+        assert strategy.squared_move_sensitivity() >= (moves**2).sum(axis=0).max()
         assert strategy.least_inner <= inner.min()
         if isinstance(strategy, Haar):
             assert strategy.least_inner == inner.min()
             if cells & (cells - 1) == 0:
-                assert strategy.move_l2_squared == (moves**2).sum(axis=0).max()
-                assert strategy.move_l1 == np.abs(moves).sum(axis=0).max()
+                assert strategy.squared_move_sensitivity() == (moves**2).sum(axis=0).max()
+                assert strategy.l1_move_sensitivity() == np.abs(moves).sum(axis=0).max()
 
 
 @pytest.mark.parametrize("cells", SIZES)
@@ -116,8 +116,8 @@ def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities()
     variance = strategy.variance(low, high) * unit
     assert f"{variance.max():.7f}" == "7.1111107"
     assert f"{variance.mean():.7f}" == "4.7519517"
-    assert strategy.l2_squared / unit == pytest.approx(1 + 10 / 3, rel=1e-11)
-    assert strategy.move_l2_squared / unit == pytest.approx(2 * 11 / 3, rel=1e-11)
+    assert strategy.squared_sensitivity() / unit == pytest.approx(1 + 10 / 3, rel=1e-11)
+    assert strategy.squared_move_sensitivity() / unit == pytest.approx(2 * 11 / 3, rel=1e-11)
     nodes = strategy.variance(*TreeNodes(1024).intervals()) * unit
     assert nodes == pytest.approx(np.ones(2047), rel=1e-11)  # equal variance at every node
 
@@ -130,7 +130,10 @@ def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells: Any) -> None
 
 
 def test_haar_weights_are_a_minimum() -> None:
-    cases: list[Any] = [(1, lambda s: s.l1**2), (2, lambda s: s.l2_squared)]
+    cases: list[Any] = [
+        (1, lambda s: s.l1_sensitivity() ** 2),
+        (2, lambda s: s.squared_sensitivity()),
+    ]
     for norm, sensitivity in cases:
         asked = AllRanges(100)
         best = Haar.best(asked, norm)

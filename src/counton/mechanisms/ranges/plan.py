@@ -209,7 +209,7 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
 
     def cost(name: str) -> float:
         axis = built(name, asked, norm, bits)
-        size = axis.l1**2 if norm == 1 else axis.l2_squared
+        size = axis.l1_sensitivity() ** 2 if norm == 1 else axis.squared_sensitivity()
         return total_variance(name, asked, norm, bits) * size
 
     return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)

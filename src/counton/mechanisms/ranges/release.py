@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput
 from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
 from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.plan import Asked, RangesPlan, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies import NodeNoise
-from counton.strategies.ranges import Grid, RangeStrategy, SquareRoot
+from counton.strategies.ranges import RangeStrategy
 
 Integers = NDArray[np.int64]
 
@@ -96,33 +95,5 @@ def released_cells(
     noise = noise_field(key, kind, name, measured, plan.guarantee, plan.contribution, plan.best.law)
     first = np.zeros((data.ndim, 1), np.int64)
     cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * plan.best.law.variance)
-    sums, unit = _released(data, grid, noise, fraction_bits(cell))
-    return RangesRelease(data.shape, plan, plan.best, sums, unit)
-
-
-def _released(data: Integers, grid: Grid, noise: NodeNoise, bits: int) -> tuple[Integers, float]:
-    """Running sums along every axis as integers, with a zero in front, and their unit.
-
-    On multiples of 2^-bits, so that adjacent intervals add up exactly.
-    """
-    axis = grid.axes[0]
-    if isinstance(axis, SquareRoot):
-        bits = axis.strategy.fraction_bits
-        exact = np.cumsum(data) << bits
-        private = exact + axis.strategy.noise(noise, range(1, len(data) + 1))
-        return np.concatenate([[0], private]), 2.0**-bits
-    measured = grid.measure(data)
-    measured += noise.run(0, range(measured.size)).reshape(measured.shape)
-    sums = grid.estimate(measured)
-    for number in range(data.ndim):
-        np.cumsum(sums, axis=number, out=sums)
-    np.rint(np.multiply(sums, 2.0**bits, out=sums), out=sums)
-    largest = float(np.abs(sums).max())
-    if largest >= 2.0**53:
-        raise SumOverflow(
-            f"private sums reach {largest * 2.0**-bits:.3g}; at this noise they are exact up to "
-            f"{2.0 ** (53 - bits):.3g}: count in larger units"
-        )
-    private = np.zeros(tuple(count + 1 for count in data.shape), np.int64)
-    private[(slice(1, None),) * data.ndim] = sums
-    return private, 2.0**-bits
+    sums, bits = grid.running_sums(data, noise, fraction_bits(cell))
+    return RangesRelease(data.shape, plan, plan.best, sums, 2.0**-bits)

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
+from counton.strategies.base import NodeNoise
+from counton.strategies.norms import ColumnNorms
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,13 +33,15 @@ class RangeStrategy(ABC):
         name: by which it is chosen.
         cells: number of cells n.
         measurements: rows of C.
-        exchange: the strategy can be one axis of a grid (it offers `measure` and `estimate`).
+        works_on_grids: it can be one axis of a grid, not only a line.
+        unit_columns: all non-zero entries of C are known to be +1 or -1.
     """
 
     name: str
     cells: int
     measurements: int
-    exchange: ClassVar[bool] = True
+    works_on_grids: ClassVar[bool] = True
+    unit_columns: bool = False
 
     @property
     @abstractmethod
@@ -52,24 +56,39 @@ class RangeStrategy(ABC):
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Unbiased cells from y: (measurements, ...) to (cells, ...). Post-processing."""
 
-    @property
-    @abstractmethod
-    def l1(self) -> int:
-        """Largest 1-norm of a column of C: one unit added or removed."""
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        """Private running sums of one line: a function of y = C x + z alone.
 
-    @property
-    @abstractmethod
-    def l2_squared(self) -> int:
-        """Largest squared 2-norm of a column of C."""
+        Args:
+            counts: x, shape (cells,), so small that C x fits into int64 with room for noise.
+            noise: z, one draw a measurement: consecutive nodes of level 0.
+            bits: sums on multiples of 2^-bits are wanted, so that adjacent intervals add up.
 
-    @property
+        Returns:
+            int64 of shape (cells + 1,), the sums of the first 0, 1, ..., n cells in units of
+            2^-b, and b: ``bits``, unless the strategy has a grid of its own.
+
+        Raises:
+            SumOverflow: sums beyond 2^53 units, where float64 is not exact.
+        """
+        measured = self.measure(counts)
+        measured += noise.run(0, range(self.measurements))
+        return rounded_sums(self.estimate(measured), bits), bits
+
     @abstractmethod
-    def move_l1(self) -> int:
+    def l1_sensitivity(self) -> int:
+        """Exact maximum 1-norm of a column of C: one unit added or removed."""
+
+    @abstractmethod
+    def squared_sensitivity(self) -> int:
+        """Exact maximum squared 2-norm of a column of C."""
+
+    @abstractmethod
+    def l1_move_sensitivity(self) -> int:
         """At least the 1-norm of any difference of two columns: one unit moved."""
 
-    @property
     @abstractmethod
-    def move_l2_squared(self) -> int:
+    def squared_move_sensitivity(self) -> int:
         """At least the squared 2-norm of any difference of two columns."""
 
     @property
@@ -77,10 +96,15 @@ class RangeStrategy(ABC):
         """At most the inner product of any two columns; 0 where C has no negative entry."""
         return 0
 
-    @property
-    def units(self) -> int | None:
-        """Non-zero entries of the largest column if every entry of C is 1, else None."""
-        return None
+    def norms(self) -> ColumnNorms:
+        """All sensitivities together."""
+        return ColumnNorms(
+            self.l1_sensitivity(),
+            self.squared_sensitivity(),
+            self.l1_move_sensitivity(),
+            self.squared_move_sensitivity(),
+            self.unit_columns,
+        )
 
     @property
     @abstractmethod
@@ -125,6 +149,31 @@ def check_cells(cells: int) -> int:
     if not 1 <= cells <= LARGEST_CELLS:
         raise InvalidInput(f"there are {cells} cells; there must be between 1 and 2^32")
     return int(cells)
+
+
+def rounded_sums(cells: Floats, bits: int) -> Integers:
+    """Running sums along every axis on multiples of 2^-bits, with zeros in front.
+
+    ``cells`` is overwritten.
+
+    Raises:
+        SumOverflow: sums of 2^53 units or more.
+
+    >>> rounded_sums(np.array([0.3, 0.3]), bits=2).tolist()
+    [0, 1, 2]
+    """
+    for axis in range(cells.ndim):
+        np.cumsum(cells, axis=axis, out=cells)
+    np.rint(np.multiply(cells, 2.0**bits, out=cells), out=cells)
+    largest = float(np.abs(cells).max())
+    if largest >= 2.0**53:
+        raise SumOverflow(
+            f"private sums reach {largest * 2.0**-bits:.3g}; at this noise they are exact up to "
+            f"{2.0 ** (53 - bits):.3g}: count in larger units"
+        )
+    sums = np.zeros(tuple(count + 1 for count in cells.shape), np.int64)
+    sums[(slice(1, None),) * cells.ndim] = cells
+    return sums
 
 
 def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ class Dense(RangeStrategy):
         InvalidInput: not an integer matrix over 1 to 4096 cells, of deficient rank, or with
             entries too large for exact norms.
 
-    >>> Dense(np.array([[2, 1], [0, 2]]), "mine").l2_squared
+    >>> Dense(np.array([[2, 1], [0, 2]]), "mine").squared_sensitivity()
     5
     """
 
@@ -92,36 +92,32 @@ class Dense(RangeStrategy):
 
         return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
 
-    @property
-    def l1(self) -> int:
-        """See `RangeStrategy.l1`."""
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
         return int(np.abs(self._matrix).sum(axis=0).max())
 
-    @property
-    def l2_squared(self) -> int:
-        """See `RangeStrategy.l2_squared`."""
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
         return int((self._matrix**2).sum(axis=0).max())
 
-    @property
-    def move_l1(self) -> int:
-        """See `RangeStrategy.move_l1`: the triangle inequality."""
-        return 2 * self.l1
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`: the triangle inequality."""
+        return 2 * self.l1_sensitivity()
 
     @cached_property
     def _gram(self) -> Floats:
         real = self._matrix.astype(np.float64)
         return np.asarray(real.T @ real)
 
-    @property
-    def move_l2_squared(self) -> int:
-        """See `RangeStrategy.move_l2_squared`."""
-        return 2 * self.l2_squared - 2 * self.least_inner
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`."""
+        return 2 * self.squared_sensitivity() - 2 * self.least_inner
 
     @cached_property
     def least_inner(self) -> int:
         """See `RangeStrategy.least_inner`: float64, less a bound on its rounding."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
-        return min(int(np.floor(float(self._gram.min()) - rounding)), self.l2_squared)
+        return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
     @property
     def largest_entry(self) -> int:

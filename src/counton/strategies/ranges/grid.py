@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.strategies.base import NodeNoise
 from counton.strategies.norms import ColumnNorms
-from counton.strategies.ranges.base import RangeStrategy
+from counton.strategies.ranges.base import RangeStrategy, rounded_sums
 from counton.strategies.ranges.workload import Workload
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Grid:
         if not self.axes:
             raise InvalidInput("a grid has no axes; it must have at least one")
         for axis in self.axes:
-            if len(self.axes) > 1 and not axis.exchange:
+            if len(self.axes) > 1 and not axis.works_on_grids:
                 raise InvalidInput(
                     f"strategy {axis.name} works on a line only, not on one of {len(self.axes)} "
                     f"axes: use haar or optimal"
@@ -81,14 +82,13 @@ class Grid:
         product of the product matrix is least where one axis' is negative and the others largest,
         and at least 0 if none is negative.
         """
-        l1 = math.prod(axis.l1 for axis in self.axes)
-        squared = math.prod(axis.l2_squared for axis in self.axes)
         if len(self.axes) == 1:
-            axis = self.axes[0]
-            return ColumnNorms(
-                l1, squared, axis.move_l1, axis.move_l2_squared, axis.units is not None
-            )
-        least = min(axis.least_inner * (squared // axis.l2_squared) for axis in self.axes)
+            return self.axes[0].norms()
+        l1 = math.prod(axis.l1_sensitivity() for axis in self.axes)
+        squared = math.prod(axis.squared_sensitivity() for axis in self.axes)
+        least = min(
+            axis.least_inner * (squared // axis.squared_sensitivity()) for axis in self.axes
+        )
         return ColumnNorms(l1, squared, 2 * l1, 2 * (squared - min(least, 0)))
 
     def measure(self, counts: Integers) -> Integers:
@@ -105,6 +105,14 @@ class Grid:
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
         return cells
+
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        """Private running sums along every axis, with zeros in front; see `RangeStrategy`."""
+        if len(self.axes) == 1:
+            return self.axes[0].running_sums(counts, noise, bits)
+        measured = self.measure(counts)
+        measured += noise.run(0, range(measured.size)).reshape(measured.shape)
+        return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """Of boxes, in units of one draw's variance; both ends have shape (axes, boxes)."""

@@ -66,7 +66,7 @@ class Haar(RangeStrategy):
         "Ranges", Definition 3.2. Squared sensitivity over root variance is 1 + height / 3.
 
         >>> strategy = Haar.cascade(1024)
-        >>> round(strategy.l2_squared / strategy.weights[0] ** 2 * 3, 10)
+        >>> round(strategy.squared_sensitivity() / strategy.weights[0] ** 2 * 3, 10)
         13.0
         """
         height = len(binary_radices(check_cells(cells)))
@@ -158,14 +158,12 @@ class Haar(RangeStrategy):
             nodes = children
         return nodes
 
-    @property
-    def l1(self) -> int:
-        """See `RangeStrategy.l1`."""
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
-    @property
-    def l2_squared(self) -> int:
-        """See `RangeStrategy.l2_squared`."""
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def _moves(self, power: int) -> int:
@@ -176,20 +174,18 @@ class Haar(RangeStrategy):
             below += weight**power
         return max(most, self.weights[0] ** power if self.cells == 1 else 1)
 
-    @property
-    def move_l1(self) -> int:
-        """See `RangeStrategy.move_l1`."""
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`."""
         return self._moves(1)
 
-    @property
-    def move_l2_squared(self) -> int:
-        """See `RangeStrategy.move_l2_squared`; 2 (height + 1) / 3 for the cascade."""
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
         return self._moves(2)
 
     @property
     def least_inner(self) -> int:
         """See `RangeStrategy.least_inner`: two leaves that meet where few ancestors lie above."""
-        least = self.l2_squared
+        least = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):
             for node in {0, pairs[meet] - 1}:

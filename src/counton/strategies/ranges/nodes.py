@@ -76,6 +76,7 @@ class Nodes(RangeStrategy):
                 f"first at least 1 and none below 0"
             )
         self.name = name
+        self.unit_columns = max(self.weights) == 1
         self.measurements = sum(len(rows) for rows in self.rows() if rows)
 
     @classmethod
@@ -169,35 +170,26 @@ class Nodes(RangeStrategy):
             final = upward[level] + share[extra] * (final - summed[level + 1])[parent]
         return np.asarray(final, dtype=np.float64)
 
-    @property
-    def l1(self) -> int:
-        """See `RangeStrategy.l1`."""
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
-    @property
-    def l2_squared(self) -> int:
-        """See `RangeStrategy.l2_squared`."""
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
-    @property
-    def move_l1(self) -> int:
-        """See `RangeStrategy.move_l1`: the root's sum does not change."""
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`: the root's sum does not change."""
         return 2 * max(sum(self.weights[:-1]), 1)
 
-    @property
-    def move_l2_squared(self) -> int:
-        """See `RangeStrategy.move_l2_squared`."""
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`."""
         return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
 
     @property
     def least_inner(self) -> int:
         """See `RangeStrategy.least_inner`: two leaves that share the root only."""
         return self.weights[-1] ** 2
-
-    @property
-    def units(self) -> int | None:
-        """See `RangeStrategy.units`."""
-        return sum(self.weights) if max(self.weights) == 1 else None
 
     @property
     def largest_entry(self) -> int:

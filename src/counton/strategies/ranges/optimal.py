@@ -48,7 +48,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
     >>> from counton.strategies.ranges.intervals import AllRanges
     >>> strategy = optimal_gaussian(AllRanges(16))
-    >>> round(strategy.l2_squared * strategy.ranges_variance(), 1)
+    >>> round(strategy.squared_sensitivity() * strategy.ranges_variance(), 1)
     413.1
     """
     _check(workload, LARGEST_DENSE, "Gaussian")
@@ -60,7 +60,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def gaussian_bound(workload: Workload) -> float:
-    """A proven lower bound on l2_squared * (total variance) of every strategy.
+    """A proven lower bound on squared_sensitivity() * (total variance) of every strategy.
 
     >>> from counton.strategies.ranges.intervals import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.strategies.base import NodeNoise
 from counton.strategies.ranges.base import Floats, Integers, RangeStrategy
 from counton.strategies.square_root import SqrtToeplitz
-from counton.strategies.toeplitz import convolve_modulo
+from counton.strategies.toeplitz import convolve, convolve_modulo, reciprocal
 
 _EXACT_TERMS = 64
 
@@ -36,7 +36,7 @@ class SquareRoot(RangeStrategy):
     [3.265, 1.2732]
     """
 
-    exchange: ClassVar[bool] = False
+    works_on_grids: ClassVar[bool] = False  # running sums are rounded exactly on a line only
 
     def __init__(self, cells: int) -> None:
         self.strategy = SqrtToeplitz(cells)
@@ -49,34 +49,43 @@ class SquareRoot(RangeStrategy):
         return {"cells": self.cells}
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`, on its lattice; one line only."""
-        return convolve_modulo(self.strategy.numerators, counts, self.cells)
+        """See `RangeStrategy.measure`; exact, modulo 2^64."""
+        numerators = self.strategy.numerators
+        lines = counts.reshape(self.cells, -1).T
+        measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
+        return np.stack(measured, axis=1).reshape(counts.shape)
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Not offered: running totals are released by `SqrtToeplitz.noise`."""
-        raise InvalidInput(
-            "the square-root factorisation is not estimated cell by cell: release it on one line"
-        )
+        """See `RangeStrategy.estimate`; C^-1 y, a product of power series."""
+        inverse = reciprocal(self.strategy.numerators.astype(np.float64), self.cells)
+        lines = measured.reshape(self.cells, -1).T.astype(np.float64)
+        cells = [convolve(inverse, line, self.cells) for line in lines]
+        return np.stack(cells, axis=1).reshape(measured.shape)
 
-    @property
-    def l1(self) -> int:
-        """See `RangeStrategy.l1`."""
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        """See `RangeStrategy.running_sums`; correctly rounded to the grid of `SqrtToeplitz`."""
+        bits = self.strategy.fraction_bits
+        sums = np.zeros(self.cells + 1, np.int64)
+        np.cumsum(counts, out=sums[1:])
+        sums[1:] <<= bits
+        sums[1:] += self.strategy.noise(noise, range(1, self.cells + 1))
+        return sums, bits
+
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
         return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
 
-    @property
-    def l2_squared(self) -> int:
-        """See `RangeStrategy.l2_squared`."""
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
         return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
 
-    @property
-    def move_l1(self) -> int:
-        """See `RangeStrategy.move_l1`."""
-        return 2 * self.l1
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`."""
+        return 2 * self.l1_sensitivity()
 
-    @property
-    def move_l2_squared(self) -> int:
-        """See `RangeStrategy.move_l2_squared`: no entry of C is negative."""
-        return 2 * self.l2_squared
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        return 2 * self.squared_sensitivity()
 
     @property
     def largest_entry(self) -> int:
