@@ -19,7 +19,7 @@ class LawBroken(AssertionError):
     """A strategy does not keep a law; the message says which, and where."""
 
 
-def require(holds: bool | np.bool_, strategy: Strategy, complaint: str) -> None:
+def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
     """Raise ``LawBroken`` unless the law holds."""
     if not holds:
         raise LawBroken(f"{strategy}: {complaint}")

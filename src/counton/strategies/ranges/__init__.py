@@ -14,6 +14,7 @@ from counton.strategies.ranges.optimal import (
     optimal_laplace,
 )
 from counton.strategies.ranges.queries import Queries, RandomSubsets, workload
+from counton.strategies.ranges.registry import public_range_strategies
 from counton.strategies.ranges.square_root import SquareRoot
 from counton.strategies.ranges.tree import TreeLaw
 from counton.strategies.ranges.workload import LARGEST_DENSE, Workload
@@ -39,5 +40,6 @@ __all__ = [
     "gaussian_bound",
     "optimal_gaussian",
     "optimal_laplace",
+    "public_range_strategies",
     "workload",
 ]

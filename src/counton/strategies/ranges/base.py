@@ -3,12 +3,14 @@
 One line of ``cells`` counts x is measured as y = C x + z with one independent draw of noise per row
 of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers
 and what is published is a function of y alone: floating point comes after privacy.
-Strategies are pure mathematics: no randomness, no data, no privacy.
+Strategies are pure mathematics: no randomness, no data, no privacy. `counton.testing` holds their
+laws.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +44,14 @@ class RangeStrategy(ABC):
     measurements: int
     works_on_grids: ClassVar[bool] = True
     unit_columns: bool = False
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[RangeStrategy]:
+        """Instances over ``cells`` cells: what the laws of ``counton.testing`` run over.
+
+        Override it where the constructor needs more than the number of cells.
+        """
+        return (cls(cells),)  # type: ignore[call-arg]
 
     @property
     @abstractmethod

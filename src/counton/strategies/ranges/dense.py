@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,13 @@ class Dense(RangeStrategy):
         self._matrix.flags.writeable = False
         self.name = name
         self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `RangeStrategy.examples`: more rows than cells, and entries below 0."""
+        steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
+        waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
+        return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
 
     @property
     def parameters(self) -> dict[str, Any]:

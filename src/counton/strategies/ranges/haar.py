@@ -12,6 +12,7 @@ Erratum: the paper calibrates by its Theorem 3.9, which needs 63% more variance 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -28,6 +29,8 @@ from counton.strategies.ranges.base import (
     check_cells,
     on_lattice,
 )
+from counton.strategies.ranges.intervals import AllRanges
+from counton.strategies.ranges.queries import Queries
 from counton.strategies.ranges.tree import TreeLaw, binary_radices
 from counton.strategies.ranges.workload import Workload
 
@@ -91,6 +94,16 @@ class Haar(RangeStrategy):
         weights = np.maximum(energy / energy.max(), 1e-24) ** (1 / (norm + 2))
         ordered = np.concatenate([weights[-1:], weights[:-1]])
         return cls(workload.cells, on_lattice(ordered, bits))
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `RangeStrategy.examples`."""
+        ranges, slope = AllRanges(cells), Queries(np.arange(1, cells + 1)[None])
+        return (
+            cls.cascade(cells),
+            cls.cascade(cells, bits=8),
+            *(cls.best(asked, norm) for asked in (ranges, slope) for norm in (1, 2)),
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from counton.strategies.ranges.base import (
     on_lattice,
 )
 from counton.strategies.ranges.branching import best_branching
+from counton.strategies.ranges.intervals import AllRanges
 from counton.strategies.ranges.tree import TreeLaw, binary_radices
 from counton.strategies.ranges.workload import Workload
 
@@ -99,6 +100,18 @@ class Nodes(RangeStrategy):
         """Branching and weights of the least total error found on ``workload``."""
         radices, weights = best_branching(workload, norm)
         return cls(workload.cells, radices, on_lattice(weights, bits))
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `RangeStrategy.examples`."""
+        return (
+            cls.independent(cells),
+            cls.binary(cells),
+            *(cls.best(AllRanges(cells), norm) for norm in (1, 2)),
+            cls(cells, (3, -(-cells // 3)), (5, 2, 1)),
+            cls(cells, (cells,), (1, 1)),
+            cls(cells, (2, cells), (3, 0, 1)),
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,0 +1,232 @@
+"""Laws of a strategy for ranges: what it measures, what it gives back, and the errors it claims.
+
+Everything is compared with dense matrices, so lines of a few dozen cells are the place to check.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.strategies import NodeNoise
+from counton.strategies.ranges import Queries, RangeStrategy
+from counton.strategies.ranges.queries import NAMED
+from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.tables import require
+
+Floats = NDArray[np.float64]
+
+#: Claimed variances may be off by this much: the square root sums its series to 5e-6.
+_TOLERANCE = 6e-6
+#: Steps of 2^-10, and noise that is large against them for any weights of up to 2^20.
+_BITS = 10
+_SPREAD = 2**36
+
+
+def check_range_strategy(strategy: RangeStrategy) -> None:
+    """Check every law of a strategy for a line.
+
+    Raises:
+        LawBroken: at the first law that does not hold.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_strategy(Haar(5, (3, 2, 1, 1)))
+    """
+    check_range_description(strategy)
+    check_range_sensitivity(strategy)
+    check_range_estimates(strategy)
+    check_range_variance(strategy)
+    check_range_workloads(strategy)
+    check_running_sums(strategy)
+
+
+def check_range_description(strategy: RangeStrategy) -> None:
+    """Its name, and parameters that say which C it is: they are part of noise addresses.
+
+    Raises:
+        LawBroken: no name, parameters that do not survive JSON, a ``repr`` without them, copies
+            that differ, or another of its ``examples`` that is equal and measures something else.
+    """
+    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    saved = json.loads(json.dumps(strategy.parameters))
+    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    require(saved.get("cells") == strategy.cells, strategy, "parameters do not say the cells")
+    shown = repr(strategy)
+    complete = shown.startswith(type(strategy).__name__) and all(
+        f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
+    )
+    require(complete, strategy, "repr does not show the parameters")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(strategy != object(), strategy, "equals an object of another type")
+    low, high = np.triu_indices(strategy.cells + 1)
+    for other in type(strategy).examples(strategy.cells):
+        if other == strategy:
+            alike = np.array_equal(other.matrix(), strategy.matrix())
+            require(alike, strategy, f"equals {other}, which measures something else")
+            alike = np.array_equal(other.variance(low, high), strategy.variance(low, high))
+            require(alike, strategy, f"equals {other}, which claims another variance")
+
+
+def check_range_sensitivity(strategy: RangeStrategy) -> None:
+    """Sensitivities against all columns of C and all pairs of columns.
+
+    Raises:
+        LawBroken: C is no integer matrix of the stated shape, ``measure`` is not its product, or a
+            claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
+    """
+    matrix = strategy.matrix()
+    shape = (strategy.measurements, strategy.cells)
+    require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
+    counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
+    for lines in (counts, counts[:, 0]):
+        require(
+            np.array_equal(strategy.measure(lines), matrix @ lines), strategy, "measures no C x"
+        )
+    l1 = int(np.abs(matrix).sum(axis=0).max())
+    squared = int((matrix**2).sum(axis=0).max())
+    largest = int(np.abs(matrix).max())
+    require(strategy.l1_sensitivity() == l1, strategy, f"largest 1-norm of a column is {l1}")
+    require(strategy.squared_sensitivity() == squared, strategy, f"squared 2-norm is {squared}")
+    require(strategy.largest_entry == largest, strategy, f"largest entry is {largest}")
+    if strategy.unit_columns:
+        require(largest == 1, strategy, "C has entries other than 1 and -1")
+    norms = strategy.norms()
+    found = (norms.l1, norms.l2_squared, norms.move_l1, norms.move_l2_squared, norms.unit_columns)
+    claimed = (
+        strategy.l1_sensitivity(),
+        strategy.squared_sensitivity(),
+        strategy.l1_move_sensitivity(),
+        strategy.squared_move_sensitivity(),
+        strategy.unit_columns,
+    )
+    require(found == claimed, strategy, "norms() differ from the sensitivities")
+    for column in range(strategy.cells):
+        others = np.arange(strategy.cells) != column
+        moves = matrix[:, others] - matrix[:, [column]]
+        l1 = int(np.abs(moves).sum(axis=0).max(initial=0))
+        require(strategy.l1_move_sensitivity() >= l1, strategy, f"1-norm of a move is {l1}")
+        squared = int((moves**2).sum(axis=0).max(initial=0))
+        enough = strategy.squared_move_sensitivity() >= squared
+        require(enough, strategy, f"squared 2-norm of a move is {squared}")
+        products = matrix[:, others].T @ matrix[:, column]
+        least = int(products.min(initial=strategy.least_inner))
+        require(strategy.least_inner <= least, strategy, f"inner product of columns is {least}")
+
+
+def check_range_estimates(strategy: RangeStrategy) -> None:
+    """Cells come back without bias; their covariance is the inverse of C^T C, the least there is.
+
+    Raises:
+        LawBroken: they do not, or other measurements are weighed than would be best.
+    """
+    counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
+    for lines in (counts, counts[:, 0]):
+        cells = strategy.estimate(strategy.measure(lines))
+        back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
+        require(back, strategy, "cells do not come back")
+    reads = strategy.estimate(np.eye(strategy.measurements))
+    expected = _covariance(strategy)
+    least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
+    require(least, strategy, "covariance of the cells is not the inverse of C^T C")
+
+
+def check_range_variance(strategy: RangeStrategy) -> None:
+    """``variance`` of every interval against the covariance of the cells.
+
+    Raises:
+        LawBroken: it is another, for intervals in any shape of array.
+    """
+    low, high = np.triu_indices(strategy.cells + 1)
+    joint = _prefix_covariance(strategy)
+    expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
+    for shape in (low.shape, (1, *low.shape)):
+        found = strategy.variance(low.reshape(shape), high.reshape(shape))
+        require(found.shape == shape, strategy, "variance has another shape than its intervals")
+        away = np.abs(found.ravel() - expected) > _TOLERANCE * expected + 1e-7 * expected.max()
+        worst = int(np.argmax(away))
+        complaint = f"variance over [{low[worst]}, {high[worst]}) is not {expected[worst]:.6g}"
+        require(not away.any(), strategy, complaint)
+
+
+def check_range_workloads(strategy: RangeStrategy) -> None:
+    """Total variance over every kind of workload against the covariance of the cells.
+
+    Raises:
+        LawBroken: a total is wrong.
+    """
+    covariance = _covariance(strategy)
+    cells = strategy.cells
+    own = Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
+    for asked in (*(kind(cells) for kind in NAMED.values()), own):
+        expected = float((asked.gram() * covariance).sum())
+        found = asked.total(strategy)
+        right = abs(found - expected) <= _TOLERANCE * expected
+        require(right, strategy, f"total over {asked} is {found:.9g}, not {expected:.9g}")
+
+
+def check_running_sums(strategy: RangeStrategy) -> None:
+    """``running_sums`` is a function of y = C x + z with the claimed covariance.
+
+    Noise shifted by a column of C gives the sums of the neighbour to the bit: that is privacy.
+
+    Raises:
+        LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
+            x where y does not, or whose noise has another covariance.
+    """
+    cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
+    matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
+    nodes = _nodes_read(strategy, counts)
+    base, bits = strategy.running_sums(counts, table, _BITS)
+    right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
+    require(right, strategy, "running sums are not int64 with a zero in front")
+    exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
+    silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
+    require(np.abs(silent - exact).max() < 1, strategy, "without noise the sums are wrong")
+    for cell in range(cells):
+        shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
+        neighbour = counts + (np.arange(cells) == cell)
+        moved, _ = strategy.running_sums(neighbour, ShiftedNoise(table, shifts), _BITS)
+        same = np.array_equal(moved, base)
+        require(same, strategy, f"cell {cell} shows through: the sums are no function of C x + z")
+    zeros = np.zeros(cells, np.int64)
+    reads = np.empty((cells + 1, strategy.measurements))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {(0, node): _SPREAD})
+        reads[:, row] = strategy.running_sums(zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
+    expected = _prefix_covariance(strategy)
+    right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
+    require(right, strategy, "noise of the running sums has another covariance")
+
+
+def _nodes_read(strategy: RangeStrategy, counts: NDArray[np.int64]) -> range:
+    """The nodes whose noise the running sums read: one a measurement, in order."""
+    asked: list[tuple[int, range]] = []
+
+    class Listening(HashedNoise):
+        def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+            asked.append((level, nodes))
+            return super().run(level, nodes)
+
+    listening: NodeNoise = Listening()
+    strategy.running_sums(counts, listening, _BITS)
+    read = sorted({(level, node) for level, nodes in asked for node in nodes})
+    first = read[0][1] if read else 0
+    wanted = range(first, first + strategy.measurements)
+    require(read == [(0, node) for node in wanted], strategy, "reads not one draw a measurement")
+    return wanted
+
+
+def _covariance(strategy: RangeStrategy) -> Floats:
+    """Least covariance of the cells, in units of one measurement's noise variance."""
+    matrix = strategy.matrix().astype(np.float64)
+    return np.asarray(np.linalg.inv(matrix.T @ matrix))
+
+
+def _prefix_covariance(strategy: RangeStrategy) -> Floats:
+    """The same of the sums of the first 0, 1, ..., n cells."""
+    summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
+    return np.asarray(summed @ _covariance(strategy) @ summed.T)

@@ -1,0 +1,48 @@
+"""Every law over every strategy for ranges; a new strategy is found without a line here."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import counton.strategies.ranges as package
+from counton.strategies.norms import Norm
+from counton.strategies.ranges import NAMES, AllRanges, RangeStrategy, public_range_strategies
+from counton.strategies.ranges.base import LATTICE_BITS
+from counton.strategies.ranges.candidates import built
+from counton.testing import check_range_strategy
+
+SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
+
+
+@pytest.mark.parametrize("cells", SIZES)
+@pytest.mark.parametrize("cls", public_range_strategies(), ids=lambda cls: cls.__name__)
+def test_strategy_keeps_every_law(cls: type[RangeStrategy], cells: int) -> None:
+    for strategy in cls.examples(cells):
+        check_range_strategy(strategy)
+
+
+@pytest.mark.parametrize("cells", SIZES)
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_release_ranges_builds_by_name_keeps_every_law(
+    name: str, norm: Norm, cells: int
+) -> None:
+    check_range_strategy(built(name, AllRanges(cells), norm, LATTICE_BITS))
+
+
+def defined_in_the_package() -> Iterator[type[RangeStrategy]]:
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for _, thing in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(thing, RangeStrategy) and not inspect.isabstract(thing):
+                yield thing
+
+
+def test_no_strategy_is_forgotten() -> None:
+    assert set(public_range_strategies()) == set(defined_in_the_package())
+    for cls in public_range_strategies():
+        assert {type(strategy) for strategy in cls.examples(5)} == {cls}

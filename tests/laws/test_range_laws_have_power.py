@@ -1,0 +1,270 @@
+"""A strategy for ranges broken on purpose breaks the law that is meant to catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.strategies import NodeNoise
+from counton.strategies.norms import ColumnNorms
+from counton.strategies.ranges import Haar, Nodes, RangeStrategy, SquareRoot
+from counton.testing import (
+    LawBroken,
+    check_range_description,
+    check_range_estimates,
+    check_range_sensitivity,
+    check_range_strategy,
+    check_range_variance,
+    check_range_workloads,
+    check_running_sums,
+)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+CELLS = 11
+WEIGHTS = (7, 5, 4, 3, 2)
+
+
+class Nameless(Haar):
+    def __init__(self, cells: int, weights: tuple[int, ...], name: str = "") -> None:
+        super().__init__(cells, weights, name="")
+
+
+class ForgetsItsWeights(Haar):
+    """Two matrices under one noise address."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"cells": self.cells}
+
+
+class ForgetsItsCells(Haar):
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"weights": list(self.weights)}
+
+
+class ParametersNoJson(Haar):
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"cells": self.cells, "weights": self.weights}
+
+
+class ShowsLess(Haar):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.cells})"
+
+
+class OnlyItself(Haar):
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class EqualsEverything(Haar):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class ErrorsByName(Nodes):
+    """Strategies that measure the same claim other errors."""
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        return super().variance(low, high) / (2 if self.name == "hierarchy" else 1)
+
+
+class MeasuresLess(Nodes):
+    """Counts in the last cell do not reach the root."""
+
+    def measure(self, counts: Integers) -> Integers:
+        measured = super().measure(counts)
+        if counts.ndim == 1:
+            measured[-1] -= counts[-1] * self.weights[-1]
+        return measured
+
+
+class ClaimsLess(Haar):
+    def l1_sensitivity(self) -> int:
+        return super().l1_sensitivity() - 1
+
+
+class ClaimsMore(Haar):
+    def squared_sensitivity(self) -> int:
+        return super().squared_sensitivity() + 1
+
+
+class MovesLess(Nodes):
+    def l1_move_sensitivity(self) -> int:
+        return super().l1_move_sensitivity() - 1
+
+
+class MovesShorter(Nodes):
+    def squared_move_sensitivity(self) -> int:
+        return super().squared_move_sensitivity() - 1
+
+
+class InnerProductsTooLarge(Nodes):
+    @property
+    def least_inner(self) -> int:
+        return super().least_inner + 1
+
+
+class EntriesTooSmall(Haar):
+    @property
+    def largest_entry(self) -> int:
+        return super().largest_entry - 1
+
+
+class ClaimsUnits(Haar):
+    unit_columns = True
+
+
+class OtherNorms(Haar):
+    def norms(self) -> ColumnNorms:
+        return ColumnNorms(1, 1, 1, 1)
+
+
+class LosesACell(Haar):
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        cells = super().estimate(measured)
+        cells[0] = 0
+        return cells
+
+
+class WeighsBadly(Nodes):
+    """Unbiased, from the leaves alone."""
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        return np.asarray(measured[: self.cells] / self.weights[0])
+
+
+class ClaimsLessVariance(Haar):
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        return super().variance(low, high) * (1 - 1e-4)
+
+
+class OneShapeOnly(Haar):
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        return super().variance(low, high).ravel()
+
+
+class RangesTotalTooSmall(Haar):
+    def ranges_variance(self) -> float:
+        return super().ranges_variance() * (1 - 1e-4)
+
+
+class QueriesTotalTooSmall(SquareRoot):
+    def functional_variance(self, weights: Floats) -> float:
+        return super().functional_variance(weights) * (1 - 1e-4)
+
+
+class RoundsTheExactSums(SquareRoot):
+    """x itself is rounded, outside of C x + z: neighbours can be told apart."""
+
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        sums, bits = super().running_sums(counts, noise, bits)
+        exact = np.concatenate([[0], np.cumsum(counts)]) << bits
+        return sums - exact + (exact >> bits + 1 << bits + 1), bits
+
+
+class ShowsACount(Haar):
+    """One bit of the data beside the measurements."""
+
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        sums, bits = super().running_sums(counts, noise, bits)
+        sums[-1] += int(counts[0]) % 2
+        return sums, bits
+
+
+class NoNoise(Haar):
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        return np.concatenate([[0], np.cumsum(counts)]) << bits, bits
+
+
+class DrawsTwice(Haar):
+    """The second draw of the same measurement lets an observer average."""
+
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        noise.run(0, range(self.measurements, 2 * self.measurements))
+        return super().running_sums(counts, noise, bits)
+
+
+class HalfTheNoise(Haar):
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        sums, bits = super().running_sums(counts, noise, bits)
+        exact = np.concatenate([[0], np.cumsum(counts)]) << bits
+        return exact + (sums - exact) // 2, bits
+
+
+class DropsTheZero(Haar):
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        sums, bits = super().running_sums(counts, noise, bits)
+        return sums[1:], bits
+
+
+def test_an_honest_subclass_passes() -> None:
+    check_range_strategy(type("Honest", (Haar,), {})(CELLS, WEIGHTS))
+
+
+def haar(cls: type[Haar]) -> RangeStrategy:
+    return cls(CELLS, WEIGHTS)
+
+
+def nodes(cls: type[Nodes]) -> RangeStrategy:
+    return cls(CELLS, (3, 4), (5, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("check", "strategy"),
+    [
+        (check_range_description, haar(Nameless)),
+        (check_range_description, ForgetsItsWeights.cascade(CELLS)),
+        (check_range_description, haar(ForgetsItsCells)),
+        (check_range_description, haar(ParametersNoJson)),
+        (check_range_description, haar(ShowsLess)),
+        (check_range_description, haar(OnlyItself)),
+        (check_range_description, haar(EqualsEverything)),
+        (check_range_description, ErrorsByName(CELLS, (CELLS,), (1, 1), "hierarchy 2")),
+        (check_range_sensitivity, nodes(MeasuresLess)),
+        (check_range_sensitivity, haar(ClaimsLess)),
+        (check_range_sensitivity, haar(ClaimsMore)),
+        (check_range_sensitivity, nodes(MovesLess)),
+        (check_range_sensitivity, nodes(MovesShorter)),
+        (check_range_sensitivity, nodes(InnerProductsTooLarge)),
+        (check_range_sensitivity, haar(EntriesTooSmall)),
+        (check_range_sensitivity, haar(ClaimsUnits)),
+        (check_range_sensitivity, haar(OtherNorms)),
+        (check_range_estimates, haar(LosesACell)),
+        (check_range_estimates, nodes(WeighsBadly)),
+        (check_range_variance, haar(ClaimsLessVariance)),
+        (check_range_variance, haar(OneShapeOnly)),
+        (check_range_workloads, haar(RangesTotalTooSmall)),
+        (check_range_workloads, haar(ClaimsLessVariance)),
+        (check_range_workloads, QueriesTotalTooSmall(CELLS)),
+        (check_running_sums, RoundsTheExactSums(CELLS)),
+        (check_running_sums, haar(ShowsACount)),
+        (check_running_sums, haar(NoNoise)),
+        (check_running_sums, haar(DrawsTwice)),
+        (check_running_sums, haar(HalfTheNoise)),
+        (check_running_sums, haar(DropsTheZero)),
+        (check_running_sums, haar(LosesACell)),
+        (check_running_sums, nodes(WeighsBadly)),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_broken_strategy_is_caught(
+    check: Callable[[RangeStrategy], None], strategy: RangeStrategy
+) -> None:
+    with pytest.raises(LawBroken, match=type(strategy).__name__):
+        check(strategy)
+    with pytest.raises(LawBroken):
+        check_range_strategy(strategy)
