@@ -22,6 +22,14 @@ EPOCH_FORMATS = tuple(_EPOCHS)
 
 _WITH_OFFSET: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%dT%H:%M%z")
 _LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
+_OFFSETS = ("%z", "%:z", "%#z", "%+")
+#: What ISO 8601 and databases write shorter or otherwise than the formats above.
+_ISO_8601 = (
+    (r"^(\d{4}-\d{2}-\d{2}) ", "${1}T"),
+    (r"[Zz]$", "+0000"),
+    (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
+    (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
+)
 #: Years 1 to 9999: beyond them a number of seconds is a misread unit.
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_370_764_800_000_000
 
@@ -99,8 +107,9 @@ def _from_text(
     text = pl.col(name).str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:
-        text = text.str.replace(r"^(\d{4}-\d{2}-\d{2}) ", "${1}T").str.replace(r"[Zz]$", "+0000")
-    elif "%z" in time_format or "%:z" in time_format:
+        for pattern, replacement in _ISO_8601:
+            text = text.str.replace(pattern, replacement)
+    elif any(offset in time_format for offset in _OFFSETS):
         with_offset, local = (time_format,), ()
     else:
         with_offset, local = (), (time_format,)
