@@ -46,7 +46,7 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(0.5), key)
     create(state, "b", ZCDP(0.25), key)
     with Store(state) as store:
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceeded, match=r"was not set: more is spent.*'a'.*'b'"):
             store.set_limit(ZCDP(0.3))
         with pytest.raises(InvalidInput, match="which no amount of"):
             store.set_limit(PureDP(100))

@@ -353,6 +353,41 @@ def test_names_and_keys_are_checked(file: Path, key: Key) -> None:
         Stream.open(file, "visits", key=Path("the.key"))  # type: ignore[arg-type]
 
 
+def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
+    wrong: Any
+    for wrong in (5, None, b"visits"):
+        with pytest.raises(InvalidInput, match="name of the stream is"):
+            create(file, key, wrong)
+    wrong = [1]
+    with pytest.raises(InvalidInput, match=r"details are \[1\]"):
+        create(file, key, details=wrong)
+    assert not file.exists()
+    with create(file, key) as stream:
+        stream.release(XS[0])
+        for wrong in (1.7, "x", True):
+            with pytest.raises(InvalidInput, match="first step is"):
+                stream.release(XS[0], step=wrong)
+
+
+def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key) -> None:
+    """Its journal could not be found again, and the step might be released once more elsewhere."""
+    with create(file, key) as stream:
+        first = stream.release(XS[0])
+        away = file.rename(file.with_name("away.db"))
+        with pytest.raises(StateError, match="removed or replaced while it was open"):
+            stream.release(XS[1])
+        with pytest.raises(StateError, match=r"its log state\.db-wal is there: restore"):
+            create(file, Key.generate())
+        another = file.with_name("another.db")
+        create(another, Key.generate()).close()
+        another.rename(file)
+        with pytest.raises(StateError, match="removed or replaced while it was open"):
+            stream.release(XS[1])
+        away.replace(file)
+        assert stream.release(XS[1]).step == 2
+        assert (stream.releases().values[0] == first.value).all()
+
+
 def test_details_must_be_json(file: Path, key: Key) -> None:
     with pytest.raises(InvalidInput, match="JSON"):
         create(file, key, details={"start": object()})

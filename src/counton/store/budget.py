@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from textwrap import shorten
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from counton.errors import BudgetExceeded
 from counton.privacy import Guarantee, guarantee_from_dict
 from counton.privacy.ledger import Budget, Ledger
 from counton.store import schema
@@ -57,6 +59,20 @@ def enter(connection: Connection, stream: str, guarantee: Guarantee) -> None:
     connection.execute(schema.ledger.insert().values(stream=stream, guarantee=text))
 
 
+def _refuse_overspent(proposed: Ledger, spends: list[dict[str, Any]]) -> None:
+    """Raise if what was spent is beyond a limit that is proposed."""
+    guarantees = [(entry.pop("stream"), guarantee_from_dict(entry)) for entry in spends]
+    spent = [f"{name!r} {guarantee}" for name, guarantee in guarantees]
+    try:
+        for name, guarantee in guarantees:
+            proposed.spend(name, guarantee)
+    except BudgetExceeded as error:
+        raise BudgetExceeded(
+            f"the limit of {proposed.limit} was not set: more is spent already and cannot be taken "
+            f"back ({shorten('; '.join(spent), 300, placeholder=' ...')}): set a larger limit"
+        ) from error
+
+
 def set_limit(connection: Connection, new: Budget | None, age: int | None) -> None:
     """Change the limit.
 
@@ -66,8 +82,6 @@ def set_limit(connection: Connection, new: Budget | None, age: int | None) -> No
     """
     text = None
     if new is not None:
-        proposed = Ledger(new, age=age)
-        for entry in entries(connection):
-            proposed.spend(entry.pop("stream"), guarantee_from_dict(entry))
+        _refuse_overspent(Ledger(new, age=age), entries(connection))
         text = json.dumps({"limit": new.to_dict(), "age": age}, sort_keys=True)
     connection.execute(schema.database.update().values(budget_limit=text))

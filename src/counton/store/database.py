@@ -40,6 +40,7 @@ class Database:
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
+            self._file = sqlite_file.identity(self.path)
             sqlite_file.check(self.path)
         self._engine = self._connect()
         try:
@@ -71,6 +72,11 @@ class Database:
             raise StreamConflict(
                 f"state {self.label} was opened by process {self._owner} and is used by its fork "
                 f"{os.getpid()}: open it anew in each process"
+            )
+        if write and self.path is not None and sqlite_file.identity(self.path) != self._file:
+            raise StateError(
+                f"state {self.label} was removed or replaced while it was open, so what would be "
+                f"released now could not be found again: put the file back, or open the new one"
             )
         try:
             with self._engine.connect() as connection:

@@ -38,6 +38,15 @@ def begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file the path leads to; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def check(path: Path) -> None:
     """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
     try:
@@ -69,6 +78,12 @@ def check(path: Path) -> None:
 
 def create(path: Path) -> None:
     """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists():  # SQLite would read it into the new file
+        raise StateError(
+            f"state {path} is missing but its log {log.name} is there: restore the state beside "
+            f"it, or remove the log if the state was deleted on purpose"
+        )
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     except OSError as error:

@@ -87,7 +87,11 @@ class Stream:
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         contribution = Contribution.add_remove() if contribution is None else contribution
+        if details is not None and not isinstance(details, Mapping):
+            raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
+        if not isinstance(name, str):
+            raise InvalidInput(f"name of the stream is {name!r}; give a text such as 'visits'")
         if len(name) > schema.LONGEST_NAME:
             raise InvalidInput(
                 f"name of the stream has {len(name)} characters; it may have at most "

@@ -63,7 +63,10 @@ class Writer:
         counter = self.counter()
         array, grid = self._inputs(counter, xs)
         windows = journal.observed_rows(self.stream_id, observed)
-        first = self.step + 1 if first_step is None else int(first_step)
+        first = self.step + 1 if first_step is None else first_step
+        if isinstance(first, bool) or not isinstance(first, (int, np.integer)):
+            raise InvalidInput(f"first step is {first!r}; it must be the number of a step")
+        first = int(first)
         if not 1 <= first <= self.step + 1:
             raise InvalidInput(
                 f"first step is {first}; it must be within 1 and {self.step + 1}, the next step of "
