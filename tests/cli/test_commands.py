@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from counton import errors
-from counton.cli.demo import command_line, options_for
+from counton.cli.demo import options_for
+from counton.cli.demo import shown as command_of
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
 
 
@@ -159,4 +160,4 @@ def test_the_demonstration_shows_the_command_it_runs(
     options = options_for(str(tmp_path))
     shown = capsys.readouterr().out
     assert shown.startswith("$ counton count ")
-    assert command_line(options) in shown
+    assert command_of(options) in shown

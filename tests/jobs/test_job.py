@@ -59,6 +59,13 @@ def test_numbers_may_be_numbers(request_: Request) -> None:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
+def test_one_total_has_one_name(request_: Request) -> None:
+    with run(replace(request_, by=None, domain=None)) as outcome:
+        released = outcome.released()
+    assert released.curves().groups == ("all",)
+    assert set(released.table()["group"]) == {"all"}
+
+
 def test_files_may_be_paths(request_: Request, tmp_path: Path) -> None:
     groups = tmp_path / "groups.txt"
     groups.write_text("a\nb\n")

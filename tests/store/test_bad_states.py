@@ -117,7 +117,7 @@ def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
     import sqlalchemy as sa
 
     Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
-    engine = sa.create_engine(database.parse(postgres))
+    engine = sa.create_engine(database.database_url(postgres))
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE counton_database SET format = 7")
     engine.dispose()
@@ -198,7 +198,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
     stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
-    engine = sa.create_engine(database.parse(postgres))
+    engine = sa.create_engine(database.database_url(postgres))
     with engine.begin() as connection:
         connection.exec_driver_sql("SELECT * FROM counton_streams FOR UPDATE")
         with pytest.raises(StreamConflict, match="locked by another process"):

@@ -32,7 +32,7 @@ def run(mode: str, state: str | Path, key_file: Path, count: int) -> dict[str, A
 
 
 def rows(state: str | Path, table: sa.Table) -> list[tuple[Any, ...]]:
-    engine = sa.create_engine(database.parse(state))
+    engine = sa.create_engine(database.database_url(state))
     columns = [column for column in table.c if column.name != "created"]
     if table is schema.streams:
         columns = [c for c in columns if c.name not in ("id", "writer_epoch")]

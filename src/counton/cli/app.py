@@ -7,9 +7,14 @@ from typing import Annotated
 import typer
 
 from counton.cli import options as o
-from counton.cli import table_commands
 from counton.cli.exits import epilogue, explained
-from counton.cli.option_sets import CountOptions, SumOptions
+from counton.cli.option_sets import (
+    CountOptions,
+    HierarchyOptions,
+    PlanOptions,
+    RangesOptions,
+    SumOptions,
+)
 from counton.cli.signatures import takes
 
 app = typer.Typer(
@@ -70,36 +75,21 @@ def total(options: SumOptions) -> None:
 
 
 @app.command()
-def plan(
-    steps: o.Horizon = None,
-    epsilon: o.Epsilon = None,
-    delta: o.Delta = None,
-    rho: o.Rho = None,
-    metric: o.Metric = None,
-    expire: o.Targets = None,
-    every: o.PlanEvery = None,
-    per_step: o.PerStep = 1,
-    rmse: o.Rmse = None,
-    largest_error: o.LargestError = None,
-    concentrated: o.Concentrated = False,
-    plot: o.PlanPlot = None,
-    json: o.Json = False,
-) -> None:
+@takes(PlanOptions)
+def plan(options: PlanOptions) -> None:
     """Rank strategies by their exact error under a guarantee, best first.
 
     With --expire: the endless stream of least error whose losses by age stay within targets.
     """
     with explained():
-        if expire is not None:
+        if options.expire is not None:
             from counton.cli.expiring_plan import print_expiring_plan
 
-            print_expiring_plan(
-                expire, every, steps, per_step, rmse, largest_error, concentrated, plot, json
-            )
+            print_expiring_plan(options)
             return
         from counton.cli.inspection import print_plan
 
-        print_plan(steps, epsilon, delta, rho, metric, json)
+        print_plan(options)
 
 
 @app.command()
@@ -168,9 +158,9 @@ def demo(
     with explained():
         if hierarchy:
             from counton.cli.hierarchy import perform_hierarchy
-            from counton.cli.hierarchy_demo import hierarchy_request_for
+            from counton.cli.hierarchy_demo import hierarchy_options_for
 
-            perform_hierarchy(hierarchy_request_for(folder))
+            perform_hierarchy(hierarchy_options_for(folder))
             return
         from counton.cli.count import perform
         from counton.cli.demo import options_for
@@ -178,4 +168,29 @@ def demo(
         perform(options_for(folder, expire=expire), bar=True)
 
 
-table_commands.register(app)
+@app.command()
+@takes(HierarchyOptions)
+def hierarchy(options: HierarchyOptions) -> None:
+    """Release counts at all levels of a hierarchy; they add up.
+
+    One release for a key and a name: the same command again shows the same numbers. Without
+    --target every level is equally accurate; with --target and no guarantee the cost of the wanted
+    accuracy is computed. Leaves of the domain without a row count 0.
+    """
+    with explained():
+        from counton.cli.hierarchy import perform_hierarchy
+
+        perform_hierarchy(options)
+
+
+@app.command()
+@takes(RangesOptions)
+def ranges(options: RangesOptions) -> None:
+    """Release a line of counts so that every interval is accurate.
+
+    One release for a key and a name: the same command again shows the same numbers.
+    """
+    with explained():
+        from counton.cli.ranges import perform_ranges
+
+        perform_ranges(options)

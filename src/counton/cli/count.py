@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,12 +11,12 @@ from counton.analysis.intervals import check_level
 from counton.analysis.plots import check_groups
 from counton.cli.option_sets import EventOptions
 from counton.cli.outputs import PICTURES, check_output, write_table
+from counton.cli.printing import print_json, print_line
 from counton.cli.progress import working
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.events.domain import is_file
 from counton.jobs import Definition, Outcome, Released, Report, Request, run
-from counton.store import key_path
-from counton.store.database import parse
+from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 
 
@@ -54,9 +52,9 @@ def perform(options: EventOptions, *, bar: bool = False) -> None:
             released = outcome.released(options.level)
             _write(outcome, released, options, report)
     for note in operator_notes(outcome):
-        errors.print(note, highlight=False, markup=False, soft_wrap=True)
+        print_line(errors, note)
     if options.json:
-        sys.stdout.write(json.dumps(as_json(outcome, released, options), indent=2) + "\n")
+        print_json(as_json(outcome, released, options))
     else:
         show(Console(), outcome, released, options)
 
@@ -72,10 +70,10 @@ def request_of(options: EventOptions) -> Request:
 
 def _files(options: EventOptions) -> list[Path]:
     """Files that the run reads or keeps."""
-    url = parse(options.state)
     named = [options.events, options.domain, options.key]
-    if url.get_backend_name() == "sqlite":
-        named += [url.database, key_path(options.state)]
+    file = state_file(options.state)
+    if file is not None:
+        named += [file, key_path(options.state)]
     return [Path(name) for name in named if name is not None and is_file(str(name))]
 
 

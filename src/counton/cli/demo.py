@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+from counton.cli.command_line import command_line
 from counton.cli.option_sets import CountOptions
 from counton.errors import InvalidInput
 
@@ -60,13 +60,13 @@ def options_for(folder: str, *, expire: bool = False) -> CountOptions:
             out=target / "releases-forever.parquet",
             plot=target / "chart-forever.png",
         )
-    sys.stdout.write(f"$ {command_line(options)}\n\n")
+    sys.stdout.write(f"$ {shown(options)}\n\n")
     sys.stdout.flush()
     return options
 
 
-def command_line(options: CountOptions) -> str:
-    """The command that does the same."""
+def shown(options: CountOptions) -> str:
+    """The command of these options."""
     named = {
         "--time": options.time,
         "--every": options.every,
@@ -76,6 +76,8 @@ def command_line(options: CountOptions) -> str:
         "--from": options.start,
         "--until": options.until,
         "--timezone": options.timezone,
+        "--expire": options.expire or None,
+        "--growth": options.growth,
         "--epsilon": options.epsilon,
         "--unit": options.unit,
         "--stream": options.stream,
@@ -83,19 +85,7 @@ def command_line(options: CountOptions) -> str:
         "--out": options.out,
         "--plot": options.plot,
     }
-    words = [
-        f"{option} {shlex.quote(str(value))}"
-        for option, value in named.items()
-        if value is not None
-    ]
-    if options.expire:
-        words.insert(7, f"--expire --growth {options.growth}")
-    lines = [f"counton count {shlex.quote(options.events)}"]
-    for word in words:
-        if len(lines[-1]) + len(word) > 94:
-            lines.append("     ")
-        lines[-1] += f" {word}"
-    return " \\\n".join(lines)
+    return command_line("count", options.events, named)
 
 
 def _data_folder() -> Path:

@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from counton.analysis import ExpirationPlan, plan_expiration
+from counton.analysis import ExpirationPlan, plan_expiration, plot_loss
+from counton.analysis.plots import save_figure
 from counton.cli.ages import named_ages, targets_from
+from counton.cli.option_sets import PlanOptions
+from counton.cli.outputs import PICTURES, check_output
+from counton.cli.printing import print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
+from counton.store.whole_file import replace_file
 
 
-def print_expiring_plan(
-    expire: str,
-    every: str | None,
-    steps: int | None,
-    per_step: float,
-    rmse: float | None,
-    largest_error: float | None,
-    concentrated: bool,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+def print_expiring_plan(options: PlanOptions) -> None:
     """Find the plan, print it, draw it.
 
     Raises:
         InvalidInput: unreadable targets, or targets that no choice keeps.
     """
+    expire, every = options.expire, options.every
+    assert expire is not None, "without --expire there is another plan"
     if every is None:
         raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
-    if plot is not None:
-        from counton.cli.outputs import PICTURES, check_output
-
-        check_output(plot, PICTURES)
+    if options.plot is not None:
+        check_output(options.plot, PICTURES)
     targets, ages = targets_from(expire, every), named_ages(every)
     plan = plan_expiration(
         targets,
-        rmse=rmse,
-        largest_error=largest_error,
-        steps=steps,
-        per_step=per_step,
-        concentrated=concentrated,
+        rmse=options.rmse,
+        largest_error=options.largest_error,
+        steps=options.steps,
+        per_step=options.per_step,
+        concentrated=options.concentrated,
     )
-    if plot is not None:
-        from counton.analysis import plot_loss
-        from counton.analysis.plots import save_figure
-        from counton.store.whole_file import replace_file
-
+    if options.plot is not None:
         figure = plot_loss(plan, ages, "What one event has lost, by its age")
-        replace_file(plot, lambda name: save_figure(figure, name))
-    if as_json:
-        sys.stdout.write(json.dumps(_as_json(plan, ages, every), indent=2) + "\n")
+        replace_file(options.plot, lambda name: save_figure(figure, name))
+    if options.json:
+        print_json(_as_json(plan, ages, every))
         return
-    _show(Console(), plan, ages, every, expire)
-    if plot is not None:
-        sys.stdout.write(f"chart written to {plot}\n")
+    console = Console()
+    _show(console, plan, ages, every, expire)
+    print_files(console, None, options.plot)
 
 
 def _options(plan: ExpirationPlan) -> str:
@@ -73,12 +61,13 @@ def _options(plan: ExpirationPlan) -> str:
 def _show(
     console: Console, plan: ExpirationPlan, ages: dict[str, int], every: str, expire: str
 ) -> None:
-    def say(text: str, **style: Any) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True, **style)
-
-    say(f"Counting forever, steps of {every}, losses asked for: {expire}", style="bold")
+    print_line(
+        console, f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True
+    )
     growth, parameter = float(plan.strategy.growth), float(getattr(plan.guarantee, plan.unit))
-    say(f"growth {growth:g}, delay {plan.strategy.delay:,}, {plan.unit} {parameter:g}")
+    print_line(
+        console, f"growth {growth:g}, delay {plan.strategy.delay:,}, {plan.unit} {parameter:g}"
+    )
     table = Table()
     loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"
     table.add_column(f"{loss} of one event")
@@ -98,13 +87,13 @@ def _show(
     table.add_section()
     error, habit_error = f"{plan.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
-    console.print(table, highlight=False, markup=False)
+    print_table(console, table)
     errors = f"all {plan.steps:,} errors stay below {plan.largest_error:,.0f} with probability 2/3"
     if plan.least_largest_error is not None:
         least = f"{plan.least_largest_error:,}"
         errors += f"; no mechanism at all with these losses can stay below {least}"
-    say(errors)
-    say(f"options for counton count: {_options(plan)}")
+    print_line(console, errors)
+    print_line(console, f"options for counton count: {_options(plan)}")
 
 
 def _as_json(plan: ExpirationPlan, ages: dict[str, int], every: str) -> dict[str, Any]:

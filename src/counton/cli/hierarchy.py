@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,89 +11,76 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.outputs import check_files, receipts_for, write_table
+from counton.cli.option_sets import HierarchyOptions
+from counton.cli.outputs import write_table
+from counton.cli.printing import print_files, print_json, print_table
+from counton.cli.single_release import as_json, check_files, print_head, receipts_for
 from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
 from counton.jobs.choices import guarantee_from
-from counton.mechanisms.cells import protected
 from counton.mechanisms.hierarchy import HierarchyRelease, release_hierarchy
 from counton.privacy import Contribution
-from counton.store import Receipts
 from counton.store.whole_file import replace_file
 from counton.strategies.hierarchy import Tree
 
 _SHOWN = 12
 
 
-@dataclass(frozen=True)
-class HierarchyRequest:
-    """What the command line asked for; options as in ``counton hierarchy --help``."""
-
-    leaves: str
-    levels: str
-    value: str
-    domain: str
-    out: Path
-    target: str | None = None
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    move: bool = False
-    unit: str = "unit"
-    name: str = "hierarchy"
-    key: Path | None = None
-    plot: Path | None = None
-    json: bool = False
-
-
-def perform_hierarchy(request: HierarchyRequest) -> None:
+def perform_hierarchy(options: HierarchyOptions) -> None:
     """Release, then write and print.
 
     Raises:
         CountonError: bad input, another release under the same key, or files that do not fit.
     """
-    levels = _levels(request.levels)
-    targets = _targets(request.target)
-    guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
+    levels = _levels(options.levels)
+    targets = _targets(options.target)
+    guarantee = guarantee_from(options.epsilon, options.delta, options.rho)
     if guarantee is None and targets is None:
         raise InvalidInput(
             "neither a guarantee nor targets are stated; give --rho 0.5 for example, or --target "
             "LEVEL=STD,... to compute the cost"
         )
-    inputs = [Path(request.leaves), Path(request.domain)]
-    check_files(request.out, request.plot, request.key, inputs)
-    tree = Tree.from_leaves(labels(read_table(request.domain, levels), levels), levels)
-    table = read_table(request.leaves, [*levels, request.value])
-    values = whole_numbers(table, request.value, request.leaves)
-    leaves = {**labels(table, levels), request.value: values}
-    receipts = receipts_for(request.out, request.key)
+    inputs = [Path(options.leaves), Path(options.domain)]
+    check_files(options, inputs)
+    tree = Tree.from_leaves(labels(read_table(options.domain, levels), levels), levels)
+    table = read_table(options.leaves, [*levels, options.value])
+    values = whole_numbers(table, options.value, options.leaves)
+    leaves = {**labels(table, levels), options.value: values}
+    receipts = receipts_for(options)
     release = release_hierarchy(
         leaves,
         domain=tree,
-        value=request.value,
+        value=options.value,
         guarantee=guarantee,
         targets=targets,
         key=receipts.key,
-        name=request.name,
-        contribution=Contribution.replace() if request.move else None,
+        name=options.name,
+        contribution=Contribution.replace() if options.move else None,
     )
-    again = receipts.enter(request.name, _input(table), terms=_terms(release, targets))
-    write_table(whole_table(release), request.out)
-    if request.plot is not None:
+    again = receipts.enter(options.name, _input(table), terms=_terms(release, targets))
+    write_table(whole_table(release), options.out)
+    if options.plot is not None:
         from counton.analysis.hierarchy_plot import plot_hierarchy
         from counton.analysis.plots import save_figure
 
         figure = plot_hierarchy(
             release,
-            f"{request.value.capitalize()} by {', '.join(levels)}",
-            f"{release.guarantee} protects each single {request.unit} "
+            f"{options.value.capitalize()} by {', '.join(levels)}",
+            f"{release.guarantee} protects each single {options.unit} "
             f"({release.contribution.neighbours})",
         )
-        replace_file(request.plot, lambda name: save_figure(figure, name))
-    if request.json:
-        sys.stdout.write(json.dumps(_report(release, request, again), indent=2) + "\n")
-    else:
-        _show(Console(), release, request, again, receipts)
+        replace_file(options.plot, lambda name: save_figure(figure, name))
+    if options.json:
+        print_json(as_json(release, options, again, _details(release)))
+        return
+    console = Console()
+    how = f"{release.plan.family}, children add up to their parents exactly"
+    nodes = f"{sum(release.tree.sizes):,} nodes"
+    print_head(console, nodes, again, release, options, ("noise", how), receipts)
+    console.print()
+    print_table(console, _level_table(release))
+    print_table(console, _sum_table(release))
+    print_files(console, options.out, options.plot)
 
 
 def _levels(text: str) -> list[str]:
@@ -153,56 +137,14 @@ def whole_table(release: HierarchyRelease) -> pl.DataFrame:
     )
 
 
-def _report(release: HierarchyRelease, request: HierarchyRequest, again: bool) -> dict[str, Any]:
+def _details(release: HierarchyRelease) -> dict[str, Any]:
     return {
-        "name": request.name,
-        "released_before": again,
-        "protected": protected(release.contribution, request.unit),
-        "guarantee": release.guarantee.to_dict(),
         "levels": [
             {"level": level, "nodes": size, "std": release.std(level)}
             for level, size in zip(release.tree.levels, release.tree.sizes, strict=True)
         ],
         "total": release.total,
-        "out": str(request.out),
-        "plot": None if request.plot is None else str(request.plot),
     }
-
-
-def _show(
-    console: Console,
-    release: HierarchyRelease,
-    request: HierarchyRequest,
-    again: bool,
-    receipts: Receipts,
-) -> None:
-    nodes = f"{sum(release.tree.sizes):,} nodes"
-    console.print(
-        f"Nothing new: these {nodes} were released before; here they are again."
-        if again
-        else f"Released {nodes}.",
-        style="bold",
-        highlight=False,
-    )
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
-    for name, text in (
-        ("protected", protected(release.contribution, request.unit)),
-        ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
-        ("noise", f"{release.plan.family}, children add up to their parents exactly"),
-        ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
-    ):
-        words.add_row(name, text)
-    console.print(words, highlight=False, markup=False)
-    console.print()
-    console.print(_level_table(release), highlight=False, markup=False)
-    console.print(_sum_table(release), highlight=False, markup=False)
-    for name, path in (("table", request.out), ("chart", request.plot)):
-        if path is not None:
-            console.print(
-                f"{name} written to {path}", highlight=False, markup=False, soft_wrap=True
-            )
 
 
 def _level_table(release: HierarchyRelease) -> Table:

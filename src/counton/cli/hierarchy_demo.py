@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
 from pathlib import Path
 
 import polars as pl
 
-from counton.cli.hierarchy import HierarchyRequest
+from counton.cli.command_line import command_line
+from counton.cli.option_sets import HierarchyOptions
 from counton.cli.outputs import write_table
 from counton.errors import InvalidInput
 
 _LEVELS = "continent,country,region,city"
 
 
-def hierarchy_request_for(folder: str) -> HierarchyRequest:
-    """Write the cities and the public list of them into a folder; the request that releases them.
+def hierarchy_options_for(folder: str) -> HierarchyOptions:
+    """Write the cities and the public list of them into a folder; the options that release them.
 
     Raises:
         InvalidInput: the package with the data is not installed.
@@ -29,7 +29,7 @@ def hierarchy_request_for(folder: str) -> HierarchyRequest:
         cities = _cities()
         write_table(cities.select(_LEVELS.split(",")), domain)
         write_table(cities, leaves)
-    request = HierarchyRequest(
+    options = HierarchyOptions(
         leaves=str(leaves),
         levels=_LEVELS,
         value="population",
@@ -40,30 +40,19 @@ def hierarchy_request_for(folder: str) -> HierarchyRequest:
         out=target / "populations.parquet",
         plot=target / "hierarchy.png",
     )
-    sys.stdout.write(f"$ {command_line(request)}\n\n")
-    sys.stdout.flush()
-    return request
-
-
-def command_line(request: HierarchyRequest) -> str:
-    """The command that does the same."""
-    options = {
-        "--levels": request.levels,
-        "--value": request.value,
-        "--domain": request.domain,
-        "--rho": request.rho,
-        "--unit": request.unit,
-        "--name": request.name,
-        "--out": request.out,
-        "--plot": request.plot,
+    named = {
+        "--levels": options.levels,
+        "--value": options.value,
+        "--domain": options.domain,
+        "--rho": options.rho,
+        "--unit": options.unit,
+        "--name": options.name,
+        "--out": options.out,
+        "--plot": options.plot,
     }
-    lines = [f"counton hierarchy {shlex.quote(request.leaves)}"]
-    for option, value in options.items():
-        word = f"{option} {shlex.quote(str(value))}"
-        if len(lines[-1]) + len(word) > 94:
-            lines.append("     ")
-        lines[-1] += f" {word}"
-    return " \\\n".join(lines)
+    sys.stdout.write(f"$ {command_line('hierarchy', options.leaves, named)}\n\n")
+    sys.stdout.flush()
+    return options
 
 
 def _cities() -> pl.DataFrame:

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from counton.cli.option_sets import PlanOptions
+from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
 from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
 from counton.jobs.expiring import CHOICE
 from counton.privacy import guarantee_from_dict
 
 
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-
-
-def print_plan(
-    steps: int | None,
-    epsilon: str | None,
-    delta: str | None,
-    rho: str | None,
-    metric: str | None,
-    as_json: bool,
-) -> None:
+def print_plan(options: PlanOptions) -> None:
     """Strategies and their errors, best first."""
     from counton.analysis import plan
 
-    if steps is None:
+    if options.steps is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? for a stream without "
             "an end see --expire"
         )
-    guarantee, chosen = needed_guarantee(epsilon, delta, rho), metric_from(metric)
-    ranked = plan(steps, guarantee, chosen)
-    if as_json:
-        _print_json(
+    guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
+    chosen = metric_from(options.metric)
+    ranked = plan(options.steps, guarantee, chosen)
+    if options.json:
+        print_json(
             {
-                "steps": steps,
+                "steps": options.steps,
                 "guarantee": guarantee.to_dict(),
                 "metric": chosen,
                 "choices": ranked.table(),
@@ -50,11 +40,11 @@ def print_plan(
         return
     console = Console()
     error = "mean" if chosen == "mean" else "largest"
-    console.print(
-        f"{steps:,} steps, {guarantee}, one count added or removed; least {error} variance first",
-        style="bold",
-        highlight=False,
-        soft_wrap=True,
+    print_line(
+        console,
+        f"{options.steps:,} steps, {guarantee}, one count added or removed; least {error} "
+        f"variance first",
+        bold=True,
     )
     table = Table()
     table.add_column("", justify="right")
@@ -72,9 +62,9 @@ def print_plan(
             f"{row['max_std']:,.2f}",
             row["why"],
         )
-    console.print(table, highlight=False, markup=False)
+    print_table(console, table)
     for note in ranked.notes:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        print_line(console, f"note: {note}")
 
 
 def print_ledger(
@@ -100,7 +90,7 @@ def print_ledger(
         spends, ledger = store.spends, store.ledger
     remaining = None if ledger is None else ledger.remaining()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "state": state,
                 "spent": [{"stream": name, **spend.to_dict()} for name, spend in spends],
@@ -116,14 +106,14 @@ def print_ledger(
     table.add_column("spent", overflow="fold")
     for name, spend in spends:
         table.add_row(name, str(spend))
-    console.print(table, highlight=False, markup=False)
+    print_table(console, table)
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and ledger.age is not None:
         words += f", for events up to {ledger.age:,} windows old"
     left = "nothing" if remaining is None else str(remaining)
-    console.print(f"limit: {words}", highlight=False, markup=False, soft_wrap=True)
+    print_line(console, f"limit: {words}")
     if ledger is not None:
-        console.print(f"remaining: {left}", highlight=False, markup=False, soft_wrap=True)
+        print_line(console, f"remaining: {left}")
 
 
 def print_state(state: str, as_json: bool) -> None:
@@ -132,19 +122,16 @@ def print_state(state: str, as_json: bool) -> None:
 
     described = describe_state(state)
     if as_json:
-        _print_json(described)
+        print_json(described)
         return
     console = Console()
-    console.print(f"state {described['state']}, format {described['format']}", highlight=False)
+    print_line(console, f"state {described['state']}, format {described['format']}")
     for stream in described["streams"]:
         _print_stream(console, stream)
 
 
 def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     spec, details = stream["spec"], stream["details"]
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
     strategy = {name: value for name, value in spec["strategy"].items() if name != "strategy"}
     parameters = ", ".join(f"{name}={value!r}" for name, value in strategy.items())
     rows = [
@@ -165,7 +152,5 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ]
     if stream["last"] is not None:
         rows.append(("noise", f"standard deviation {stream['last']['std']:,.4g} at the last step"))
-    for name, text in rows:
-        words.add_row(name, text)
-    console.print(f"\nstream {stream['name']}", style="bold", highlight=False, markup=False)
-    console.print(words, highlight=False, markup=False)
+    print_line(console, f"\nstream {stream['name']}", bold=True)
+    print_words(console, rows)

@@ -1,4 +1,4 @@
-"""What each releasing command can be given: the options of one run as one value."""
+"""What commands can be given: the options of one run as one value."""
 
 from __future__ import annotations
 
@@ -71,3 +71,69 @@ class SumOptions(_Stream, _Values, _Places):
 
 #: What both commands can be given.
 EventOptions = CountOptions | SumOptions
+
+
+@dataclass(frozen=True)
+class HierarchyOptions:
+    """Options of ``hierarchy``."""
+
+    leaves: o.Leaves
+    levels: o.Levels
+    value: o.Counts
+    domain: o.Nodes
+    out: o.TableOut
+    target: o.Target = None
+    epsilon: o.Epsilon = None
+    delta: o.Delta = None
+    rho: o.Rho = None
+    move: o.Move = False
+    unit: o.UnitName = "unit"
+    name: o.ReleaseName = "hierarchy"
+    key: o.TableKey = None
+    plot: o.TablePlot = None
+    json: o.Json = False
+
+
+@dataclass(frozen=True)
+class RangesOptions:
+    """Options of ``ranges``."""
+
+    series: o.Series
+    value: o.Counts
+    out: o.TableOut
+    label: o.Label = None
+    ask: o.Ask = None
+    workload: o.Workload = "ranges"
+    strategy: o.LineStrategy = "auto"
+    epsilon: o.Epsilon = None
+    delta: o.Delta = None
+    rho: o.Rho = None
+    move: o.Move = False
+    unit: o.UnitName = "unit"
+    name: o.ReleaseName = "ranges"
+    key: o.TableKey = None
+    plot: o.TablePlot = None
+    json: o.Json = False
+
+
+#: What both commands that release tables can be given.
+TableOptions = HierarchyOptions | RangesOptions
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options of ``plan``."""
+
+    steps: o.Steps = None
+    epsilon: o.Epsilon = None
+    delta: o.Delta = None
+    rho: o.Rho = None
+    metric: o.Metric = None
+    expire: o.Targets = None
+    every: o.PlanEvery = None
+    per_step: o.PerStep = 1
+    rmse: o.Rmse = None
+    largest_error: o.LargestError = None
+    concentrated: o.Concentrated = False
+    plot: o.PlanPlot = None
+    json: o.Json = False

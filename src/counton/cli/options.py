@@ -46,9 +46,6 @@ Steps = Annotated[
     int | None,
     typer.Option(parser=whole_number, help="how many windows the stream will ever have"),
 ]
-Horizon = Annotated[
-    int | None, typer.Option(parser=whole_number, help="how many windows the stream will ever have")
-]
 Start = Annotated[str | None, typer.Option("--from", help="beginning of the first window")]
 Until = Annotated[
     str | None,
@@ -130,3 +127,44 @@ Value = Annotated[str | None, typer.Option(help="column of the values to add up"
 Lower = Annotated[str | None, typer.Option(help="smaller values count as this")]
 Upper = Annotated[str | None, typer.Option(help="larger values count as this")]
 Resolution = Annotated[str | None, typer.Option(help="values are rounded to multiples of this")]
+
+# Releases of tables at one go.
+Leaves = Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a leaf")]
+Levels = Annotated[str, typer.Option(help="the level columns, coarsest first: A,B,C")]
+Counts = Annotated[str, typer.Option("--value", help="column of the counts, whole numbers")]
+Nodes = Annotated[
+    str, typer.Option("--domain", help="public table with the level columns: which leaves exist")
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="standard deviation by level, LEVEL=STD,...; relative ones if a guarantee is given"
+    ),
+]
+TableOut = Annotated[Path, typer.Option("--out", help="write the table: .csv, .parquet, .jsonl")]
+TablePlot = Annotated[
+    Path | None, typer.Option("--plot", help="draw what was released: .png, .svg or .pdf")
+]
+TableKey = Annotated[
+    Path | None, typer.Option("--key", help="file of the key, made if missing; default: OUT.key")
+]
+ReleaseName = Annotated[
+    str, typer.Option("--name", help="of this release; each name has its own noise")
+]
+Move = Annotated[
+    bool, typer.Option("--move", help="protect where a unit is counted, not whether it is")
+]
+UnitName = Annotated[str, typer.Option("--unit", help="what one count is called in the output")]
+Series = Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a cell")]
+Label = Annotated[str | None, typer.Option(help="column that names the cells")]
+Ask = Annotated[str | None, typer.Option(help="print these sums: 0:24,24:48 (ends excluded)")]
+Workload = Annotated[
+    str, typer.Option(help="what to be accurate for: ranges, prefixes, nodes or subsets")
+]
+LineStrategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        help="auto, identity, cascade, haar, binary, hierarchy, square_root or optimal",
+    ),
+]

@@ -11,8 +11,6 @@ import polars.selectors as cs
 
 from counton.errors import InvalidInput
 from counton.events.files import format_of
-from counton.store import Receipts
-from counton.store.receipts import receipts_path
 from counton.store.whole_file import replace_file
 
 #: Endings of pictures.
@@ -59,35 +57,6 @@ def check_output(
                 f"{str(path)!r} is also {str(other)!r}, which the run reads or keeps; write "
                 f"elsewhere"
             )
-
-
-def check_files(
-    out: Path, plot: Path | None, stated_key: Path | None, inputs: Sequence[Path]
-) -> None:
-    """Refuse outputs that could not be written, or would replace a file of the same run.
-
-    Raises:
-        InvalidInput: naming the file.
-    """
-    key_path = key_path_for(out, stated_key)
-    kept = [*inputs, key_path, receipts_path(key_path.resolve())]
-    check_output(out, inputs=kept)
-    if plot is not None:
-        check_output(plot, PICTURES, inputs=[*kept, out])
-
-
-def key_path_for(out: Path, stated: Path | None) -> Path:
-    """Where the key of an output is kept."""
-    return stated or out.with_name(f"{out.name}.key")
-
-
-def receipts_for(out: Path, stated_key: Path | None) -> Receipts:
-    """The key of an output, from its file or fresh, and what it has released."""
-    return Receipts(
-        key_path_for(out, stated_key),
-        remedy="choose another --out (with a new key) or another --name, which spends the "
-        "guarantee again",
-    )
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,95 +11,81 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.outputs import check_files, receipts_for, write_table
+from counton.cli.option_sets import RangesOptions
+from counton.cli.outputs import write_table
+from counton.cli.printing import print_files, print_json, print_table
+from counton.cli.single_release import as_json, check_files, print_head, receipts_for
 from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
 from counton.jobs.choices import needed_guarantee
-from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges import RangesRelease, release_ranges
 from counton.privacy import Contribution
-from counton.store import Receipts
 from counton.store.whole_file import replace_file
 
+_SHOWN = 8
 _COLUMNS = ("cell", "estimate", "std", "running_total", "running_total_std")
 
 
-@dataclass(frozen=True)
-class RangesRequest:
-    """What the command line asked for; options as in ``counton ranges --help``."""
-
-    series: str
-    value: str
-    out: Path
-    label: str | None = None
-    ask: str | None = None
-    workload: str = "ranges"
-    strategy: str = "auto"
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    move: bool = False
-    unit: str = "unit"
-    name: str = "ranges"
-    key: Path | None = None
-    plot: Path | None = None
-    json: bool = False
-
-
-def perform_ranges(request: RangesRequest) -> None:
+def perform_ranges(options: RangesOptions) -> None:
     """Release, then write and print.
 
     Raises:
         CountonError: bad input, another release under the same key, or files that do not fit.
     """
-    guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
-    asked = _intervals(request.ask)
-    check_files(request.out, request.plot, request.key, [Path(request.series)])
-    if request.label in _COLUMNS:
+    guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
+    asked = _intervals(options.ask)
+    check_files(options, [Path(options.series)])
+    if options.label in _COLUMNS:
         raise InvalidInput(
-            f"--label {request.label!r} is the name of a column of the released table: rename it"
+            f"--label {options.label!r} is the name of a column of the released table: rename it"
         )
-    columns = [request.value] if request.label is None else [request.label, request.value]
-    table = read_table(request.series, columns)
-    counts = whole_numbers(table, request.value, request.series)
+    columns = [options.value] if options.label is None else [options.label, options.value]
+    table = read_table(options.series, columns)
+    counts = whole_numbers(table, options.value, options.series)
     for low, high in asked:
         if high > len(counts):
             raise InvalidInput(
                 f"--ask {low}:{high} reaches beyond the {len(counts):,} cells; cells count from 0"
             )
-    receipts = receipts_for(request.out, request.key)
+    receipts = receipts_for(options)
     release = release_ranges(
         counts,
         guarantee=guarantee,
         key=receipts.key,
-        name=request.name,
-        strategy=request.strategy,
-        workload=request.workload,
-        contribution=Contribution.replace() if request.move else None,
+        name=options.name,
+        strategy=options.strategy,
+        workload=options.workload,
+        contribution=Contribution.replace() if options.move else None,
     )
     terms = {
         "guarantee": release.guarantee.to_dict(),
         "contribution": release.contribution.to_dict(),
         "measured": release.choice.grid.parameters,
     }
-    again = receipts.enter(request.name, table.write_csv().encode(), terms=terms)
-    names = None if request.label is None else labels(table, [request.label])[request.label]
-    write_table(cell_table(release, request.label or "label", names), request.out)
-    if request.plot is not None:
+    again = receipts.enter(options.name, table.write_csv().encode(), terms=terms)
+    names = None if options.label is None else labels(table, [options.label])[options.label]
+    write_table(cell_table(release, options.label or "label", names), options.out)
+    if options.plot is not None:
         from counton.analysis.hierarchy_plot import plot_ranges
         from counton.analysis.plots import save_figure
 
         figure = plot_ranges(
             release,
-            f"{request.value.capitalize()} of {len(counts):,} cells",
-            f"{release.guarantee} protects each single {request.unit} "
+            f"{options.value.capitalize()} of {len(counts):,} cells",
+            f"{release.guarantee} protects each single {options.unit} "
             f"({release.contribution.neighbours}); strategy {release.strategy}",
         )
-        replace_file(request.plot, lambda name: save_figure(figure, name))
-    if request.json:
-        sys.stdout.write(json.dumps(_report(release, request, asked, again), indent=2) + "\n")
-    else:
-        _show(Console(), release, request, asked, again, receipts)
+        replace_file(options.plot, lambda name: save_figure(figure, name))
+    if options.json:
+        print_json(as_json(release, options, again, _details(release, options, asked)))
+        return
+    console = Console()
+    how = f"{release.strategy} with {release.family} noise"
+    cells = f"{release.shape[0]:,} cells"
+    print_head(console, cells, again, release, options, ("strategy", how), receipts)
+    print_table(console, _ranking(release, options.workload))
+    print_table(console, _answer_table(release, asked))
+    print_files(console, options.out, options.plot)
 
 
 def _intervals(text: str | None) -> list[tuple[int, int]]:
@@ -153,62 +136,33 @@ def _answers(release: RangesRelease, asked: list[tuple[int, int]]) -> list[dict[
     ]
 
 
-def _report(
-    release: RangesRelease, request: RangesRequest, asked: list[tuple[int, int]], again: bool
+def _details(
+    release: RangesRelease, options: RangesOptions, asked: list[tuple[int, int]]
 ) -> dict[str, Any]:
     return {
-        "name": request.name,
-        "released_before": again,
-        "protected": protected(release.contribution, request.unit),
-        "guarantee": release.guarantee.to_dict(),
         "strategy": release.strategy,
         "noise": release.family,
-        "workload": request.workload,
+        "workload": options.workload,
         "expected_error": release.expected_error,
         "choices": [
             {"strategy": c.name, "noise": c.family, "expected_error": c.expected_error}
             for c in release.plan.choices
         ],
         "intervals": _answers(release, asked),
-        "out": str(request.out),
-        "plot": None if request.plot is None else str(request.plot),
     }
 
 
-def _show(
-    console: Console,
-    release: RangesRelease,
-    request: RangesRequest,
-    asked: list[tuple[int, int]],
-    again: bool,
-    receipts: Receipts,
-) -> None:
-    cells = f"{release.shape[0]:,} cells"
-    console.print(
-        f"Nothing new: these {cells} were released before; here they are again."
-        if again
-        else f"Released {cells}.",
-        style="bold",
-        highlight=False,
-    )
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
-    for name, text in (
-        ("protected", protected(release.contribution, request.unit)),
-        ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
-        ("strategy", f"{release.strategy} with {release.family} noise"),
-        ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
-    ):
-        words.add_row(name, text)
-    console.print(words, highlight=False, markup=False)
-    ranking = Table(title=f"expected squared error, workload {request.workload}")
-    ranking.add_column("strategy")
-    ranking.add_column("noise")
-    ranking.add_column("total squared error", justify="right")
-    for choice in release.plan.choices[:8]:
-        ranking.add_row(choice.name, choice.family, f"{choice.expected_error:,.4g}")
-    console.print(ranking, highlight=False, markup=False)
+def _ranking(release: RangesRelease, workload: str) -> Table:
+    table = Table(title=f"expected squared error, workload {workload}")
+    table.add_column("strategy")
+    table.add_column("noise")
+    table.add_column("total squared error", justify="right")
+    for choice in release.plan.choices[:_SHOWN]:
+        table.add_row(choice.name, choice.family, f"{choice.expected_error:,.4g}")
+    return table
+
+
+def _answer_table(release: RangesRelease, asked: list[tuple[int, int]]) -> Table:
     table = Table()
     for name in ("from cell", "to before", "estimate", "std"):
         table.add_column(name, justify="right")
@@ -219,9 +173,4 @@ def _show(
             f"{answer['estimate']:,.2f}",
             f"{answer['std']:,.4g}",
         )
-    console.print(table, highlight=False, markup=False)
-    for name, path in (("table", request.out), ("chart", request.plot)):
-        if path is not None:
-            console.print(
-                f"{name} written to {path}", highlight=False, markup=False, soft_wrap=True
-            )
+    return table

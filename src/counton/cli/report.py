@@ -10,6 +10,7 @@ from rich.table import Table
 from counton.analysis.labels import quantity
 from counton.cli.ages import loss_in_words
 from counton.cli.option_sets import EventOptions
+from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.events.windows import load_zone, moment
 from counton.jobs import Definition, Outcome, Released
 
@@ -85,42 +86,32 @@ def show(
     options: EventOptions,
 ) -> None:
     """Print words and the last step's table."""
-    console.print(progress_line(outcome), style="bold", highlight=False)
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
-    for name, text in protection(outcome):
-        words.add_row(name, text)
+    print_line(console, progress_line(outcome), bold=True)
+    words = protection(outcome)
     if released is not None:
         last = f"{released.std[-1]:,.4g}"
-        words.add_row("noise", f"standard deviation {last} at step {released.steps[-1]:,}")
-    console.print(words, highlight=False, markup=False)
+        words.append(("noise", f"standard deviation {last} at step {released.steps[-1]:,}"))
+    print_words(console, words)
     if released is None:
         return
-    heading = _heading(outcome.definition, released)
-    console.print(heading, highlight=False, markup=False, soft_wrap=True)
-    table = _table(outcome.definition, released, options.level)
-    console.print(table, highlight=False, markup=False)
-    for name, path in (("table", options.out), ("chart", options.plot)):
-        if path is not None:
-            console.print(
-                f"{name} written to {path}", highlight=False, markup=False, soft_wrap=True
-            )
+    print_line(console, _heading(outcome.definition, released))
+    print_table(console, _table(outcome.definition, released, options.level))
+    print_files(console, options.out, options.plot)
 
 
 def subject(definition: Definition) -> str:
-    """What is counted or added up.
-
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
-    """
+    """What is counted or added up."""
     if definition.what == "count":
         return f"number of {plural(definition.unit)}"
     return f"sum of {definition.columns.value}"
 
 
 def plural(unit: str) -> str:
-    """A unit's plural, for regular English words."""
+    """A unit's plural, for regular English words.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
     if unit.endswith("y") and unit[-2:-1] not in "aeiou":
         return f"{unit[:-1]}ies"
     return unit if unit.endswith("s") else f"{unit}s"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 from rich.console import Console
 from rich.table import Table
 
+from counton.cli.printing import print_json, print_line, print_table
 from counton.reproduce import reproduce
 
 
@@ -32,20 +30,19 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool) -> None:
         ]
         figures = [str(path) for path in report.figures]
         document = {"title": report.title, "comparisons": rows, "figures": figures}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        print_json(document)
         return
     console = Console()
-    console.print(report.title, style="bold", highlight=False, markup=False)
+    print_line(console, report.title, bold=True)
     table = Table()
     for name in ("where", "what", "printed", "computed", ""):
         table.add_column(name, justify="right" if name in ("printed", "computed") else "left")
     for row in report.comparisons:
         verdict = "agrees" if row.agrees else "DIFFERS"
         table.add_row(row.place, row.quantity, row.printed, f"{row.computed:.6g}", verdict)
-    console.print(table, highlight=False, markup=False)
+    print_table(console, table)
     for row in report.comparisons:
         if row.note:
-            words = f"{row.place}, {row.quantity}: {row.note}"
-            console.print(words, highlight=False, markup=False, soft_wrap=True)
+            print_line(console, f"{row.place}, {row.quantity}: {row.note}")
     for path in report.figures:
-        console.print(f"figure written to {path}", highlight=False, markup=False, soft_wrap=True)
+        print_line(console, f"figure written to {path}")

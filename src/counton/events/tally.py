@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.events.files import EventFile
+from counton.events.problems import Problem
 from counton.events.times import ClockChange, with_moments
 from counton.events.windows import Windows
 
@@ -106,7 +107,7 @@ def tally(
             )
             .collect(engine="streaming")
         )
-        if found.height and found["problem"].max() != 0:
+        if found.height and found["problem"].max() != Problem.NONE:
             raise _explain(file, columns, marked, windows.timezone)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise file.unreadable(error) from error
@@ -125,17 +126,6 @@ def tally(
     )
 
 
-_PROBLEMS = (
-    "no problem",
-    "no time",
-    "a time that cannot be read",
-    "a local time that the clocks skip or pass twice",
-    "no group",
-    "no value",
-    "a value that is not a finite number",
-)
-
-
 def _mark(
     frame: pl.LazyFrame,
     columns: Columns,
@@ -145,7 +135,7 @@ def _mark(
     clock_change: ClockChange,
     time_format: str | None,
 ) -> pl.LazyFrame:
-    """Columns step, group, total, us, problem: problem is a position in ``_PROBLEMS``."""
+    """Columns step, group, total, us, problem: problem is a `Problem`."""
     group = pl.lit("") if columns.group is None else pl.col(columns.group).cast(pl.String)
     given = pl.lit(1.0) if columns.value is None else pl.col(columns.value)
     named = frame.select(
@@ -155,18 +145,18 @@ def _mark(
     value = pl.col("given").cast(pl.Float64, strict=False)
     problem = (
         pl.when("missing")
-        .then(1)
+        .then(Problem.NO_TIME)
         .when(~pl.col("readable"))
-        .then(2)
+        .then(Problem.UNREADABLE_TIME)
         .when(pl.col("us").is_null())
-        .then(3)
+        .then(Problem.CLOCK_CHANGE)
         .when(pl.col("group").is_null() if unknown == "refuse" else False)
-        .then(4)
+        .then(Problem.NO_GROUP)
         .when(pl.col("given").is_null())
-        .then(5)
+        .then(Problem.NO_VALUE)
         .when(~value.is_finite().fill_null(False))
-        .then(6)
-        .otherwise(0)
+        .then(Problem.NOT_FINITE)
+        .otherwise(Problem.NONE)
     )
     total = pl.lit(1, dtype=pl.Int64)
     if grid is not None:
@@ -196,27 +186,21 @@ def _explain(
     file: EventFile, columns: Columns, marked: pl.LazyFrame, timezone: str
 ) -> InvalidInput:
     """The error for the first row that cannot be counted, and how many there are."""
-    bad = marked.with_row_index("row", offset=1).filter(pl.col("problem") > 0)
+    bad = marked.with_row_index("row", offset=1).filter(pl.col("problem") != Problem.NONE)
     number = int(bad.select(pl.len()).collect().item())
     first = bad.select("row", "problem").head(1).collect()
-    row, problem = int(first["row"][0]), int(first["problem"][0])
-    name = {1: columns.time, 2: columns.time, 3: columns.time, 4: columns.group}.get(
-        problem, columns.value
-    )
+    row, problem = int(first["row"][0]), Problem(int(first["problem"][0]))
+    name = {
+        Problem.NO_GROUP: columns.group,
+        Problem.NO_VALUE: columns.value,
+        Problem.NOT_FINITE: columns.value,
+    }.get(problem, columns.time)
     assert name is not None
     text = file.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
-    remedy = {
-        1: "remove such rows, or choose a time column that is always filled",
-        2: "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format",
-        3: f"write times with a UTC offset, or say which of the two is meant in {timezone}",
-        4: "give the row a group, or drop unknown groups",
-        5: "remove such rows, or fill the value",
-        6: "write a finite number",
-    }[problem]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     return InvalidInput(
-        f"row {row:,} of {file.name} has {_PROBLEMS[problem]} in column {name!r} ({text!r})"
-        f"{others}; {remedy}"
+        f"row {row:,} of {file.name} has {problem.words} in column {name!r} ({text!r})"
+        f"{others}; {problem.remedy(timezone)}"
     )
 
 
@@ -251,17 +235,3 @@ def _check_sums(known: pl.DataFrame) -> None:
             f"the values of one window and group add up to {large['magnitude'][0]:.3g} times the "
             f"resolution; the bound is 2^61: use a coarser resolution or narrower bounds"
         )
-
-
-def as_inputs(cells: pl.DataFrame, steps: range, groups: int) -> NDArray[np.int64]:
-    """Totals of consecutive windows as dense rows: int64, shape ``(len(steps), groups)``.
-
-    >>> cells = pl.DataFrame({"step": [2, 3], "group": [1, 0], "total": [5, 7]})
-    >>> as_inputs(cells, range(1, 4), 2).tolist()
-    [[0, 0], [0, 5], [7, 0]]
-    """
-    dense = np.zeros((len(steps), groups), dtype=np.int64)
-    chosen = cells.filter(pl.col("step").is_between(steps.start, steps.stop - 1))
-    place = (chosen["step"].to_numpy() - steps.start, chosen["group"].to_numpy())
-    np.add.at(dense, place, chosen["total"].to_numpy())
-    return dense

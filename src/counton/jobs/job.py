@@ -21,8 +21,7 @@ from counton.jobs.progress import Report, silent
 from counton.jobs.releasing import compared, refuse_overflow, release, sources_of
 from counton.jobs.request import Request
 from counton.noise import Key
-from counton.store import Store, Stream, keyfile
-from counton.store.database import parse
+from counton.store import Store, Stream, keyfile, state_file
 
 _WHAT = ("count", "sum")
 
@@ -99,11 +98,10 @@ def run(
 
 def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | None:
     """What the state says about a stream, or None if there is no such stream yet."""
-    url = parse(state)
-    on_server = url.get_backend_name() != "sqlite"
-    if not on_server and not Path(url.database or "").exists():
+    file = state_file(state)
+    if file is not None and not file.exists():
         return None
-    with Store(state, create=on_server) as store:
+    with Store(state, create=file is None) as store:
         return next((s for s in store.describe()["streams"] if s["name"] == name), None)
 
 

@@ -87,9 +87,8 @@ class Released:
 
     def curves(self) -> Curves:
         """What a chart shows."""
-        names = ["total"] if self.definition.domain is None else list(self.definition.domain)
         arrays = (np.asarray(a, np.float64) for a in (self.estimates, self.lower, self.upper))
-        return Curves(self.local_ends(), names, *arrays)
+        return Curves(self.local_ends(), self.definition.groups, *arrays)
 
     def table(self) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper."""

@@ -15,7 +15,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, compare
 from counton.jobs.progress import Report
 from counton.jobs.request import Request
-from counton.mechanisms.specification import LARGEST_SUM
+from counton.mechanisms.specification import largest_sum
 from counton.store import Stream
 
 #: Cells released in one transaction.
@@ -78,7 +78,7 @@ def refuse_overflow(definition: Definition, intake: Intake) -> None:
     Raises:
         SumOverflow: naming the sum and the bound.
     """
-    most = LARGEST_SUM >> definition.strategy.fraction_bits
+    most = largest_sum(definition.strategy)
     if intake.largest_sum > most:
         raise SumOverflow(
             f"the values add up to {intake.largest_sum:,} times the resolution; the bound is "

@@ -112,7 +112,7 @@ class Specification:
     @cached_property
     def largest_sum(self) -> int:
         """Running sums, in grid units, are exact up to here."""
-        return LARGEST_SUM >> self.strategy.fraction_bits
+        return largest_sum(self.strategy)
 
     @property
     def resolution(self) -> Fraction:
@@ -134,6 +134,16 @@ class Specification:
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
         return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
+
+
+def largest_sum(strategy: Strategy) -> int:
+    """Running sums, in grid units, are exact up to here under a strategy.
+
+    >>> from counton.strategies import Binary
+    >>> largest_sum(Binary(31)) == LARGEST_SUM
+    True
+    """
+    return LARGEST_SUM >> strategy.fraction_bits
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from counton.store.database import state_file as state_file
     from counton.store.keyfile import key_path as key_path
     from counton.store.receipts import Receipts as Receipts
     from counton.store.store import Store as Store
@@ -22,9 +23,10 @@ _HOME = {
     "Stream": "counton.store.stream",
     "describe_state": "counton.store.store",
     "key_path": "counton.store.keyfile",
+    "state_file": "counton.store.database",
 }
 
-__all__ = ["Receipts", "Store", "Stream", "describe_state", "key_path"]
+__all__ = ["Receipts", "Store", "Stream", "describe_state", "key_path", "state_file"]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,8 +33,8 @@ class Database:
     """
 
     def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
-        self.url = parse(state)
-        self.path = Path(self.url.database or "") if self.is_sqlite else None
+        self.url = database_url(state)
+        self.path = state_file(state)
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner = os.getpid()
         if self.path is not None:
@@ -170,8 +170,25 @@ def reading(what: str) -> Iterator[None]:
         ) from error
 
 
-def parse(state: str | os.PathLike[str]) -> URL:
-    """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file."""
+def state_file(state: str | os.PathLike[str]) -> Path | None:
+    """The file of a SQLite state; None for a state on a server.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+
+    >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
+    ('visits.db', None)
+    """
+    url = database_url(state)
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
+def database_url(state: str | os.PathLike[str]) -> URL:
+    """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+    """
     text = os.fspath(state)
     if not text:
         raise InvalidInput("state is an empty text: give the path of a file or a database URL")

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from counton.errors import WrongKey
 from counton.noise import Key
 from counton.store import schema
-from counton.store.database import Database, parse
+from counton.store.database import Database, database_url, state_file
 
 
 def key_path(state: str | os.PathLike[str]) -> Path:
@@ -24,13 +24,20 @@ def key_path(state: str | os.PathLike[str]) -> Path:
     >>> key_path("visits.db").name
     'visits.db.key'
     """
-    url = parse(state)
-    if url.get_backend_name() != "sqlite":
+    return beside(state_file(state), database_url(state).render_as_string(True))
+
+
+def beside(file: Path | None, label: str) -> Path:
+    """Where the key of a state is kept whose file is known.
+
+    Raises:
+        WrongKey: there is no file; ``label`` says of which state.
+    """
+    if file is None:
         raise WrongKey(
-            f"state {url.render_as_string(True)} is on a server and has no key file beside it: "
-            f"give key=Key.load(path)"
+            f"state {label} is on a server and has no key file beside it: give key=Key.load(path)"
         )
-    return Path(f"{url.database}.key")
+    return Path(f"{file}.key")
 
 
 def load(path: Path, fingerprint: str) -> Key:
@@ -80,8 +87,8 @@ def for_creation(state: str | os.PathLike[str], path: Path) -> Iterator[Key]:
 
 def _serves(state: str | os.PathLike[str], key: Key) -> bool:
     """Whether a stream of the state was created with this key."""
-    url = parse(state)
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+    file = state_file(state)
+    if file is not None and not file.exists():
         return False
     database = Database(state)
     try:

@@ -100,7 +100,7 @@ def take_over(
 
 
 def _own_key(database: Database, fingerprint: str) -> Key:
-    return keyfile.load(keyfile.key_path(database.label), fingerprint)
+    return keyfile.load(keyfile.beside(database.path, database.label), fingerprint)
 
 
 def revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:
