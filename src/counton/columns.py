@@ -1,4 +1,4 @@
-"""Tables of any kind as plain columns: mappings of arrays, polars and pandas frames."""
+"""Tables as plain columns: read from mappings and data frames of any make, and given out."""
 
 from __future__ import annotations
 
@@ -140,6 +140,35 @@ def refuse_added(names: Sequence[str]) -> None:
             raise InvalidInput(
                 f"a column is called {name!r}, as a column of the released table is: rename it"
             )
+
+
+def data_frame(columns: Mapping[str, NDArray[Any]], instead: str) -> Any:
+    """A table as a polars data frame.
+
+    Args:
+        columns: arrays of one length by name.
+        instead: the call that gives the same without a data frame.
+
+    Raises:
+        InvalidInput: polars is not installed.
+
+    >>> data_frame({"state": np.array(["CA", 1], dtype=object)}, "arrays()").columns
+    ['state']
+    """
+    try:
+        import polars as pl
+    except ImportError:
+        raise InvalidInput(
+            f"polars is not installed, so there are no data frames: install counton[cli], or use "
+            f"{instead}"
+        ) from None
+    return pl.DataFrame(
+        {
+            name: values.tolist() if values.dtype == object else values
+            for name, values in columns.items()
+        },
+        strict=False,
+    )
 
 
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.strategies import NodeNoise
 from counton.strategies.norms import ColumnNorms
 from counton.strategies.ranges import Haar, Nodes, RangeStrategy, SquareRoot
@@ -23,8 +24,6 @@ from counton.testing import (
     check_running_sums,
 )
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 CELLS = 11
 WEIGHTS = (7, 5, 4, 3, 2)
 

@@ -12,17 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law, law_to_dict
 from counton.noise import Key, NoiseField
-from counton.privacy import ZCDP, Contribution, Family, Guarantee, PureDP, Shift
-from counton.strategies.norms import ColumnNorms, Norm
+from counton.privacy import Contribution, Guarantee, Shift
+from counton.strategies.norms import ColumnNorms
 
 #: Raised when the same specification would give other noise.
 FORMAT = 1
 #: Measurements stay below this; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
-
-
-#: Which norm of the columns each kind of noise is calibrated to.
-NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
@@ -50,22 +46,6 @@ def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
         return Shift(times * norms.l1, times**2 * norms.l2_squared, entries)
     l1 = max(norms.l1, norms.move_l1)
     return Shift(times * l1, times**2 * max(norms.l2_squared, norms.move_l2_squared))
-
-
-def families(guarantee: Guarantee) -> tuple[Family, ...]:
-    """Kinds of noise worth trying for a guarantee.
-
-    Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
-    Gaussian noise with any strategy, since l1 is never below l2.
-
-    >>> families(ZCDP(0.5))
-    ('gaussian',)
-    """
-    if isinstance(guarantee, PureDP):
-        return ("laplace",)
-    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
-        return ("gaussian",)
-    return ("laplace", "gaussian")
 
 
 def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:

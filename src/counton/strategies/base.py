@@ -24,7 +24,7 @@ Metric = Literal["mean", "max"]
 
 #: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
 LARGEST_HORIZON = 2**62
-#: Dense matrices beyond this many steps are refused by ``Strategy.matrices``.
+#: Most steps of a stream, or cells of a line, over which anything is written out as a matrix.
 LARGEST_DENSE = 4096
 
 

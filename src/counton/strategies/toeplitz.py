@@ -12,8 +12,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from counton.arrays import Floats, Integers
 
 #: Error of a convolution by FFT per doubling of its length, in units of 2^-53 * |x|_2 * |y|_2.
 #: Percival, "Rapid multiplication modulo the sum and difference of highly composite numbers"

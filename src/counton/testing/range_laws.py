@@ -11,13 +11,12 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats
 from counton.strategies import NodeNoise
 from counton.strategies.ranges import Queries, RangeStrategy
 from counton.strategies.ranges.queries import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import require
-
-Floats = NDArray[np.float64]
 
 #: Claimed variances may be off by this much: the square root sums its series to 5e-6.
 _TOLERANCE = 6e-6

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.columns import columns_of
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import checked_counts
 from counton.strategies.hierarchy import Tree
-
-Integers = NDArray[np.int64]
 
 
 def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms.cells import NORMS, families, shift_of_cells
+from counton.mechanisms.cells import shift_of_cells
+from counton.mechanisms.families import NORMS, best_of_families
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -24,9 +22,6 @@ from counton.privacy import (
     calibrate,
 )
 from counton.strategies.hierarchy import HierarchyLaw, Measurement, Tree, measurement_for
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Where `HierarchyPlan.epsilon` looks.
 _LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-40, 2.0**20
@@ -162,18 +157,13 @@ def plan_hierarchy(
         shift = shift_of_cells(measurement.norms(), unit)
         promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise.sigma_squared))
         return HierarchyPlan(measurement, noise, promise, unit)
-    plans, reasons = [], []
-    for family in families(guarantee):
+
+    def attempt(family: Family) -> HierarchyPlan:
         measurement, _ = measurement_for(tree, wanted, NORMS[family])
-        try:
-            law = calibrate(guarantee, shift_of_cells(measurement.norms(), unit), family).law
-        except InvalidInput as error:
-            reasons.append(error)
-        else:
-            plans.append(HierarchyPlan(measurement, law, guarantee, unit))
-    if not plans:
-        raise reasons[0]
-    return min(plans, key=lambda plan: plan.law.root)
+        law = calibrate(guarantee, shift_of_cells(measurement.norms(), unit), family).law
+        return HierarchyPlan(measurement, law, guarantee, unit)
+
+    return best_of_families(guarantee, attempt, cost=lambda plan: plan.law.root)
 
 
 def _wanted(tree: Tree, targets: Mapping[str, float] | None, *, relative: bool) -> list[float]:

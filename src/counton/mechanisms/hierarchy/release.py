@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats
+from counton.columns import data_frame
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import (
     check_room,
@@ -22,9 +24,6 @@ from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.hierarchy import Tree, estimates_of, node_sums
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +85,7 @@ class HierarchyRelease:
         Raises:
             InvalidInput: there is no such level, or polars is not installed.
         """
-        columns = self.columns(level)
-        try:
-            import polars as pl
-        except ImportError:
-            raise InvalidInput(
-                "polars is not installed, so there are no data frames: install counton[cli], or "
-                "use columns()"
-            ) from None
-        return pl.DataFrame(
-            {
-                name: values.tolist() if values.dtype == object else values
-                for name, values in columns.items()
-            },
-            strict=False,
-        )
+        return data_frame(self.columns(level), "columns()")
 
     def estimate(self, node: Any) -> float:
         """Private count of one node, given by its path (``()`` is the total).

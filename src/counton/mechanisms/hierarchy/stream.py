@@ -16,29 +16,15 @@ from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import Law
 from counton.mechanisms.cells import (
     checked_counts,
-    families,
     fraction_bits,
     noise_field,
     protected,
     shift_of_cells,
 )
 from counton.noise import Key
-from counton.privacy import Contribution, Guarantee, Shift, calibrate
+from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
 from counton.strategies.hierarchy import GrowingCascade
-
-
-def _least(guarantee: Guarantee, shift: Shift) -> Law:
-    """The law of least variance among the kinds of noise that can give the guarantee."""
-    laws, reasons = [], []
-    for family in families(guarantee):
-        try:
-            laws.append(calibrate(guarantee, shift, family).law)
-        except InvalidInput as error:
-            reasons.append(error)
-    if not laws:
-        raise reasons[0]
-    return min(laws, key=lambda law: law.variance)
 
 
 class HierarchyStream:
@@ -78,7 +64,7 @@ class HierarchyStream:
         self.contribution = Contribution.add_remove() if contribution is None else contribution
         self.cascade = GrowingCascade(doublings)
         shift = shift_of_cells(self.cascade.norms(), self.contribution)
-        self.law: Law = _least(guarantee, shift)
+        self.law: Law = calibrate(guarantee, shift).law
         measured = {
             "doublings": doublings,
             "weights": [self.cascade.first, self.cascade.weight],

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.laws import Law
 from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
 from counton.privacy import Contribution, Family, Guarantee
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +91,7 @@ class RangesRelease:
         total = None
         for ends in itertools.product((0, 1), repeat=len(self.shape)):
             corner = self._sums[tuple((first, last)[e][i] for i, e in enumerate(ends))]
-            odd = (len(ends) - math.fsum(ends)) % 2
+            odd = (len(ends) - sum(ends)) % 2
             signed = -corner if odd else corner
             total = signed if total is None else total + signed
         assert total is not None

@@ -23,6 +23,7 @@ from counton.columns import (
     codes_among,
     codes_of,
     columns_of,
+    data_frame,
     labels_bytes,
     refuse_added,
 )
@@ -98,21 +99,7 @@ class ContingencyRelease:
         Raises:
             InvalidInput: as `margin`, or polars is not installed.
         """
-        margin = self.margin(*columns)
-        try:
-            import polars as pl
-        except ImportError:
-            raise InvalidInput(
-                "polars is not installed, so there are no data frames: install counton[cli], or "
-                "use margin()"
-            ) from None
-        return pl.DataFrame(
-            {
-                name: part.tolist() if part.dtype == object else part
-                for name, part in margin.items()
-            },
-            strict=False,
-        )
+        return data_frame(self.margin(*columns), "margin()")
 
     def __str__(self) -> str:
         return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"

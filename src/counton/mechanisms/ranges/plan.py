@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -12,16 +13,17 @@ from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
 from counton.laws import Law
-from counton.mechanisms.cells import NORMS, families, shift_of_cells
+from counton.mechanisms.cells import shift_of_cells
+from counton.mechanisms.families import NORMS, families, ranked
 from counton.privacy import Contribution, Family, Guarantee, calibrate
 from counton.strategies.norms import Norm
-from counton.strategies.ranges import LATTICE_BITS, Grid, RangeStrategy, Workload, workload
+from counton.strategies.ranges import Grid, RangeStrategy, Workload, axis_bits, workload
 from counton.strategies.ranges.candidates import NAMES, built, serves, total_variance
 
 Asked = str | Workload | ArrayLike
 
-#: Bits of the weights of all axes together; noise is drawn in these units and must fit.
-_GRID_BITS = 24
+#: A name or a strategy for every axis.
+Strategies = tuple[str | RangeStrategy, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def plan_ranges(
     guarantee: Guarantee,
     *,
     workload: Asked | tuple[Asked, ...] = "ranges",
-    strategy: str | RangeStrategy | tuple[str | RangeStrategy, ...] = "auto",
+    strategy: str | RangeStrategy | Strategies = "auto",
     contribution: Contribution | None = None,
 ) -> RangesPlan:
     """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
@@ -108,21 +110,22 @@ def plan_ranges(
                 f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
                 f"strategy, or a tuple with one of these an axis"
             )
-    choices: list[RangesChoice] = []
-    reasons: list[str] = []
-    for family in families(guarantee):
-        norm = NORMS[family]
-        for grid, total in _grids(names, asked, norm, reasons):
-            try:
-                law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
-            except InvalidInput as error:
-                reasons.append(str(error))
-                continue
-            choices.append(RangesChoice(grid.name, family, law, law.variance * total, grid))
-    if not choices:
-        raise InvalidInput(reasons[-1])
-    choices.sort(key=lambda choice: choice.expected_error)
-    return RangesPlan(tuple(choices), guarantee, unit, asked)
+
+    def attempt(family: Family, combination: Strategies) -> RangesChoice:
+        grid, total = _grid(combination, asked, NORMS[family])
+        law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
+        return RangesChoice(grid.name, family, law, law.variance * total, grid)
+
+    attempts = (
+        partial(attempt, family, combination)
+        for family in families(guarantee)
+        for combination in _combinations(names, asked, NORMS[family])
+    )
+    distinct: dict[tuple[Family, str], RangesChoice] = {}
+    for choice in ranked(attempts, cost=lambda choice: choice.expected_error):
+        # "auto" on every axis can come to one name on all of them.
+        distinct.setdefault((choice.family, repr(choice.grid.parameters)), choice)
+    return RangesPlan(tuple(distinct.values()), guarantee, unit, asked)
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -148,49 +151,33 @@ def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Wor
     return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
 
 
-def _grids(
-    names: tuple[str | RangeStrategy, ...],
-    asked: tuple[Workload, ...],
-    norm: Norm,
-    reasons: list[str],
-) -> list[tuple[Grid, float]]:
-    """Grids to compare, with their total variance in units of one draw's.
-
-    What cannot be built is left out, and the reason added to ``reasons``.
-    """
-    bits = min(LATTICE_BITS, _GRID_BITS // len(asked))
-    found: dict[str, tuple[Grid, float]] = {}
+def _combinations(
+    names: Strategies, asked: tuple[Workload, ...], norm: Norm
+) -> Iterator[Strategies]:
+    """Strategies of all axes to compare: what was asked for, and for "auto" every name on all."""
+    axes = len(asked)
     every = all(name == "auto" for name in names)
-    wanted: list[tuple[str | RangeStrategy, ...]] = []
     if every:
-        wanted = [
-            (name,) * len(asked)
-            for name in NAMES
-            if all(serves(name, work, norm, len(asked)) for work in asked)
-        ]
-    if len(asked) > 1 or not every:
-        wanted.append(names)  # "auto" on every axis is the best of each
-    for combination in wanted:
-        try:
-            axes = [
-                _axis(name, work, norm, bits, len(asked))
-                for name, work in zip(combination, asked, strict=True)
-            ]
-            grid = Grid(tuple(axis for axis, _ in axes))
-        except InvalidInput as error:
-            reasons.append(str(error))
-            continue
-        total = math.prod(part for _, part in axes)
-        found.setdefault(repr(grid.parameters), (grid, total))
-    return list(found.values())
+        for name in NAMES:
+            if all(serves(name, work, norm, axes) for work in asked):
+                yield (name,) * axes
+    if axes > 1 or not every:
+        yield names  # "auto" on every axis is the best of each
+
+
+def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
+    """The grid of these strategies, and its total variance in units of one draw's."""
+    axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
+    return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
 
 
 def _axis(
-    name: str | RangeStrategy, asked: Workload, norm: Norm, bits: int, axes: int
+    name: str | RangeStrategy, asked: Workload, norm: Norm, axes: int
 ) -> tuple[RangeStrategy, float]:
-    """The strategy of one axis and its total variance on the axis' workload."""
+    """The strategy of one of the axes and its total variance on the axis' workload."""
     if not isinstance(name, str):
         return name, asked.total(_fitting(name, asked))
+    bits = axis_bits(axes)
     chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
     return built(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
 

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
 from counton.mechanisms.ranges.answers import RangesRelease
@@ -15,8 +16,6 @@ from counton.mechanisms.ranges.plan import Asked, RangesPlan, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.ranges import RangeStrategy
-
-Integers = NDArray[np.int64]
 
 
 def release_ranges(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.columns import codes_of, columns_of, refuse_added
 from counton.errors import InvalidInput
 
-Integers = NDArray[np.int64]
 #: Names of the levels below the total; for each of them, every node's parent and own label.
 Nodes = tuple[list[str], list[Integers], list[NDArray[Any]]]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.errors import SumOverflow
 from counton.strategies.base import NodeNoise
 from counton.strategies.hierarchy.measurement import Measurement
 from counton.strategies.hierarchy.tree import Tree
-
-Integers = NDArray[np.int64]
 
 
 def node_sums(tree: Tree, counts: list[Integers]) -> list[Integers]:

@@ -25,10 +25,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import NodeNoise
-from counton.strategies.hierarchy.joint_law import Floats
-from counton.strategies.hierarchy.tree import Integers
 from counton.strategies.norms import ColumnNorms
 from counton.strategies.ranges.haar import Haar
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.arrays import Floats
 from counton.strategies.hierarchy.tree import Tree
 
-Floats = NDArray[np.float64]
 Place = tuple[int, int]
 
 

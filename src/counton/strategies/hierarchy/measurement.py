@@ -28,16 +28,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.hierarchy.building import TOTAL
 from counton.strategies.hierarchy.joint_law import HierarchyLaw
 from counton.strategies.hierarchy.tree import Tree
 from counton.strategies.norms import ColumnNorms, Norm
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: The smallest weight: what rounding weights to integers costs is below 2^-20 of a deviation.
 _LEAST_WEIGHT = 2**20

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.columns import (
     MISSING,
     OUTSIDE,
@@ -20,7 +21,6 @@ from counton.columns import (
 from counton.errors import InvalidInput
 from counton.strategies.hierarchy.building import TOTAL, nodes_from_leaves, nodes_from_parents
 
-Integers = NDArray[np.int64]
 Path = tuple[Hashable, ...]
 
 

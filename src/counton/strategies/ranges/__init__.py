@@ -3,7 +3,7 @@
 from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy
 from counton.strategies.ranges.candidates import NAMES
 from counton.strategies.ranges.dense import Dense
-from counton.strategies.ranges.grid import Grid
+from counton.strategies.ranges.grid import Grid, axis_bits
 from counton.strategies.ranges.haar import Haar
 from counton.strategies.ranges.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.ranges.nodes import Nodes
@@ -17,10 +17,9 @@ from counton.strategies.ranges.queries import Queries, RandomSubsets, workload
 from counton.strategies.ranges.registry import public_range_strategies
 from counton.strategies.ranges.square_root import SquareRoot
 from counton.strategies.ranges.tree import TreeLaw
-from counton.strategies.ranges.workload import LARGEST_DENSE, Workload
+from counton.strategies.ranges.workload import Workload
 
 __all__ = [
-    "LARGEST_DENSE",
     "LARGEST_LAPLACE",
     "LATTICE_BITS",
     "NAMES",
@@ -37,6 +36,7 @@ __all__ = [
     "TreeLaw",
     "TreeNodes",
     "Workload",
+    "axis_bits",
     "gaussian_bound",
     "optimal_gaussian",
     "optimal_laplace",

@@ -16,12 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.strategies.base import NodeNoise
 from counton.strategies.norms import ColumnNorms
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Weights are multiples of 2^-20 of the largest unless stated otherwise.
 LATTICE_BITS = 20

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from counton.arrays import Floats
 from counton.strategies.norms import Norm
-from counton.strategies.ranges.base import Floats
 from counton.strategies.ranges.tree import TreeLaw
 from counton.strategies.ranges.workload import Workload
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.norms import Norm
 from counton.strategies.ranges.base import RangeStrategy
 from counton.strategies.ranges.haar import Haar
 from counton.strategies.ranges.nodes import Nodes
 from counton.strategies.ranges.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
 from counton.strategies.ranges.square_root import SquareRoot
-from counton.strategies.ranges.workload import LARGEST_DENSE, Workload
-
-_LARGEST_SQUARE_ROOT = 2**22
+from counton.strategies.ranges.workload import Workload
+from counton.strategies.square_root import LARGEST_HORIZON
 
 
 def _optimal(asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
@@ -50,5 +50,5 @@ def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
     if name == "optimal":
         return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":
-        return axes == 1 and 2 <= asked.cells <= _LARGEST_SQUARE_ROOT
+        return axes == 1 and 2 <= asked.cells <= LARGEST_HORIZON
     return True

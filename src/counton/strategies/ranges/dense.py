@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.strategies.ranges.base import Floats, Integers, RangeStrategy
-from counton.strategies.ranges.workload import LARGEST_DENSE
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.ranges.base import RangeStrategy
 
 _LARGEST_SQUARED = 2.0**60
 

@@ -18,14 +18,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import NodeNoise
 from counton.strategies.norms import ColumnNorms
-from counton.strategies.ranges.base import RangeStrategy, rounded_sums
+from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy, rounded_sums
 from counton.strategies.ranges.workload import Workload
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+#: Bits of the weights of all axes together; noise is drawn in these units and must fit.
+_BITS_OF_ALL_AXES = 24
+
+
+def axis_bits(axes: int) -> int:
+    """Bits of the weights along one of so many axes.
+
+    >>> axis_bits(1), axis_bits(3)
+    (20, 8)
+    """
+    return min(LATTICE_BITS, _BITS_OF_ALL_AXES // axes)
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.norms import Norm
-from counton.strategies.ranges.base import (
-    LATTICE_BITS,
-    Floats,
-    Integers,
-    RangeStrategy,
-    check_cells,
-    on_lattice,
-)
+from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy, check_cells, on_lattice
 from counton.strategies.ranges.intervals import AllRanges
 from counton.strategies.ranges.queries import Queries
 from counton.strategies.ranges.tree import TreeLaw, binary_radices
@@ -73,10 +67,8 @@ class Haar(RangeStrategy):
         13.0
         """
         height = len(binary_radices(check_cells(cells)))
-        total, difference = (
-            2,
-            1,
-        )  # total^2 = 3 difference^2 + 1, Pell's equation: the best there are
+        # total^2 = 3 difference^2 + 1, Pell's equation: the best approximations there are.
+        total, difference = 2, 1
         while 2 * total + 3 * difference <= 1 << bits:
             total, difference = 2 * total + 3 * difference, total + 2 * difference
         return cls(cells, (total,) + (difference,) * height, "cascade")

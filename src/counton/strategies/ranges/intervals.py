@@ -6,8 +6,9 @@ from abc import abstractmethod
 
 import numpy as np
 
+from counton.arrays import Floats, Integers
 from counton.strategies.ranges.tree import TreeLaw
-from counton.strategies.ranges.workload import Estimator, Floats, Integers, NamedWorkload
+from counton.strategies.ranges.workload import Estimator, NamedWorkload
 
 #: Intervals looked at together.
 _STRETCH = 2**14

@@ -19,16 +19,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.norms import Norm
-from counton.strategies.ranges.base import (
-    LATTICE_BITS,
-    Floats,
-    Integers,
-    RangeStrategy,
-    check_cells,
-    on_lattice,
-)
+from counton.strategies.ranges.base import LATTICE_BITS, RangeStrategy, check_cells, on_lattice
 from counton.strategies.ranges.branching import best_branching
 from counton.strategies.ranges.intervals import AllRanges
 from counton.strategies.ranges.tree import TreeLaw, binary_radices
@@ -212,9 +206,8 @@ class Nodes(RangeStrategy):
     @cached_property
     def law(self) -> TreeLaw:
         """Joint law of the estimates in units of one measurement's noise variance."""
-        complete, last, (whole, end) = [], [], _upward(self.cells, self.radices, self.weights)
-        complete, last = whole[:-1], end[:-1]
-        return TreeLaw(self.cells, self.radices, tuple(complete), tuple(last), end[-1])
+        complete, last = _upward(self.cells, self.radices, self.weights)
+        return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
 
     @property
     def _leaves_only(self) -> bool:

@@ -21,11 +21,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats
 from counton.errors import InvalidInput
-from counton.strategies.ranges.base import LATTICE_BITS, Floats
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.ranges.base import LATTICE_BITS
 from counton.strategies.ranges.dense import Dense
 from counton.strategies.ranges.nodes import Nodes
-from counton.strategies.ranges.workload import LARGEST_DENSE, NamedWorkload, Workload
+from counton.strategies.ranges.workload import NamedWorkload, Workload
 
 #: Longest line for which the search with Laplace noise takes seconds.
 LARGEST_LAPLACE = 1024

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.strategies.ranges.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.ranges.tree import TreeLaw
-from counton.strategies.ranges.workload import Estimator, Floats, NamedWorkload, Workload
+from counton.strategies.ranges.workload import Estimator, NamedWorkload, Workload
 
 
 class RandomSubsets(NamedWorkload):

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
-from counton.strategies.ranges.base import Floats, Integers, RangeStrategy
+from counton.strategies.ranges.base import RangeStrategy
 from counton.strategies.square_root import SqrtToeplitz
 from counton.strategies.toeplitz import convolve, convolve_modulo, reciprocal
 

@@ -22,16 +22,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from counton.arrays import Floats, Integers
 
 
-def level_sizes(cells: int, radices: Sequence[int]) -> list[int]:
+def level_sizes(radices: Sequence[int]) -> list[int]:
     """Cells of a complete node at each level, leaves first.
 
-    >>> level_sizes(10, (4, 3))
+    >>> level_sizes((4, 3))
     [1, 4, 12]
     """
     sizes = [1]
@@ -69,7 +67,7 @@ class TreeLaw:
 
     def counts(self) -> list[int]:
         """Number of nodes at each level, leaves first; 1 at the root."""
-        return [-(-self.cells // size) for size in level_sizes(self.cells, self.radices)]
+        return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
         """Variance of the intervals [low, high), level by level: lowest nodes first, root last.
@@ -173,7 +171,7 @@ class TreeLaw:
         """
         pairs = self.cells + 1 if ranges else 1
         counts = self.counts()
-        sizes = level_sizes(self.cells, self.radices)
+        sizes = level_sizes(self.radices)
         leaf = _Profile(1, 1.0, 1.0)
         whole, end = leaf, leaf
         for level, radix in enumerate(self.radices):

@@ -5,17 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.ranges.tree import TreeLaw
-
-#: Workloads up to this many cells can be written out as a matrix.
-LARGEST_DENSE = 4096
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Estimator(Protocol):

@@ -1,0 +1,45 @@
+"""The best of what several kinds of noise give, and the reason if none gives anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counton.errors import SumOverflow
+from counton.mechanisms.cells import shift_of_cells
+from counton.mechanisms.families import best_of_families, families, ranked
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
+from counton.strategies.ranges import Haar
+
+
+def refuse(reason: str) -> Any:
+    raise SumOverflow(reason)
+
+
+def test_what_is_refused_is_left_out_and_equals_keep_their_order() -> None:
+    attempts: list[Any] = [lambda: "bb", lambda: refuse("no"), lambda: "a", lambda: "cc"]
+    assert ranked(attempts, cost=len) == ["a", "bb", "cc"]
+
+
+def test_if_all_are_refused_the_last_reason_is_given() -> None:
+    with pytest.raises(SumOverflow, match="second"):
+        ranked([lambda: refuse("first"), lambda: refuse("second")], cost=float)
+    with pytest.raises(SumOverflow, match="gaussian"):
+        best_of_families(ApproxDP(1, 1e-6), refuse, cost=float)
+
+
+def test_other_errors_are_no_refusals() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ranked([lambda: 1, lambda: 1 // 0], cost=float)
+
+
+@pytest.mark.parametrize("rho", [0.1, 1, 2])
+def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
+    assert families(ZCDP(rho)) == ("gaussian",)
+    assert families(ZCDP(rho + 2)) == ("laplace", "gaussian")
+    assert families(PureDP(rho)) == ("laplace",)
+    for cells in (1, 2, 100):
+        shift = shift_of_cells(Haar.cascade(cells).norms(), Contribution.add_remove())
+        laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
+        assert gaussian.variance < laplace.variance
