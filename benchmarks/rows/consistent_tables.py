@@ -45,7 +45,7 @@ def exact_cascade(cells: int) -> NDArray[np.float64]:
     choice = plan_ranges(cells, ZCDP(0.5), strategy="cascade").best
     axis = choice.grid.axes[0]
     assert isinstance(axis, Haar)
-    field = NoiseField(Key.generate().derive(b"bench"), choice.law)
+    field = NoiseField(Key.generate().derive(b"bench"), choice.noise_law)
     return axis.cascaded(lambda rows: field.run(0, rows))
 
 

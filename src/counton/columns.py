@@ -18,8 +18,34 @@ MISSING, OUTSIDE = -1, -2
 ADDED = ("estimate", "std")
 
 
-def columns_of(table: Any, names: Sequence[str], what: str) -> list[NDArray[Any]]:
+def check_names(names: Sequence[str], called: str = "columns") -> None:
+    """Refuse what are no names of columns.
+
+    Args:
+        names: of columns.
+        called: what the caller's argument is called.
+
+    Raises:
+        InvalidInput: a text or nothing instead of a list, names that are no text, or repeated ones.
+    """
+    if isinstance(names, str) or not names:
+        raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"{called} {list(names)} hold what is no text; name columns by texts")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"{called} {list(names)} repeat a name: each needs its own column")
+
+
+def columns_of(
+    table: Any, names: Sequence[str], what: str, called: str = "columns"
+) -> list[NDArray[Any]]:
     """The named columns of a table as one-dimensional arrays of one length.
+
+    Args:
+        table: a data frame or a mapping from column names to arrays.
+        names: of the columns.
+        what: the table is, in messages.
+        called: what the caller's argument of names is called, in messages.
 
     Raises:
         InvalidInput: not a table, a missing column, repeated names, or columns of unequal length.
@@ -27,12 +53,7 @@ def columns_of(table: Any, names: Sequence[str], what: str) -> list[NDArray[Any]
     >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
     [array([3, 4])]
     """
-    if isinstance(names, str) or not names:
-        raise InvalidInput(f"levels are {names!r}; give a list of at least one column name")
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"levels {list(names)} hold what is no text; name columns by texts")
-    if len(set(names)) < len(names):
-        raise InvalidInput(f"levels {list(names)} repeat a name: every level needs its own column")
+    check_names(names, called)
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
         raise InvalidInput(
             f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "

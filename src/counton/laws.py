@@ -10,8 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 from counton.errors import InvalidInput
+
+#: The kinds of noise.
+Family = Literal["laplace", "gaussian"]
 
 #: Scales and standard deviations beyond this would bring sums of noise near the end of int64.
 LARGEST_SPREAD = 2**40
@@ -34,6 +38,7 @@ class DiscreteLaplace:
     49.83366...
     """
 
+    family: ClassVar[Family] = "laplace"
     scale: Fraction
 
     def __post_init__(self) -> None:
@@ -68,6 +73,7 @@ class DiscreteGaussian:
     9.0
     """
 
+    family: ClassVar[Family] = "gaussian"
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:

@@ -54,10 +54,10 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
     for choice in plan(300, guarantee):
-        variance = choice.strategy.noise_variance(choice.law, range(1, 301))
+        variance = choice.strategy.noise_variance(choice.noise_law, range(1, 301))
         assert choice.mean_std**2 == pytest.approx(variance.mean())
         assert choice.max_std**2 == pytest.approx(variance.max())
-        assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
+        assert choice.noise_law == law_for(choice.strategy, guarantee, UNIT).law
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
@@ -139,8 +139,8 @@ def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: 
 
 def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
     crossing = crossing_delta(2**10, 1)
-    assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.noise == "laplace"
-    assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.noise == "gaussian"
+    assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.family == "laplace"
+    assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.family == "gaussian"
 
 
 # --- contributions, shapes, given strategies -----------------------------------------------------
@@ -156,8 +156,8 @@ def test_more_cells_favour_gaussian_noise() -> None:
     guarantee = ApproxDP(1, 1e-9)
     one = plan(8760, guarantee, shape=(16,))
     many = plan(8760, guarantee, contribution=Contribution.add_remove(cells=8), shape=(16,))
-    assert one.best.noise == "laplace"
-    assert many.best.noise == "gaussian"
+    assert one.best.family == "laplace"
+    assert many.best.family == "gaussian"
     assert many.best.mean_std > one.best.mean_std
 
 

@@ -27,7 +27,7 @@ def crossing_delta(horizon: int, epsilon: Number, metric: Metric = "mean") -> fl
 
     def laplace_wins(exponent: float) -> bool:
         guarantee = ApproxDP(epsilon, Fraction(10**exponent))
-        return plan(horizon, guarantee, metric).best.noise == "laplace"
+        return plan(horizon, guarantee, metric).best.family == "laplace"
 
     low, high = _LOWEST, _HIGHEST
     if not laplace_wins(low):

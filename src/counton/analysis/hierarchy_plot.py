@@ -59,7 +59,7 @@ def _noise_panel(ax: Axes, release: HierarchyRelease) -> None:
     rng = np.random.default_rng(0)  # which points of a crowded level are drawn, nothing else
     for level in range(len(release.tree.levels) - 1, -1, -1):
         estimates = release.estimates[level]
-        std = np.sqrt(release.plan.law.variances[level])
+        std = np.sqrt(release.plan.joint_law.variances[level])
         shown = np.flatnonzero(estimates > std)
         if len(shown) > _MOST_POINTS:
             shown = np.sort(rng.choice(shown, _MOST_POINTS, replace=False))

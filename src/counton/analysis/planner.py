@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import shorten
-from typing import Any, Literal
+from typing import Any
 
 from counton.analysis.contenders import contenders
 from counton.errors import InvalidInput
-from counton.laws import DiscreteLaplace, Law
+from counton.laws import Family, Law
 from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.specification import check_shape
@@ -28,7 +28,7 @@ class Choice:
 
     Attributes:
         rank: 1 for the least error.
-        kind: family of strategies it is the best of.
+        kind: of strategies it is the best of.
         strategy: to be given to ``Counter``.
         calibration: its noise law, and which other laws were considered.
         mean_std, max_std: standard deviation of a released cell in data units, root of the mean
@@ -37,7 +37,7 @@ class Choice:
 
     >>> from counton.privacy import PureDP
     >>> best = plan(365, PureDP(1)).best
-    >>> best.strategy, best.noise, round(best.mean_std, 2), round(best.max_std, 2)
+    >>> best.strategy, best.family, round(best.mean_std, 2), round(best.max_std, 2)
     (KAry(horizon=365, arity=28, subtraction=True), 'laplace', 10.29, 14.27)
     """
 
@@ -50,14 +50,14 @@ class Choice:
     why: str
 
     @property
-    def law(self) -> Law:
+    def noise_law(self) -> Law:
         """Law of one node's noise, in units of the strategy's lattice."""
         return self.calibration.law
 
     @property
-    def noise(self) -> Literal["laplace", "gaussian"]:
-        """Family of the law."""
-        return "laplace" if isinstance(self.law, DiscreteLaplace) else "gaussian"
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.noise_law.family
 
     def std(self, metric: Metric) -> float:
         """``mean_std`` or ``max_std``."""
@@ -110,7 +110,7 @@ class Plan:
             {
                 "rank": choice.rank,
                 "strategy": repr(choice.strategy),
-                "noise": choice.noise,
+                "noise": choice.family,
                 "mean_std": choice.mean_std,
                 "max_std": choice.max_std,
                 "why": choice.why,
@@ -172,7 +172,7 @@ def plan(
 
     >>> from counton.privacy import PureDP
     >>> result = plan(8760, PureDP(1))
-    >>> result.best.strategy, result.best.noise, round(result.best.mean_std, 2)
+    >>> result.best.strategy, result.best.family, round(result.best.mean_std, 2)
     (KAry(horizon=8760, arity=26, subtraction=True), 'laplace', 18.64)
     """
     horizon = check_integer("horizon", horizon, 1)
@@ -203,9 +203,9 @@ def plan(
             except InvalidInput as error:
                 notes.append(shorten(f"{strategy!r}: left out, {error}", 240, placeholder=" ..."))
                 continue
-            known = least.get(choice.noise)
+            known = least.get(choice.family)
             if known is None or choice.std(metric) < known.std(metric):
-                least[choice.noise] = choice
+                least[choice.family] = choice
         choices += least.values()
     if not choices:
         raise InvalidInput(

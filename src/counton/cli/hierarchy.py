@@ -175,7 +175,7 @@ def _sum_table(release: HierarchyRelease) -> Table:
     table.add_column("std", justify="right")
 
     def add(level: int, node: int, text: str) -> None:
-        std = float(np.sqrt(release.plan.law.variances[level][node]))
+        std = float(np.sqrt(release.plan.joint_law.variances[level][node]))
         table.add_row(text, f"{float(release.estimates[level][node]):,.2f}", f"{std:,.4g}")
 
     add(0, 0, "total")

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from counton.errors import InvalidInput
+from counton.laws import Family
 from counton.privacy import (
     Calibration,
     Contribution,
@@ -16,7 +17,6 @@ from counton.privacy import (
     calibrate,
     calibrate_expiring,
 )
-from counton.privacy.calibration import Family
 from counton.strategies import Strategy
 
 

@@ -140,7 +140,7 @@ def noise_field(
     measured: dict[str, Any],
     guarantee: Guarantee,
     contribution: Contribution,
-    law: Law,
+    noise_law: Law,
 ) -> NoiseField:
     """The table of noise of one release: bound to everything that identifies it.
 
@@ -153,10 +153,10 @@ def noise_field(
         "measured": measured,
         "guarantee": guarantee.to_dict(),
         "contribution": contribution.to_dict(),
-        "law": law_to_dict(law),
+        "law": law_to_dict(noise_law),
     }
     text = json.dumps(specification, sort_keys=True, separators=(",", ":"))
-    return NoiseField(key.derive(kind.encode(), text.encode()), law)
+    return NoiseField(key.derive(kind.encode(), text.encode()), noise_law)
 
 
 def protected(contribution: Contribution, unit: str = "unit") -> str:

@@ -1,7 +1,8 @@
 """Guarantees, what one unit can change, and the noise law that joins them; budgets added up."""
 
+from counton.laws import Family
 from counton.privacy.calibration import Calibration, calibrate
-from counton.privacy.candidates import Candidate, Family
+from counton.privacy.candidates import Candidate
 from counton.privacy.contribution import Contribution
 from counton.privacy.expiration import ExpiringDP, ExpiringZCDP, calibrate_expiring
 from counton.privacy.expiration_loss import expiration_loss

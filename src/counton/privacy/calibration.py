@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy import candidates
 from counton.privacy.candidates import Candidate
-from counton.privacy.candidates import Family as Family
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.shift import Shift
 

@@ -6,16 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy import concentrated, gaussian, laplace
 from counton.privacy.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from counton.privacy.shift import Shift
-
-Family = Literal["laplace", "gaussian"]
 
 _PURE = "Laplace of scale l1 / epsilon"
 

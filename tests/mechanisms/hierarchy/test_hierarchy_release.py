@@ -118,7 +118,7 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
             found = estimates_of(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
             columns.append(np.concatenate(found) / 2.0**30 / unit)
     reads = np.array(columns).T
-    joint = reads @ reads.T * plan.noise.variance
+    joint = reads @ reads.T * plan.noise_law.variance
     release = release_hierarchy(
         np.zeros(len(leaf_places(tree)), np.int64), domain=tree, guarantee=ZCDP(0.5), key=KEY
     )
@@ -127,8 +127,9 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
     chosen = paths[::2]
     picked = joint[np.ix_(range(0, len(paths), 2), range(0, len(paths), 2))]
     assert release.sum_of(chosen)[1] ** 2 == pytest.approx(picked.sum(), abs=1e-5 * joint.max())
-    for level, variances in enumerate(plan.law.variances):
-        assert variances == pytest.approx(np.full(len(variances), plan.law.root), rel=1e-5), level
+    law = plan.joint_law
+    for level, variances in enumerate(law.variances):
+        assert variances == pytest.approx(np.full(len(variances), law.root), rel=1e-5), level
 
 
 def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
@@ -154,7 +155,7 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any)
         inner = tree.children[level] > 0
         assert (summed[inner] == release.estimates[level][inner]).all()
     for level, (estimate, exact, variance) in enumerate(
-        zip(release.estimates, truth, release.plan.law.variances, strict=True)
+        zip(release.estimates, truth, release.plan.joint_law.variances, strict=True)
     ):
         away = (estimate - exact) / np.sqrt(variance)
         assert np.abs(away).max() < 14, level
@@ -185,8 +186,8 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
     expected = Fraction(1, 9) * (1 + Fraction(2, 4) + Fraction(49, 51)) / 2
     assert float(plan.rho) == pytest.approx(float(expected), rel=1e-5)
     assert plan.guarantee == ZCDP(plan.rho)
-    assert isinstance(plan.noise, DiscreteGaussian)
-    sigma = float(plan.noise.sigma_squared) ** 0.5
+    assert isinstance(plan.noise_law, DiscreteGaussian)
+    sigma = float(plan.noise_law.sigma_squared) ** 0.5
     assert plan.std("total") == pytest.approx(3, rel=1e-5)
     assert sigma / plan.measurement.total <= 3
 
@@ -207,8 +208,8 @@ def test_a_node_with_one_child_passes_its_noise_on() -> None:
     assert (
         release.estimate("a") == release.estimate(("a", "c")) == release.estimate(("a", "c", "f"))
     )
-    assert plan.law.variances[2][0] == plan.law.variances[1][0]
-    assert plan.law.variances[2][1] > plan.law.variances[1][0]
+    assert plan.joint_law.variances[2][0] == plan.joint_law.variances[1][0]
+    assert plan.joint_law.variances[2][1] > plan.joint_law.variances[1][0]
 
 
 def test_targets_are_met_and_scaled() -> None:
@@ -296,9 +297,9 @@ def test_epsilon_of_a_plan_gives_back_its_noise() -> None:
 
 def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
     tree = wide_tree(sizes=(5, 30))
-    assert isinstance(plan_hierarchy(tree, guarantee=PureDP(1)).noise, DiscreteLaplace)
+    assert isinstance(plan_hierarchy(tree, guarantee=PureDP(1)).noise_law, DiscreteLaplace)
     plan = plan_hierarchy(tree, guarantee=ZCDP(0.25))
-    assert isinstance(plan.noise, DiscreteGaussian)
+    assert isinstance(plan.noise_law, DiscreteGaussian)
     assert plan.rho == Fraction(1, 4)
     moved = plan_hierarchy(tree, guarantee=ZCDP(0.25), contribution=Contribution.replace())
     assert moved.std("total") > plan.std("total")

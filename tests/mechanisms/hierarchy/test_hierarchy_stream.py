@@ -96,7 +96,7 @@ def test_noise_has_the_covariance_of_the_cascade_at_every_size() -> None:
     sums = summed @ joint @ summed.T
     found = sums[low, low] + sums[high, high] - 2 * sums[low, high]
     assert found == pytest.approx(cascade.variance(low, high), rel=1e-3)
-    scale = np.sqrt(found * stream.law.variance)
+    scale = np.sqrt(found * stream.noise_law.variance)
     assert stream.interval_std(low, high) == pytest.approx(scale, rel=1e-3)
     assert stream.interval_std(0, 8) == pytest.approx(stream.std)
 

@@ -137,7 +137,10 @@ def test_counts_that_would_wrap_around_are_noticed() -> None:
         ({"sex": ["f"]}, {"domain": {"sex": [["f"], ["m"]]}}, "labels must be plain values"),
         ({"std": ["f"]}, {"domain": {"std": ["f"]}, "columns": ["std"]}, "called 'std'"),
         ({"sex": ["f"]}, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
-        ({"sex": ["f"]}, {"columns": []}, "at least one column"),
+        ({"sex": ["f"]}, {"columns": []}, r"columns are \[\]; give a list of at least one column"),
+        ({"sex": ["f"]}, {"columns": "sex"}, "columns are 'sex'"),
+        ({"sex": ["f"]}, {"columns": ["sex", "sex"]}, r"columns \['sex', 'sex'\] repeat a name"),
+        ({"sex": ["f"]}, {"value": "sex"}, r"columns \['sex', 'sex'\] repeat a name"),
     ],
 )
 def test_bad_tables_are_refused(data: Any, changed: Any, message: Any) -> None:

@@ -151,7 +151,7 @@ def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
     counts = np.random.default_rng(2).integers(0, 9, shape)
     release = release_ranges(counts, guarantee=ZCDP(4), key=KEY, strategy=strategy)
     matrix = kronecker(release.plan.best.grid).astype(float)
-    joint = np.linalg.inv(matrix.T @ matrix) * release.law.variance
+    joint = np.linalg.inv(matrix.T @ matrix) * release.noise_law.variance
     sides = [list(itertools.combinations(range(count + 1), 2)) for count in shape]
     rng = np.random.default_rng(3)
     boxes = [[side[rng.integers(len(side))] for side in sides] for _ in range(20)]

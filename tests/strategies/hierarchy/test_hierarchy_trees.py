@@ -113,7 +113,7 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]}, ["a", "b", "c"], "missing level"),
         ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),
         ({"a": [1]}, ["b"], "no column 'b'"),
-        ({"a": [1]}, ["a", "a"], "repeat a name"),
+        ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] repeat a name"),
         ({"a": [1]}, "a", "at least one column"),
         (5, ["a"], "give a data frame"),
     ],

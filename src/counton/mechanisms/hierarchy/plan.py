@@ -9,14 +9,13 @@ from fractions import Fraction
 from functools import cached_property
 
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.laws import DiscreteGaussian, Family, Law
 from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, best_of_families
 from counton.privacy import (
     ZCDP,
     ApproxDP,
     Contribution,
-    Family,
     Guarantee,
     Shift,
     calibrate,
@@ -35,8 +34,8 @@ class HierarchyPlan:
 
     Attributes:
         measurement: what is measured.
-        noise: law of the noise of one measurement, in units of the weights' lattice.
-        law: joint law of all estimates.
+        noise_law: law of one measurement's noise, in units of the weights' lattice.
+        joint_law: variance and covariance of all estimates.
         guarantee, contribution: what is promised, and to whom.
 
     >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
@@ -46,7 +45,7 @@ class HierarchyPlan:
     """
 
     measurement: Measurement
-    noise: Law
+    noise_law: Law
     guarantee: Guarantee
     contribution: Contribution
 
@@ -58,16 +57,16 @@ class HierarchyPlan:
     @property
     def family(self) -> Family:
         """Kind of noise."""
-        return "laplace" if isinstance(self.noise, DiscreteLaplace) else "gaussian"
+        return self.noise_law.family
 
     @cached_property
-    def law(self) -> HierarchyLaw:
-        """Joint law of all estimates."""
-        return self.measurement.law(self.noise.variance)
+    def joint_law(self) -> HierarchyLaw:
+        """Variance and covariance of the noise of all estimates."""
+        return self.measurement.joint_law(self.noise_law.variance)
 
     def std(self, level: str) -> float:
         """Largest standard deviation of the noise of any node of a level."""
-        return math.sqrt(self.law.variances[self.tree.level(level)].max())
+        return math.sqrt(self.joint_law.variances[self.tree.level(level)].max())
 
     @property
     def rho(self) -> Fraction:
@@ -76,13 +75,13 @@ class HierarchyPlan:
         Raises:
             InvalidInput: the noise is not Gaussian.
         """
-        if not isinstance(self.noise, DiscreteGaussian):
+        if not isinstance(self.noise_law, DiscreteGaussian):
             raise InvalidInput(
                 "the noise is discrete Laplace; rho is stated for Gaussian noise only: see "
                 "guarantee"
             )
         shift = shift_of_cells(self.measurement.norms(), self.contribution)
-        return Fraction(shift.l2_squared) / (2 * self.noise.sigma_squared)
+        return Fraction(shift.l2_squared) / (2 * self.noise_law.sigma_squared)
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon, to 6 digits and rounded up, such that (epsilon, delta) holds too.
@@ -110,13 +109,13 @@ class HierarchyPlan:
 
     def _gives(self, guarantee: ApproxDP, shift: Shift) -> bool:
         """Whether the Gaussian noise is known to be enough."""
-        assert isinstance(self.noise, DiscreteGaussian)
+        assert isinstance(self.noise_law, DiscreteGaussian)
         try:
             needed = calibrate(guarantee, shift, "gaussian").law
         except InvalidInput:  # none that can be drawn is enough
             return False
         assert isinstance(needed, DiscreteGaussian)
-        return needed.sigma_squared <= self.noise.sigma_squared
+        return needed.sigma_squared <= self.noise_law.sigma_squared
 
 
 def plan_hierarchy(
@@ -153,17 +152,18 @@ def plan_hierarchy(
     wanted = _wanted(tree, targets, relative=guarantee is not None)
     if guarantee is None:
         measurement, scale = measurement_for(tree, wanted, NORMS["gaussian"])
-        noise = DiscreteGaussian(Fraction(scale) ** 2)
+        noise_law = DiscreteGaussian(Fraction(scale) ** 2)
         shift = shift_of_cells(measurement.norms(), unit)
-        promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise.sigma_squared))
-        return HierarchyPlan(measurement, noise, promise, unit)
+        promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise_law.sigma_squared))
+        return HierarchyPlan(measurement, noise_law, promise, unit)
 
     def attempt(family: Family) -> HierarchyPlan:
         measurement, _ = measurement_for(tree, wanted, NORMS[family])
-        law = calibrate(guarantee, shift_of_cells(measurement.norms(), unit), family).law
-        return HierarchyPlan(measurement, law, guarantee, unit)
+        shift = shift_of_cells(measurement.norms(), unit)
+        noise_law = calibrate(guarantee, shift, family).law
+        return HierarchyPlan(measurement, noise_law, guarantee, unit)
 
-    return best_of_families(guarantee, attempt, cost=lambda plan: plan.law.root)
+    return best_of_families(guarantee, attempt, cost=lambda plan: plan.joint_law.root)
 
 
 def _wanted(tree: Tree, targets: Mapping[str, float] | None, *, relative: bool) -> list[float]:

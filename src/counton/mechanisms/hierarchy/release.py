@@ -39,7 +39,7 @@ class HierarchyRelease:
     ...     {"state": ["CA", "DC"], "count": [3, 4]}, domain={"state": ["CA", "DC"]},
     ...     levels=["state"], guarantee=ZCDP(0.5), key=Key.generate(),
     ... )
-    >>> bool(release.total == release.columns("state")["estimate"].sum())
+    >>> bool(release.total == release.table_columns("state")["estimate"].sum())
     True
     """
 
@@ -66,17 +66,17 @@ class HierarchyRelease:
         """Private count of everything."""
         return float(self.estimates[0][0])
 
-    def columns(self, level: str) -> dict[str, NDArray[Any]]:
-        """The table of one level as columns: the level columns, estimate, std.
+    def table_columns(self, level: str) -> dict[str, NDArray[Any]]:
+        """The table of one level as arrays: the level columns, estimate, std.
 
         Raises:
             InvalidInput: there is no such level.
         """
         depth = self.tree.level(level)
         return {
-            **self.tree.columns(depth),
+            **self.tree.path_columns(depth),
             "estimate": self.estimates[depth],
-            "std": np.sqrt(self.plan.law.variances[depth]),
+            "std": np.sqrt(self.plan.joint_law.variances[depth]),
         }
 
     def table(self, level: str) -> Any:
@@ -85,7 +85,7 @@ class HierarchyRelease:
         Raises:
             InvalidInput: there is no such level, or polars is not installed.
         """
-        return data_frame(self.columns(level), "columns()")
+        return data_frame(self.table_columns(level), "table_columns()")
 
     def estimate(self, node: Any) -> float:
         """Private count of one node, given by its path (``()`` is the total).
@@ -114,8 +114,8 @@ class HierarchyRelease:
         """
         first = [self.tree.find(node) for node in nodes_a]
         second = [self.tree.find(node) for node in nodes_b]
-        law = self.plan.law
-        return np.array([[law.covariance(a, b) for b in second] for a in first]).reshape(
+        joint_law = self.plan.joint_law
+        return np.array([[joint_law.covariance(a, b) for b in second] for a in first]).reshape(
             len(first), len(second)
         )
 
@@ -131,7 +131,7 @@ class HierarchyRelease:
             level, place = self.tree.find(node)
             weights[level][place] += 1
             value += float(self.estimates[level][place])
-        return value, math.sqrt(self.plan.law.functional(weights))
+        return value, math.sqrt(self.plan.joint_law.functional(weights))
 
     def describe(self) -> str:
         """What was released and what is protected, in words."""
@@ -205,9 +205,9 @@ def release_hierarchy(
         "weights": plan.measurement.digest,
     }
     noise = noise_field(
-        key, "hierarchy", name, measured, plan.guarantee, plan.contribution, plan.noise
+        key, "hierarchy", name, measured, plan.guarantee, plan.contribution, plan.noise_law
     )
-    std = math.sqrt(min(float(variance.min()) for variance in plan.law.variances))
+    std = math.sqrt(min(float(variance.min()) for variance in plan.joint_law.variances))
     bits = fraction_bits(std)
     cells = estimates_of(plan.measurement, sums, noise, bits)
     unit = 2.0**-bits

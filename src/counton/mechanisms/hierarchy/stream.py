@@ -64,13 +64,13 @@ class HierarchyStream:
         self.contribution = Contribution.add_remove() if contribution is None else contribution
         self.cascade = GrowingCascade(doublings)
         shift = shift_of_cells(self.cascade.norms(), self.contribution)
-        self.law: Law = calibrate(guarantee, shift).law
+        self.noise_law: Law = calibrate(guarantee, shift).law
         measured = {
             "doublings": doublings,
             "weights": [self.cascade.first, self.cascade.weight],
         }
         self._noise: NodeNoise = noise_field(
-            key, "hierarchy stream", name, measured, guarantee, self.contribution, self.law
+            key, "hierarchy stream", name, measured, guarantee, self.contribution, self.noise_law
         )
         self._bits = fraction_bits(self.std)
         if type(step) is not int or not 0 <= step <= self.horizon:
@@ -93,7 +93,7 @@ class HierarchyStream:
     @property
     def std(self) -> float:
         """Standard deviation of the noise of every cell and every complete aligned block."""
-        return math.sqrt(self.law.variance) / self.cascade.first
+        return math.sqrt(self.noise_law.variance) / self.cascade.first
 
     def interval_std(self, low: ArrayLike, high: ArrayLike) -> Any:
         """Standard deviation of the sum of the released cells [low, high).
@@ -109,7 +109,7 @@ class HierarchyStream:
                 f"intervals must satisfy 0 <= low <= high <= {self.horizon}; got {low!r}, {high!r}"
             )
         variance = self.cascade.variance(np.atleast_1d(first), np.atleast_1d(last))
-        return np.sqrt(variance * self.law.variance).reshape(first.shape)[()]
+        return np.sqrt(variance * self.noise_law.variance).reshape(first.shape)[()]
 
     def release(self, count: int) -> float:
         """Release the next cell; as `release_many`."""

@@ -25,7 +25,7 @@ class RangesRelease:
         shape: cells along each axis.
         strategy: name of the strategy used.
         family: kind of noise, "laplace" or "gaussian".
-        law: law of one measurement's noise, in units of the strategy's lattice.
+        noise_law: law of one measurement's noise, in units of the strategy's lattice.
         guarantee, contribution: what is promised, and to whom.
         expected_error: total squared error over the workload, known before the data.
         plan: all strategies that were compared.
@@ -53,9 +53,9 @@ class RangesRelease:
         return self.choice.family
 
     @property
-    def law(self) -> Law:
-        """Law of one measurement's noise."""
-        return self.choice.law
+    def noise_law(self) -> Law:
+        """Law of one measurement's noise, in units of the strategy's lattice."""
+        return self.choice.noise_law
 
     @property
     def expected_error(self) -> float:
@@ -104,7 +104,7 @@ class RangesRelease:
         shape = np.broadcast_shapes(first[0].shape, last[0].shape)
         firsts = np.stack([np.broadcast_to(part, shape) for part in first]).reshape(len(first), -1)
         lasts = np.stack([np.broadcast_to(part, shape) for part in last]).reshape(len(last), -1)
-        variance = grid.variance(firsts, lasts) * self.law.variance
+        variance = grid.variance(firsts, lasts) * self.noise_law.variance
         return variance.reshape(shape)[()]
 
     def std(self, low: ArrayLike, high: ArrayLike) -> Any:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from counton.columns import (
     OUTSIDE,
+    check_names,
     codes_among,
     codes_of,
     columns_of,
@@ -143,6 +144,7 @@ def release_contingency(
     >>> bool(table.margin("sex")["estimate"].sum() == table.margin()["estimate"][0])
     True
     """
+    check_names(columns)
     values = [_listed(column, domain) for column in columns]
     refuse_added(columns)
     counts = _counted(data, columns, values, value)

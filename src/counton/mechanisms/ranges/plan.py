@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
-from counton.laws import Law
+from counton.laws import Family, Law
 from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, families, ranked
-from counton.privacy import Contribution, Family, Guarantee, calibrate
+from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies.norms import Norm
 from counton.strategies.ranges import Grid, RangeStrategy, Workload, axis_bits, workload
 from counton.strategies.ranges.candidates import NAMES, built, serves, total_variance
@@ -31,9 +31,8 @@ class RangesChoice:
     """One strategy with one kind of noise.
 
     Attributes:
-        name: of the strategy; "a x b" where axes differ.
-        family: kind of noise.
-        law: of one measurement's noise, in lattice units.
+        grid: the strategy of every axis.
+        noise_law: law of one measurement's noise, in lattice units.
         expected_error: total squared error over the workload, in squared units of the counts.
 
     >>> from counton.privacy import ZCDP
@@ -42,11 +41,19 @@ class RangesChoice:
     ('optimal', 'gaussian')
     """
 
-    name: str
-    family: Family
-    law: Law
-    expected_error: float
     grid: Grid
+    noise_law: Law
+    expected_error: float
+
+    @property
+    def name(self) -> str:
+        """Name of the strategy; "a x b" where axes differ."""
+        return self.grid.name
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.noise_law.family
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,8 @@ def plan_ranges(
 
     def attempt(family: Family, combination: Strategies) -> RangesChoice:
         grid, total = _grid(combination, asked, NORMS[family])
-        law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
-        return RangesChoice(grid.name, family, law, law.variance * total, grid)
+        noise_law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
+        return RangesChoice(grid, noise_law, noise_law.variance * total)
 
     attempts = (
         partial(attempt, family, combination)

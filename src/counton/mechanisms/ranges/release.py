@@ -91,8 +91,9 @@ def released_cells(
     grid = plan.best.grid
     check_room(data, grid.largest_entry)
     measured = {**grid.parameters, **(means or {})}
-    noise = noise_field(key, kind, name, measured, plan.guarantee, plan.contribution, plan.best.law)
+    noise_law = plan.best.noise_law
+    noise = noise_field(key, kind, name, measured, plan.guarantee, plan.contribution, noise_law)
     first = np.zeros((data.ndim, 1), np.int64)
-    cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * plan.best.law.variance)
+    cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * noise_law.variance)
     sums, bits = grid.running_sums(data, noise, fraction_bits(cell))
     return RangesRelease(data.shape, plan, plan.best, sums, 2.0**-bits)

@@ -24,7 +24,7 @@ def nodes_from_leaves(domain: Any, levels: Sequence[str]) -> Nodes:
 
     Rows that name an inner node say nothing new; a leaf must be listed once.
     """
-    columns = columns_of(domain, levels, "domain")
+    columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
         raise InvalidInput(
             f"a level is called {TOTAL!r}, the name of the one node above all: rename the column"

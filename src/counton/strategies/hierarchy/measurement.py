@@ -114,7 +114,7 @@ class Measurement:
             below = np.where(inner, first + single, 0)
         return int(below[0]) + self.total**power, most_moved
 
-    def law(self, noise_variance: float) -> HierarchyLaw:
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
         """Joint law of all estimates when every measurement has noise of this variance."""
         spread = []
         for own, children in zip(self.own, self.tree.children, strict=True):
@@ -147,8 +147,8 @@ def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measur
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> measurement, std = measurement_for(tree, [1.0, 1.0], norm=2)
-    >>> law = measurement.law(std**2)
-    >>> [variance.round(5).tolist() for variance in law.variances]
+    >>> joint_law = measurement.joint_law(std**2)
+    >>> [variance.round(5).tolist() for variance in joint_law.variances]
     [[1.0], [1.0, 1.0, 1.0]]
     """
     variance = np.array([wanted[0]])

@@ -213,7 +213,7 @@ class Tree:
                 digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 
-    def columns(self, level: int) -> dict[str, NDArray[Any]]:
+    def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
         """Level columns of the table of one level: for every node its path."""
         found: dict[str, NDArray[Any]] = {}
         node = np.arange(self.sizes[level])

@@ -208,22 +208,22 @@ class Haar(RangeStrategy):
         return max(self.weights)
 
     @cached_property
-    def law(self) -> TreeLaw:
+    def joint_law(self) -> TreeLaw:
         """Joint law of the estimates in units of one measurement's noise variance."""
         own = tuple(0.5 / weight**2 for weight in self.weights[1:])
         return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """See `RangeStrategy.variance`."""
-        return self.law.variance(low, high)
+        return self.joint_law.variance(low, high)
 
     def ranges_variance(self) -> float:
         """See `RangeStrategy.ranges_variance`; time logarithmic in the cells."""
-        return math.fsum(self.law.prefix_levels(ranges=True))
+        return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     def functional_variance(self, weights: Floats) -> float:
         """See `RangeStrategy.functional_variance`."""
-        return math.fsum(self.law.functional_levels(weights))
+        return math.fsum(self.joint_law.functional_levels(weights))
 
 
 #: Nodes cascaded at once: their noise and halves stay in the cache.

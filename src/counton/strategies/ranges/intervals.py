@@ -30,9 +30,9 @@ class AllRanges(NamedWorkload):
         """See `Workload.total`."""
         return estimator.ranges_variance()
 
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
-        return np.array(list(law.prefix_levels(ranges=True)))
+        return np.array(list(joint_law.prefix_levels(ranges=True)))
 
     def gram(self) -> Floats:
         """Entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
@@ -58,9 +58,9 @@ class Prefixes(NamedWorkload):
         high = np.arange(1, self.cells + 1)
         return float(estimator.variance(np.zeros_like(high), high).sum())
 
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
-        return np.array(list(law.prefix_levels(ranges=False)))
+        return np.array(list(joint_law.prefix_levels(ranges=False)))
 
     def gram(self) -> Floats:
         """Entry (i, j), from 1: n + 1 - max(i, j)."""
@@ -79,14 +79,14 @@ class _Intervals(NamedWorkload):
         """See `Workload.total`."""
         return float(estimator.variance(*self.intervals()).sum())
 
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
         low, high = self.intervals()
-        totals = np.zeros(len(law.radices) + 1)
+        totals = np.zeros(len(joint_law.radices) + 1)
         for start in range(0, len(low), _STRETCH):  # stretches that stay in the cache
             stretch = slice(start, start + _STRETCH)
             totals += [
-                float(part.sum()) for part in law.interval_levels(low[stretch], high[stretch])
+                float(part.sum()) for part in joint_law.interval_levels(low[stretch], high[stretch])
             ]
         return totals
 

@@ -204,7 +204,7 @@ class Nodes(RangeStrategy):
         return max(self.weights)
 
     @cached_property
-    def law(self) -> TreeLaw:
+    def joint_law(self) -> TreeLaw:
         """Joint law of the estimates in units of one measurement's noise variance."""
         complete, last = _upward(self.cells, self.radices, self.weights)
         return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
@@ -218,17 +218,17 @@ class Nodes(RangeStrategy):
         """See `RangeStrategy.variance`."""
         if self._leaves_only:
             return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
-        return self.law.variance(low, high)
+        return self.joint_law.variance(low, high)
 
     def ranges_variance(self) -> float:
         """See `RangeStrategy.ranges_variance`."""
         if self._leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
-        return math.fsum(self.law.prefix_levels(ranges=True))
+        return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     def functional_variance(self, weights: Floats) -> float:
         """See `RangeStrategy.functional_variance`."""
-        return math.fsum(self.law.functional_levels(weights))
+        return math.fsum(self.joint_law.functional_levels(weights))
 
 
 def _upward(

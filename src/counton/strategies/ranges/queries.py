@@ -45,16 +45,12 @@ class RandomSubsets(NamedWorkload):
             estimator.variance(*ends)[0]
         )
 
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
         single, together = self._weights()
         ends = np.array([0]), np.array([self.cells])
-        return np.array(
-            [
-                single * cell + together * float(whole[0])
-                for cell, whole in zip(law.cell_levels(), law.interval_levels(*ends), strict=True)
-            ]
-        )
+        parts = zip(joint_law.cell_levels(), joint_law.interval_levels(*ends), strict=True)
+        return np.array([single * cell + together * float(whole[0]) for cell, whole in parts])
 
     def gram(self) -> Floats:
         """Expectation of W^T W."""
@@ -102,9 +98,9 @@ class Queries(Workload):
         """See `Workload.total`."""
         return estimator.functional_variance(self.matrix)
 
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
-        return np.array(list(law.functional_levels(self.matrix)))
+        return np.array(list(joint_law.functional_levels(self.matrix)))
 
     def gram(self) -> Floats:
         """W^T W."""

@@ -46,7 +46,7 @@ class Workload(ABC):
         """Total variance of all queries, in units of one measurement's noise variance."""
 
     @abstractmethod
-    def levels(self, law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeLaw) -> Floats:
         """The same for a tree, split by level: lowest nodes first, root last."""
 
     @abstractmethod
