@@ -142,6 +142,36 @@ def test_no_sampled_position_is_worse_at_large_ages(growth: int | str, analysis:
         assert max(some) == pytest.approx(worst, rel=1e-12)  # position 1 has been worst so far
 
 
+@pytest.mark.parametrize("make", [AbsoluteCosts, QuadraticCosts])
+def test_where_the_search_rounds_it_rounds_up_and_a_little(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worst_position, "_FEW_POSITIONS", 0)
+    monkeypatch.setattr(worst_position, "_MOST_POSITIONS", 4)
+    rng, rounded = np.random.default_rng(4), 0
+    for grid in (2.0**-4, 2.0**-9):
+        monkeypatch.setattr(worst_position, "_GRID", grid)
+        for _ in range(60):
+            kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
+            length, highest = int(rng.integers(2, 17)), int(rng.integers(1, 10))
+            largest = max(cost_at(kind, j, length, highest) for j in range(1, 64))
+            found = worst_cost(kind, length, highest)
+            assert largest * (1 - 1e-12) <= found <= largest * 2.5, (length, highest)
+            rounded += found > largest * (1 + 1e-12)
+    assert rounded
+
+
+@pytest.mark.parametrize("growth", [5, 6, "9.07", 16])
+@pytest.mark.parametrize("analysis", ["exact", "concentrated"])
+def test_large_growth_at_large_ages_has_a_loss_too(growth: int | str, analysis: Any) -> None:
+    strategy, ages = Expiring(growth), [10**6, 31_556_953, 274_627_143_334_147, 2**62]
+    found = expiration_loss(strategy, ages, analysis)
+    first = expiration_loss(strategy, ages, analysis, position=1)  # has been worst so far
+    assert (first * (1 - 1e-12) <= found).all()
+    assert (found <= first * 1.001).all()
+    assert loss_above(Expiry(growth), ages[1], analysis) >= Fraction(first[1])
+
+
 def released_law(scales: list[float], last: int, reach: int) -> Any:
     """Log-law of the noise of releases 1..last <= 3 on -reach..reach; 2 and 3 share an interval."""
     leaf_scale, pair_scale = scales

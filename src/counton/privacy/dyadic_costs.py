@@ -43,6 +43,10 @@ class CostKind(Protocol):
         """Values at ``labels``: shape (labels, positions)."""
         ...
 
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Functions that are nowhere smaller, and larger by less than 4 ``grid``."""
+        ...
+
     def at_zero(self, costs: Costs) -> Costs:
         """Values for an interval without a parent."""
         ...
@@ -78,6 +82,11 @@ class AbsoluteCosts:
     def at_labels(self, costs: Costs) -> Costs:
         """The functions are stored as their values."""
         return costs
+
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Both values on the grid; least costs over labels rise by no more than they do."""
+        above: Costs = np.ceil(costs / grid) * grid
+        return above
 
     def at_zero(self, costs: Costs) -> Costs:
         """The value at label 0."""
@@ -115,6 +124,11 @@ class QuadraticCosts:
         return np.stack(
             [square / shrink, linear / shrink, constant - variance * linear**2 / shrink]
         )
+
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Larger for labels in [0, 1]; 0 <= b <= a stays, so that the best labels lie there."""
+        square, linear, constant = costs / grid
+        return grid * np.stack([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
         """Evaluate the quadratics."""

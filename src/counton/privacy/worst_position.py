@@ -10,21 +10,28 @@ make the search finite and exact:
   shorter than an interval, only the first three such intervals need be looked at.
 - The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives a
   bound on everything that may follow, and positions below the best known one are dropped.
+
+Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a grid,
+on which most positions coincide. What is found is an upper bound in any case; if no rounded
+position comes out best, which is the rule, it is the largest cost itself.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
 from counton.privacy.dyadic_costs import CostKind, Costs
 
-#: Positions kept at once; only for growth of 5 and more are there more than a few hundred.
-_MOST_POSITIONS = 2**21
+#: If there are more positions their costs are rounded up to a grid, of this size relative to the
+#: largest cost found, or of the next power of 4 times it with which few enough are left.
+_FEW_POSITIONS = 2**12
+_GRID = 2.0**-17
+_MOST_POSITIONS = 2**15
 
 
 class _Ends(NamedTuple):
@@ -77,8 +84,8 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
         length: number of released positions from the item on.
         highest: highest level of intervals in use.
 
-    Raises:
-        InvalidInput: the search would need too much memory (large growth and age together).
+    Returns:
+        Never less than the largest cost, and more only where the search had to round.
     """
     leaf = kind.fixed(0, 1.0)
     if length == 1:
@@ -93,6 +100,8 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
             best = max(best, _finished(kind, window, level, carry, ends))
         for carry, ends in alive.items():
             kept = _promising(kind, bounds.get((level, carry)), ends, best)
+            if kept.left.shape[1] > _FEW_POSITIONS:
+                kept = _rounded_up(kind, kept, best)
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
                 following[step.carry].append(_climb(kind, level, step, kept))
         alive = {
@@ -100,11 +109,6 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
             for carry, parts in following.items()
             if parts
         }
-        if sum(ends.left.shape[1] for ends in alive.values()) > _MOST_POSITIONS:
-            raise InvalidInput(
-                f"the exact loss over {length:,} releases needs too many item positions at this "
-                f"growth: use analysis='bound', or a growth below 5"
-            )
     return best
 
 
@@ -179,6 +183,17 @@ def _promising(
         np.minimum(highest, left[i] + right[j] + bound[i, j], out=highest)
     keep = highest > best * (1 + 1e-13)
     return _Ends(ends.left[:, keep], ends.right[:, keep])
+
+
+def _rounded_up(kind: CostKind, ends: _Ends, best: float) -> _Ends:
+    """Positions whose costs are the same once rounded up count as one."""
+    grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
+    while True:
+        left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
+        both = np.unique(np.concatenate([left, right]), axis=1)
+        if both.shape[1] <= _MOST_POSITIONS:
+            return _Ends(both[: len(left)], both[len(left) :])
+        grid *= 4
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
