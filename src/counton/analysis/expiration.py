@@ -72,12 +72,13 @@ class ExpirationPlan:
         return noise + self.per_step * self.strategy.delay
 
     @property
-    def least_largest_error(self) -> int | None:
-        """What no mechanism with the same targets can stay below, for streams of 0 and 1.
+    def least_largest_error(self) -> float | None:
+        """What no mechanism with the same targets can stay below; 0 if no such bound is known.
 
-        None under zero-concentrated privacy, where no such bound is known.
+        It holds for streams of 0 and 1. None where it says nothing about the plan: under
+        zero-concentrated privacy, and for ``per_step`` below 1, which excludes most such streams.
         """
-        if isinstance(self.guarantee, ExpiringZCDP):
+        if isinstance(self.guarantee, ExpiringZCDP) or self.per_step < 1:
             return None
         return least_largest_error(self.targets, self.steps)
 
@@ -144,7 +145,7 @@ def plan_expiration(
     steps = _average(steps, max(targets))
     if largest_error is not None:
         _positive("largest_error", largest_error)
-        if not concentrated:
+        if not concentrated and per_step >= 1:
             _refuse_impossible(targets, largest_error, steps)
     chosen = least_error(form, targets, steps, _positive("per_step", per_step), delays)
     plan = _plan(chosen, targets, steps, per_step)
@@ -155,7 +156,7 @@ def plan_expiration(
         )
     if largest_error is not None and plan.largest_error > largest_error:
         least = plan.least_largest_error
-        none = "" if least is None else f", and none can stay below {least:,}"
+        none = f", and none at all can stay below {least:g}" if least else ""
         raise InvalidInput(
             f"all {steps:,} errors below {largest_error:,.4g} cannot be promised: this mechanism "
             f"reaches {plan.largest_error:,.4g}{none}: allow larger losses"
@@ -165,11 +166,10 @@ def plan_expiration(
 
 def _refuse_impossible(targets: Mapping[int, float], largest_error: float, steps: int) -> None:
     least = least_largest_error(targets, steps)
-    if largest_error < least:
+    if largest_error <= least:
         raise InvalidInput(
-            f"no mechanism at all can keep {steps:,} errors below {largest_error:,.4g} with these "
-            f"targets (Andersson et al., Theorem 5.1): from {least:,} on it is not ruled out; "
-            f"allow larger losses or a larger error"
+            f"no mechanism at all can keep {steps:,} errors below {least:g} with these targets "
+            f"(Andersson et al., Theorem 5.1): allow larger losses or a larger error than that"
         )
 
 

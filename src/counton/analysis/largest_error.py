@@ -19,29 +19,32 @@ def allowed_loss(targets: Mapping[int, float], age: int) -> float:
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
-def least_largest_error(targets: Mapping[int, float], steps: int) -> int:
+def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     """No mechanism at all keeps every one of ``steps`` releases closer than this to the truth.
 
-    For streams of 0 and 1, with probability 2/3; the least integer C which the theorem leaves open.
+    For streams of 0 and 1, with probability 2/3: the largest error, in halves, that the theorem
+    rules out; 0 if it rules out none. It says nothing about larger ones.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
-    an additive error bounded by C < steps / 2 at all steps needs
-    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)).
+    errors strictly below C < steps / 2 at all steps need
+    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)). Its proof compares streams with a block of 2C
+    ones; so 2C has to be an integer, and C need not be.
 
     Args:
         targets: largest loss by age. Beyond the largest age nothing is asked.
         steps: length of the stream.
 
     >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
-    24
+    23.0
     """
     steps = check_integer("steps", steps, 1)
 
-    def ruled_out(error: int) -> bool:
-        return _sum_below(targets, 2 * error) < math.log(steps / (6 * error))
+    def open_to(block: int) -> bool:
+        """Whether errors below half of this are not ruled out; beyond rounding errors."""
+        return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
     # Larger errors allow more loss and need less of it: the first that fits is found by halving.
-    return 1 + bisect_left(range(1, max(-(-steps // 2), 1)), True, key=lambda c: not ruled_out(c))
+    return bisect_left(range(1, min(steps, max(targets) + 2)), True, key=open_to) / 2
 
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rich.console import Console
@@ -88,9 +89,10 @@ def _show(
     error, habit_error = f"{plan.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
     print_table(console, table)
-    errors = f"all {plan.steps:,} errors stay below {plan.largest_error:,.0f} with probability 2/3"
-    if plan.least_largest_error is not None:
-        least = f"{plan.least_largest_error:,}"
+    largest = f"{math.ceil(10 * plan.largest_error) / 10:,.1f}"
+    errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
+    if plan.least_largest_error:
+        least = f"{plan.least_largest_error:g}"
         errors += f"; no mechanism at all with these losses can stay below {least}"
     print_line(console, errors)
     print_line(console, f"options for counton count: {_options(plan)}")
