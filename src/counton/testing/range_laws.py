@@ -48,6 +48,9 @@ def check_range_description(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: no name, parameters that do not survive JSON, a ``repr`` without them, copies
             that differ, or another of its ``examples`` that is equal and measures something else.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_description(Haar.cascade(5))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     saved = json.loads(json.dumps(strategy.parameters))
@@ -76,6 +79,9 @@ def check_range_sensitivity(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: C is no integer matrix of the stated shape, ``measure`` is not its product, or a
             claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_sensitivity(Haar.cascade(5))
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
@@ -121,6 +127,9 @@ def check_range_estimates(strategy: RangeStrategy) -> None:
 
     Raises:
         LawBroken: they do not, or other measurements are weighed than would be best.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_estimates(Haar.cascade(5))
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
@@ -138,6 +147,9 @@ def check_range_variance(strategy: RangeStrategy) -> None:
 
     Raises:
         LawBroken: it is another, for intervals in any shape of array.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_variance(Haar.cascade(5))
     """
     low, high = np.triu_indices(strategy.cells + 1)
     joint = _prefix_covariance(strategy)
@@ -156,6 +168,9 @@ def check_range_workloads(strategy: RangeStrategy) -> None:
 
     Raises:
         LawBroken: a total is wrong.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_range_workloads(Haar.cascade(5))
     """
     covariance = _covariance(strategy)
     cells = strategy.cells
@@ -175,6 +190,9 @@ def check_running_sums(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
             x where y does not, or whose noise has another covariance.
+
+    >>> from counton.strategies.ranges import Haar
+    >>> check_running_sums(Haar.cascade(5))
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
