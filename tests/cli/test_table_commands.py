@@ -58,6 +58,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert done.exit_code == 0, done.stderr
     assert "Released 7 nodes." in done.stdout
     assert "one inhabitant, which counts in one cell by at most 1, added or" in done.stdout
+    assert "telling whether one inhabitant is there" in " ".join(done.stdout.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
     table = read[out.split(".")[1]](desk.path(out))
     assert table.columns == ["level", "state", "county", "estimate", "std"]
@@ -210,8 +211,9 @@ def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
 
 
 def test_ranges_of_a_line(desk: Desk) -> None:
-    done = desk.ranges("--epsilon", "20", "--label", "hour", "--ask", "0:2,1:4")
+    done = desk.ranges("--epsilon", "20", "--label", "hour", "--ask", "0:2,1:4", "--unit", "visit")
     assert done.exit_code == 0, done.stderr
+    assert "one visit more or less" in " ".join(done.stdout.split())
     assert "Released 4 cells." in done.stdout
     assert "expected squared error" in done.stdout
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})

@@ -147,8 +147,12 @@ def test_words_name_unit_and_relation() -> None:
     assert str(Contribution.replace(3, 2)) == (
         "one unit, which counts in up to 3 cells of one step each by at most 2, replaced by another"
     )
-    assert Contribution.clipped(0, 10, 0.5).unit == (
-        "one unit, whose value, clipped to [0, 10] in steps of 0.5, counts in one cell of one step"
+    assert Contribution.clipped(0, 10, 0.5).describe("order") == (
+        "one order, whose value, clipped to [0, 10] in steps of 0.5, counts in one cell of one "
+        "step, added or removed"
+    )
+    assert Contribution.add_remove().describe("visit", steps=False) == (
+        "one visit, which counts in one cell by at most 1, added or removed"
     )
 
 

@@ -44,6 +44,7 @@ def test_it_is_printed_in_words() -> None:
     bound = ExpiringZCDP(2).bound_to(Expiring("3/2", 3, 5))
     assert str(bound).endswith("with rho = 2 (growth 1.5, delay 3, levels 5)")
     assert "grows slowly" in ExpiringDP(1).meaning
+    assert all("one visit" in kind(1).meaning_for("visit") for kind in (ExpiringDP, ExpiringZCDP))
 
 
 def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:

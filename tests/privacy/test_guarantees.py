@@ -62,6 +62,7 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
     assert guarantee_from_dict(saved) == guarantee
     assert eval(repr(guarantee).replace("=1/3", "='1/3'")) == guarantee
     assert guarantee.meaning.startswith(("one unit more or less", "telling whether one unit"))
+    assert guarantee.meaning_for("visit") == guarantee.meaning.replace("one unit", "one visit")
 
 
 def test_str_is_plain_words() -> None:
@@ -93,8 +94,7 @@ def test_a_new_kind_joins_by_being_defined() -> None:
         kind: ClassVar[str] = "forgetting, for this test"
         epsilon: Fraction
 
-        @property
-        def meaning(self) -> str:
+        def meaning_for(self, unit: str) -> str:
             return "test"
 
         def at_age(self, age: int) -> PureDP | ZCDP:

@@ -23,8 +23,7 @@ class Weakening(Guarantee):
     kind: ClassVar[str] = "weakening, for this test"
     tenths: int = 1
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         return "test"
 
     def at_age(self, age: int) -> PureDP | ZCDP:

@@ -38,11 +38,11 @@ def operator_notes(outcome: Outcome) -> list[str]:
 def protection(outcome: Outcome) -> list[tuple[str, str]]:
     """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
     definition = outcome.definition
-    unit = str(definition.contribution).replace("one unit", f"one {definition.unit}", 1)
+    unit = definition.contribution.describe(definition.unit)
     lines = [
         ("protected", f"{unit}; one row of the events is one {definition.unit}"),
         ("guarantee", f"{definition.guarantee}, for all releases of the stream together"),
-        ("", definition.guarantee.meaning.replace("one unit", f"one {definition.unit}", 1)),
+        ("", definition.guarantee.meaning_for(definition.unit)),
         ("strategy", repr(definition.strategy)),
     ]
     losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)

@@ -61,7 +61,7 @@ def print_head(
         console,
         [
             ("protected", protected(release.contribution, options.unit)),
-            ("guarantee", f"{release.guarantee}: {release.guarantee.meaning}"),
+            ("guarantee", f"{release.guarantee}: {release.guarantee.meaning_for(options.unit)}"),
             how,
             ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
         ],

@@ -160,14 +160,9 @@ def noise_field(
 
 
 def protected(contribution: Contribution, unit: str = "unit") -> str:
-    """The protected unit and the neighbouring relation, in words.
+    """What is protected in a table, and the neighbouring relation, in words.
 
     >>> protected(Contribution.replace(), "inhabitant")
     'one inhabitant, which counts in one cell by at most 1, replaced by another'
     """
-    cells = "one cell" if contribution.cells == 1 else f"up to {contribution.cells:,} cells"
-    each = "each " if contribution.cells > 1 else ""
-    return (
-        f"one {unit}, which counts in {cells} {each}by at most {contribution.per_cell:,}, "
-        f"{contribution.neighbours}"
-    )
+    return contribution.describe(unit, steps=False)

@@ -126,24 +126,34 @@ class Contribution:
         return cls(neighbours, 1, int(change / step), low, high, step)
 
     @property
-    def unit(self) -> str:
-        """What is protected, in words."""
-        if self.resolution is not None and self.lower is not None and self.upper is not None:
-            return (
-                f"one unit, whose value, clipped to [{text(self.lower)}, {text(self.upper)}] in "
-                f"steps of {text(self.resolution)}, counts in one cell of one step"
-            )
-        cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
-        each = "each " if self.cells > 1 else ""
-        return f"one unit, which counts in {cells} of one step {each}by at most {self.per_cell:,}"
-
-    @property
     def neighbours(self) -> str:
         """The neighbouring relation, in words."""
         return "added or removed" if self.relation == "add_remove" else "replaced by another"
 
+    def describe(self, unit: str = "unit", *, steps: bool = True) -> str:
+        """What is protected, and the neighbouring relation, in words.
+
+        Args:
+            unit: what one protected unit is called.
+            steps: whether cells belong to the steps of a stream; a table has none.
+
+        >>> Contribution.replace(cells=2).describe("visitor", steps=False)
+        'one visitor, which counts in up to 2 cells each by at most 1, replaced by another'
+        """
+        where = " of one step" if steps else ""
+        if self.resolution is not None and self.lower is not None and self.upper is not None:
+            counts = (
+                f"whose value, clipped to [{text(self.lower)}, {text(self.upper)}] in steps of "
+                f"{text(self.resolution)}, counts in one cell{where}"
+            )
+        else:
+            cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
+            each = " each" if self.cells > 1 else ""
+            counts = f"which counts in {cells}{where}{each} by at most {self.per_cell:,}"
+        return f"one {unit}, {counts}, {self.neighbours}"
+
     def __str__(self) -> str:
-        return f"{self.unit}, {self.neighbours}"
+        return self.describe()
 
     def shift(
         self,

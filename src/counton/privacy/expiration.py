@@ -135,11 +135,10 @@ class ExpiringDP(Expiring):
     def __repr__(self) -> str:
         return f"ExpiringDP(epsilon={text(self.epsilon)}, expiry={self.expiry})"
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         """What grows with age, in words."""
         return (
-            "one unit more or less changes the probability of everything released so far by a "
+            f"one {unit} more or less changes the probability of everything released so far by a "
             "factor that starts small and grows slowly as it gets older"
         )
 
@@ -186,11 +185,10 @@ class ExpiringZCDP(Expiring):
     def __repr__(self) -> str:
         return f"ExpiringZCDP(rho={text(self.rho)}, expiry={self.expiry})"
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         """What grows with age, in words."""
         return (
-            "telling from everything released so far whether one unit is there starts hard and "
+            f"telling from everything released so far whether one {unit} is there starts hard and "
             "becomes slowly easier as it gets older"
         )
 

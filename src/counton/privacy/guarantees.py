@@ -44,9 +44,20 @@ class Guarantee(ABC):
         return cls(**{name: value for name, value in saved.items() if name != "guarantee"})
 
     @property
-    @abstractmethod
     def meaning(self) -> str:
-        """One sentence for readers who do not know the field's terms."""
+        """`meaning_for` a unit without a name of its own."""
+        return self.meaning_for("unit")
+
+    @abstractmethod
+    def meaning_for(self, unit: str) -> str:
+        """One sentence for readers who do not know the field's terms.
+
+        Args:
+            unit: what one protected unit is called.
+
+        >>> ZCDP(0.5).meaning_for("visit")[:40]
+        'telling whether one visit is there is at'
+        """
 
 
 @runtime_checkable
@@ -111,12 +122,11 @@ class PureDP(Guarantee):
     def __repr__(self) -> str:
         return f"PureDP(epsilon={text(self.epsilon)})"
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         """What epsilon bounds, in words."""
         return (
-            "one unit more or less changes the probability of any output by at most a factor of "
-            f"{_exp(self.epsilon)}"
+            f"one {unit} more or less changes the probability of any output by at most a factor "
+            f"of {_exp(self.epsilon)}"
         )
 
 
@@ -154,12 +164,11 @@ class ApproxDP(Guarantee):
     def __repr__(self) -> str:
         return f"ApproxDP(epsilon={text(self.epsilon)}, delta={text(self.delta)})"
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         """What epsilon and delta bound, in words."""
         return (
-            "one unit more or less changes the probability of any output by at most a factor of "
-            f"{_exp(self.epsilon)}, plus {_short(self.delta)}"
+            f"one {unit} more or less changes the probability of any output by at most a factor "
+            f"of {_exp(self.epsilon)}, plus {_short(self.delta)}"
         )
 
 
@@ -186,12 +195,11 @@ class ZCDP(Guarantee):
     def __repr__(self) -> str:
         return f"ZCDP(rho={text(self.rho)})"
 
-    @property
-    def meaning(self) -> str:
+    def meaning_for(self, unit: str) -> str:
         """What rho bounds, in words."""
         return (
-            "telling whether one unit is there is at most as easy as telling two bell curves apart "
-            f"whose centres are {math.sqrt(2 * self.rho):.4g} standard deviations apart"
+            f"telling whether one {unit} is there is at most as easy as telling two bell curves "
+            f"apart whose centres are {math.sqrt(2 * self.rho):.4g} standard deviations apart"
         )
 
 
