@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import interleaved
 from benchmarks.row import Row
-from counton import Key
-from counton.mechanisms.hierarchy import release_hierarchy
-from counton.mechanisms.ranges import plan_ranges, release_ranges
+from counton import Key, plan_ranges, release_hierarchy, release_ranges
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
 from counton.strategies.hierarchy import Tree
@@ -42,7 +40,7 @@ def numpy_cascade(cells: int) -> NDArray[np.float64]:
 
 def exact_cascade(cells: int) -> NDArray[np.float64]:
     """The same law with exact discrete noise from a key, as a release draws it."""
-    choice = plan_ranges(cells, ZCDP(0.5), strategy="cascade").best
+    choice = plan_ranges(cells, guarantee=ZCDP(0.5), strategy="cascade").best
     axis = choice.grid.axes[0]
     assert isinstance(axis, Haar)
     field = NoiseField(Key.generate().derive(b"bench"), choice.noise_law)

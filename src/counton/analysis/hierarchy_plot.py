@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.analysis.plots import PALETTE
-from counton.mechanisms.hierarchy import HierarchyRelease
-from counton.mechanisms.ranges import RangesRelease
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from counton.mechanisms.hierarchy import HierarchyRelease
+    from counton.mechanisms.ranges import RangesRelease
 
 _INK, _FAINT = "#1a1a1a", "#6b6b6b"
 _MOST_POINTS = 4000
@@ -32,6 +33,14 @@ def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figu
         release: what was released.
         title: what is counted.
         subtitle: what is protected.
+
+    >>> from counton import Key, ZCDP, release_hierarchy
+    >>> people = {"state": ["CA", "DC"], "count": [39_538_223, 689_545]}
+    >>> release = release_hierarchy(
+    ...     people, guarantee=ZCDP(0.5), key=Key.generate(), domain=people, levels=["state"]
+    ... )
+    >>> float(plot_hierarchy(release, "People", "each one is protected").get_figwidth())
+    13.0
     """
     figure, (left, right) = _figure(title, subtitle, (1.0, 1.5))
     _noise_panel(left, release)
@@ -192,6 +201,11 @@ def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
         release: what was released, on a line.
         title: what is counted.
         subtitle: what is protected and how.
+
+    >>> from counton import Key, ZCDP, release_ranges
+    >>> release = release_ranges([52, 31, 17, 40], guarantee=ZCDP(0.5), key=Key.generate())
+    >>> float(plot_ranges(release, "Visits", "each one is protected").get_figwidth())
+    13.0
     """
     figure, (left, right) = _figure(title, subtitle, (1.5, 1.0))
     cells = release.shape[0]

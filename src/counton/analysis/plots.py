@@ -40,6 +40,11 @@ class Curves:
         times: ends of the windows, ``datetime64``, shape ``(steps,)``.
         groups: a name for each curve.
         estimates, lower, upper: shape ``(steps, groups)``.
+
+    >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
+    >>> estimates = np.array([[3.0], [5.0], [9.0]])
+    >>> Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2).thinned(2).groups
+    ['visits']
     """
 
     times: NDArray[np.datetime64]
@@ -67,6 +72,12 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
 
     Raises:
         InvalidInput: nothing to draw, or more groups than a chart can name.
+
+    >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
+    >>> estimates = np.array([[3.0], [5.0], [9.0]])
+    >>> curves = Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2)
+    >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
+    11.0
     """
     from matplotlib.figure import Figure
 

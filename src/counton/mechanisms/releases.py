@@ -1,4 +1,4 @@
-"""What a counter gives out."""
+"""What streams give out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Release:
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64.
+            Integers for tree strategies on counts, else float64. Of a `HierarchyStream`: the
+            private count of the cell.
         std: standard deviation of its noise, in data units, the same for every coordinate.
 
     >>> from counton import Counter, Key, PureDP

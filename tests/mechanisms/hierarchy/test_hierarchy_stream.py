@@ -112,8 +112,10 @@ def test_any_cut_gives_the_same_releases() -> None:
     with pytest.raises(InvalidInput, match="step is 513"):
         stream_of(9, step=513)
     single = stream_of(9)
-    assert [single.release(int(count)) for count in counts[:20]] == whole[:20].tolist()
-    assert single.step == 20
+    assert [single.release(int(count)).value for count in counts[:20]] == whole[:20].tolist()
+    last = single.release(int(counts[20]))
+    assert (last.step, last.value, last.std) == (21, whole[20], single.std)
+    assert single.step == 21
 
 
 def test_every_complete_node_has_the_same_accuracy() -> None:
@@ -160,8 +162,8 @@ def test_refusals_change_nothing() -> None:
 
 
 def test_other_terms_other_noise() -> None:
-    base = stream_of(5).release(0)
-    assert stream_of(5).release(0) == base
-    assert stream_of(6).release(0) != base
-    assert stream_of(5, name="other").release(0) != base
-    assert stream_of(5, guarantee=ZCDP(0.51)).release(0) != base
+    base = stream_of(5).release(0).value
+    assert stream_of(5).release(0).value == base
+    assert stream_of(6).release(0).value != base
+    assert stream_of(5, name="other").release(0).value != base
+    assert stream_of(5, guarantee=ZCDP(0.51)).release(0).value != base

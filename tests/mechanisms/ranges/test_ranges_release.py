@@ -32,7 +32,7 @@ def kronecker(grid: Any) -> Any:
 def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
     """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
-        choice = plan_ranges(shape, guarantee, strategy=strategy).best
+        choice = plan_ranges(shape, guarantee=guarantee, strategy=strategy).best
         matrix = kronecker(choice.grid)
         norms = choice.grid.norms()
         assert norms.l1 == np.abs(matrix).sum(axis=0).max()
@@ -53,7 +53,7 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
 
 
 def test_square_root_privacy_shift_and_sensitivity() -> None:
-    choice = plan_ranges(30, ZCDP(1), strategy="square_root").best
+    choice = plan_ranges(30, guarantee=ZCDP(1), strategy="square_root").best
     axis = choice.grid.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
     assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
@@ -98,23 +98,23 @@ def test_intervals_add_up_exactly_and_the_cells_add_up_to_them() -> None:
 
 
 def test_auto_takes_the_least_error_and_states_it() -> None:
-    plan = plan_ranges(1024, ZCDP(1 / (2 * 50.2098**2)))
+    plan = plan_ranges(1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     assert plan.best.expected_error <= 1.02 * 1.635e10
     assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
     errors = [choice.expected_error for choice in plan.choices]
     assert errors == sorted(errors)
     assert {choice.name for choice in plan.choices} == set(NAMES)
-    both = plan_ranges(200, ApproxDP(0.1, 1e-9))
+    both = plan_ranges(200, guarantee=ApproxDP(0.1, 1e-9))
     assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
     assert both.best.family == "laplace"
-    assert plan_ranges(200, ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+    assert plan_ranges(200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
 
 
 def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
     for guarantee in (PureDP(0.1), ZCDP(0.5)):
-        best = plan_ranges(2**15, guarantee).best.expected_error
-        assert best <= plan_ranges(2**15, guarantee, strategy="haar").best.expected_error
+        best = plan_ranges(2**15, guarantee=guarantee).best.expected_error
+        assert best <= plan_ranges(2**15, guarantee=guarantee, strategy="haar").best.expected_error
 
 
 @pytest.mark.parametrize(
@@ -289,9 +289,9 @@ def test_bad_input_is_refused_with_a_reason(counts: Any, changed: Any, message: 
 @pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6", None])
 def test_shapes_that_are_none_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one cell along every axis"):
-        plan_ranges(shape, ZCDP(1))
+        plan_ranges(shape, guarantee=ZCDP(1))
     six: Any = np.int64(6)
-    assert plan_ranges(six, ZCDP(1)).best.grid.shape == (6,)
+    assert plan_ranges(six, guarantee=ZCDP(1)).best.grid.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61, 2**80])

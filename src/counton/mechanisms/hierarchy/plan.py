@@ -122,8 +122,8 @@ def plan_hierarchy(
     tree: Tree,
     *,
     guarantee: Guarantee | None = None,
-    targets: Mapping[str, float] | None = None,
     contribution: Contribution | None = None,
+    targets: Mapping[str, float] | None = None,
 ) -> HierarchyPlan:
     """Accuracy of every level from a guarantee, or the guarantee from wanted accuracies.
 
@@ -131,11 +131,11 @@ def plan_hierarchy(
         tree: the public tree.
         guarantee: what is promised; ``targets`` are then scaled to it. None: the targets are kept
             and the cost is computed, as a ZCDP.
+        contribution: the protected unit; default one unit in one leaf, added or removed.
         targets: wanted standard deviation by level (relative ones if there is a guarantee). A level
             left out takes that of the nearest coarser level, the coarsest that of the nearest
             finer one. None: equal at every level. A node with one child passes its noise on, and so
             may be more accurate than wanted.
-        contribution: the protected unit; default one unit in one leaf, added or removed.
 
     Raises:
         InvalidInput: neither guarantee nor targets, unknown levels, targets not above 0, or targets

@@ -153,14 +153,14 @@ class HierarchyRelease:
 def release_hierarchy(
     leaves: Any,
     *,
-    domain: Any,
+    guarantee: Guarantee | None = None,
+    contribution: Contribution | None = None,
     key: Key,
+    name: str = "hierarchy",
+    domain: Any,
     levels: Sequence[str] | None = None,
     value: str = "count",
-    guarantee: Guarantee | None = None,
     targets: Mapping[str, float] | None = None,
-    name: str = "hierarchy",
-    contribution: Contribution | None = None,
 ) -> HierarchyRelease:
     """Release the counts of all nodes of a hierarchy, once, with noise that adds up.
 
@@ -170,12 +170,12 @@ def release_hierarchy(
     Args:
         leaves: a data frame or mapping of columns with one row a leaf; leaves without a row count
             0. Or, with a `Tree`, one array of counts in the order of ``Tree.leaves``.
+        guarantee, contribution, targets: as in `plan_hierarchy`.
+        key: where the noise comes from.
+        name: of this release; another name under the same key has other noise.
         domain: which leaves exist, public: a `Tree`, or a table with the level columns.
         levels: names of the level columns, coarsest first; by default those of the `Tree`.
         value: name of the column of counts; another column has other noise.
-        guarantee, targets, contribution: as in `plan_hierarchy`.
-        key: where the noise comes from.
-        name: of this release; another name under the same key has other noise.
 
     Raises:
         InvalidInput: leaves outside the domain or listed twice, counts that are not non-negative
@@ -195,7 +195,7 @@ def release_hierarchy(
     True
     """
     tree = _tree(domain, levels)
-    plan = plan_hierarchy(tree, guarantee=guarantee, targets=targets, contribution=contribution)
+    plan = plan_hierarchy(tree, guarantee=guarantee, contribution=contribution, targets=targets)
     counts = leaf_counts(tree, leaves, value)
     check_room(np.concatenate(counts), plan.measurement.largest_entry)
     sums = node_sums(tree, counts)

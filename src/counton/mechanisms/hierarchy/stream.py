@@ -21,6 +21,7 @@ from counton.mechanisms.cells import (
     protected,
     shift_of_cells,
 )
+from counton.mechanisms.releases import Release
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
@@ -32,11 +33,11 @@ class HierarchyStream:
 
     Args:
         guarantee: what is promised for the whole stream.
-        doublings: the stream serves 2^doublings cells.
+        contribution: the protected unit; default one unit in one cell, added or removed.
         key: where the noise comes from.
         name: of this stream; part of the noise address. Other cells under the same key and name
             would have the same noise, and the difference would give them away.
-        contribution: the protected unit; default one unit in one cell, added or removed.
+        doublings: the stream serves 2^doublings cells.
         step: how many cells were released before, to go on with a stream of the same terms.
 
     Raises:
@@ -44,7 +45,7 @@ class HierarchyStream:
             guarantee.
 
     >>> from counton.privacy import ZCDP
-    >>> stream = HierarchyStream(ZCDP(0.5), doublings=10, key=Key.generate())
+    >>> stream = HierarchyStream(ZCDP(0.5), key=Key.generate(), doublings=10)
     >>> values = stream.release_many([3, 1, 4, 1, 5, 9, 2, 6])
     >>> stream.step, round(stream.std, 4), round(float(stream.interval_std(0, 8)), 4)
     (8, 2.0817, 2.0817)
@@ -54,10 +55,10 @@ class HierarchyStream:
         self,
         guarantee: Guarantee,
         *,
-        doublings: int,
+        contribution: Contribution | None = None,
         key: Key,
         name: str = "hierarchy",
-        contribution: Contribution | None = None,
+        doublings: int,
         step: int = 0,
     ) -> None:
         self.guarantee = guarantee
@@ -111,12 +112,21 @@ class HierarchyStream:
         variance = self.cascade.variance(np.atleast_1d(first), np.atleast_1d(last))
         return np.sqrt(variance * self.noise_law.variance).reshape(first.shape)[()]
 
-    def release(self, count: int) -> float:
-        """Release the next cell; as `release_many`."""
-        return float(self.release_many([count])[0])
+    def release(self, count: int) -> Release:
+        """Release the next cell: its number from 1, its private count and standard deviation.
+
+        Raises:
+            CountonError: as `release_many`.
+
+        >>> from counton.privacy import ZCDP
+        >>> HierarchyStream(ZCDP(0.5), key=Key.generate(), doublings=10).release(3)
+        Release(step=1, value=..., std=2.08...)
+        """
+        value = float(self.release_many([count])[0])
+        return Release(self.step, value, self.std)
 
     def release_many(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Release the next cells: private counts, float64, one for each.
+        """Release the next cells: private counts, float64, one for each; each has `std`.
 
         Blocks are sums of the released cells; they are exact, so blocks agree with their cells.
 

@@ -109,22 +109,22 @@ class ContingencyRelease:
 def release_contingency(
     data: Any,
     *,
+    guarantee: Guarantee,
+    contribution: Contribution | None = None,
+    key: Key,
+    name: str = "contingency",
     columns: Sequence[str],
     domain: Mapping[str, Sequence[Any]],
-    guarantee: Guarantee,
-    key: Key,
     value: str | None = None,
     equal: bool = False,
-    name: str = "contingency",
-    contribution: Contribution | None = None,
 ) -> ContingencyRelease:
     """Release a contingency table with all its margins, once.
 
     Args:
         data: a data frame or mapping of columns; one row a unit, or a count in column ``value``.
+        guarantee, contribution, key, name: as in `release_ranges`.
         columns: the columns of the table.
         domain: for each column the values it can have: public, and all of them.
-        guarantee, key, name, contribution: as in `release_ranges`.
         value: name of a column of counts; None counts rows.
         equal: the same variance for every margin, instead of least total error over all margins.
 
@@ -148,7 +148,7 @@ def release_contingency(
     values = [_listed(column, domain) for column in columns]
     refuse_added(columns)
     counts = _counted(data, columns, values, value)
-    plan = plan_margins(counts.shape, guarantee, equal, contribution)
+    plan = plan_margins(counts.shape, guarantee=guarantee, contribution=contribution, equal=equal)
     means = {
         "columns": list(columns),
         "value": value,

@@ -10,7 +10,11 @@ from counton.strategies.ranges.margins import margins_of, margins_strategy
 
 
 def plan_margins(
-    shape: tuple[int, ...], guarantee: Guarantee, equal: bool, contribution: Contribution | None
+    shape: tuple[int, ...],
+    *,
+    guarantee: Guarantee,
+    contribution: Contribution | None,
+    equal: bool,
 ) -> RangesPlan:
     """The weights and the noise of least total error over all margins."""
     bits = axis_bits(len(shape))
@@ -19,7 +23,11 @@ def plan_margins(
     def attempt(family: Family) -> RangesPlan:
         axes = tuple(margins_strategy(cells, NORMS[family], bits, equal=equal) for cells in shape)
         return plan_ranges(
-            shape, guarantee, workload=margins, strategy=axes, contribution=contribution
+            shape,
+            guarantee=guarantee,
+            contribution=contribution,
+            strategy=axes,
+            workload=margins,
         )
 
     return best_of_families(guarantee, attempt, cost=lambda plan: plan.best.expected_error)

@@ -36,7 +36,7 @@ class RangesChoice:
         expected_error: total squared error over the workload, in squared units of the counts.
 
     >>> from counton.privacy import ZCDP
-    >>> best = plan_ranges(64, ZCDP(0.5)).best
+    >>> best = plan_ranges(64, guarantee=ZCDP(0.5)).best
     >>> best.name, best.family
     ('optimal', 'gaussian')
     """
@@ -61,7 +61,7 @@ class RangesPlan:
     """All choices, least expected error first; no data was needed to make it.
 
     >>> from counton.privacy import ZCDP
-    >>> plan = plan_ranges(64, ZCDP(0.5))
+    >>> plan = plan_ranges(64, guarantee=ZCDP(0.5))
     >>> [choice.name for choice in plan.choices if choice.family == "gaussian"]
     ['optimal', 'square_root', 'haar', 'hierarchy', 'cascade', 'binary', 'identity']
     """
@@ -79,28 +79,28 @@ class RangesPlan:
 
 def plan_ranges(
     shape: int | Sequence[int],
-    guarantee: Guarantee,
     *,
-    workload: Asked | tuple[Asked, ...] = "ranges",
-    strategy: str | RangeStrategy | Strategies = "auto",
+    guarantee: Guarantee,
     contribution: Contribution | None = None,
+    strategy: str | RangeStrategy | Strategies = "auto",
+    workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> RangesPlan:
     """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
 
     Args:
         shape: cells, or cells along each axis of a grid.
         guarantee: what is promised.
+        contribution: the protected unit; default one unit in one cell, added or removed.
+        strategy: "auto" tries all; a name, a strategy, or a tuple with one of them an axis.
         workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
             tuple with one entry an axis for grids, else the same on every axis. The queries of a
             grid are all products of the axes' queries (boxes, for "ranges").
-        strategy: "auto" tries all; a name, a strategy, or a tuple with one of them an axis.
-        contribution: the protected unit; default one unit in one cell, added or removed.
 
     Raises:
         InvalidInput: no cells, an unknown name, or no noise that gives the guarantee.
 
     >>> from counton.privacy import PureDP
-    >>> plan_ranges(64, PureDP(1), workload="prefixes").best.family
+    >>> plan_ranges(64, guarantee=PureDP(1), workload="prefixes").best.family
     'laplace'
     """
     cells = _shape(shape)

@@ -12,7 +12,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
 from counton.mechanisms.ranges.answers import RangesRelease
-from counton.mechanisms.ranges.plan import Asked, RangesPlan, plan_ranges
+from counton.mechanisms.ranges.plan import Asked, RangesPlan, Strategies, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.ranges import RangeStrategy
@@ -22,11 +22,11 @@ def release_ranges(
     counts: ArrayLike,
     *,
     guarantee: Guarantee,
+    contribution: Contribution | None = None,
     key: Key,
     name: str = "ranges",
-    strategy: str | RangeStrategy | tuple[str | RangeStrategy, ...] = "auto",
+    strategy: str | RangeStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
-    contribution: Contribution | None = None,
 ) -> RangesRelease:
     """Measure a line or grid of counts privately, once, so that any interval can be answered.
 
@@ -36,10 +36,9 @@ def release_ranges(
 
     Args:
         counts: non-negative integers, one axis (a line) or more (a grid).
-        guarantee: what is promised.
+        guarantee, contribution, strategy, workload: as in `plan_ranges`.
         key: where the noise comes from.
         name: of this release; another name under the same key has other noise.
-        strategy, workload, contribution: as in `plan_ranges`.
 
     Raises:
         InvalidInput: counts that are not non-negative integers, no cells, or as `plan_ranges`.
@@ -59,10 +58,10 @@ def release_ranges(
         )
     plan = plan_ranges(
         data.shape,
-        guarantee,
-        workload=workload,
-        strategy=strategy,
+        guarantee=guarantee,
         contribution=contribution,
+        strategy=strategy,
+        workload=workload,
     )
     return released_cells(data, plan, key=key, kind="ranges", name=name)
 
