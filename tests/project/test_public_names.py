@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
+import re
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -10,25 +13,20 @@ from typing import Any
 
 import pytest
 
+import counton
+
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
-PACKAGES = (
-    "counton",
-    "counton.analysis",
-    "counton.jobs",
-    "counton.mechanisms",
-    "counton.mechanisms.hierarchy",
-    "counton.mechanisms.ranges",
-    "counton.noise",
-    "counton.privacy",
-    "counton.reproduce",
-    "counton.store",
-    "counton.strategies",
-    "counton.testing",
-)
+
+
+def public_packages() -> list[str]:
+    """Every package that says what it exports."""
+    inner = pkgutil.walk_packages(counton.__path__, "counton.")
+    names = ["counton", *(module.name for module in inner if module.ispkg)]
+    return [name for name in names if hasattr(import_module(name), "__all__")]
 
 
 def public_objects() -> Iterator[tuple[str, Any]]:
-    for package in PACKAGES:
+    for package in public_packages():
         module = import_module(package)
         for name in module.__all__:
             thing = getattr(module, name)
@@ -69,11 +67,41 @@ def test_an_undocumented_class_would_be_noticed() -> None:
     assert not needs_no_example(Silent)
 
 
-def test_the_reference_shows_every_public_name() -> None:
-    shown = {
-        line.removeprefix("::: ")
-        for line in REFERENCE.read_text(encoding="utf-8").splitlines()
-        if line.startswith("::: ")
-    }
+def shown_in(reference: str) -> list[str]:
+    """Addresses that a page shows, in order."""
+    lines = reference.splitlines()
+    return [line.removeprefix("::: ") for line in lines if line.startswith("::: ")]
+
+
+def faults_of(reference: str, public: set[str]) -> list[str]:
+    """Public names that a page does not show, and those it shows twice."""
+    times = Counter(shown_in(reference))
+    missing = sorted(f"{address} is missing" for address in public - set(times))
+    return missing + [f"{address} is shown twice" for address in times if times[address] > 1]
+
+
+def test_the_reference_shows_every_public_name_once() -> None:
     public = {address for address, thing in public_objects() if address.count(".") > 1}
-    assert public - shown == set()
+    assert faults_of(REFERENCE.read_text(encoding="utf-8"), public) == []
+
+
+def test_a_name_left_out_of_the_reference_or_shown_twice_is_noticed() -> None:
+    page = "# Reference\n\n::: counton.noise.Key\n::: counton.noise.Key\n"
+    public = {"counton.noise.Key", "counton.strategies.ranges.Haar"}
+    assert faults_of(page, public) == [
+        "counton.strategies.ranges.Haar is missing",
+        "counton.noise.Key is shown twice",
+    ]
+    assert faults_of("::: counton.noise.Key\n", {"counton.noise.Key"}) == []
+
+
+def test_packages_with_public_names_are_found_by_themselves() -> None:
+    found = set(public_packages())
+    inner = {"counton.strategies.hierarchy", "counton.strategies.ranges"}
+    assert {"counton", "counton.mechanisms.ranges", "counton.testing"} | inner <= found
+
+
+def test_the_first_level_is_listed_completely() -> None:
+    first = REFERENCE.read_text(encoding="utf-8").split("\n\n")[1]
+    listed = re.findall(r"`(\w+)`", first)
+    assert sorted(listed) == sorted(["counton", *counton.__all__])

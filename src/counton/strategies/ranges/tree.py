@@ -57,6 +57,10 @@ class TreeLaw:
         complete: b_i of a complete child at each level below the root, leaves first.
         last: b_i of the last child at each level, complete or not.
         root: variance of the root's estimate.
+
+    >>> law = TreeLaw(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
+    >>> law.variance(np.array([0, 0, 0, 1]), np.array([1, 2, 4, 3])).tolist()
+    [1.0, 1.0, 1.0, 1.75]
     """
 
     cells: int
