@@ -38,11 +38,20 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     options = ("--growth", "3/2", "--delay", "2", "--out", out)
     done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options))
     assert done.code == 0, done.err
-    assert "totals count windows up to 2 ago" in done.out
+    assert "each release counts up to 2 windows before its own" in done.out
+    heading = "up to 2013-01-01 00:00:00, released at step 1 (2013-01-01 01:00:00"
+    assert heading in " ".join(done.out.split())
     done = place("count", place.write("e.csv", ROWS), *place.again, "--out", out)
     assert done.code == 0, done.err
     assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
-    assert pl.read_parquet(out)["std"].to_list()[:4] == [0] * 4
+    table = pl.read_parquet(out)
+    assert table["std"].to_list()[:4] == [0] * 4
+    lag = (table["window_end"] - table["counted_until"]).dt.total_hours()
+    assert lag.to_list() == [1, 1, 2, 2, 2, 2, 2, 2]  # before the stream nothing can be counted
+    report = json.loads(place("count", place.write("e.csv", ROWS), *place.again, "--json").out)
+    assert report["delay"] == 2
+    assert report["last"]["window_end"].removesuffix("+00:00").endswith("04:00:00")
+    assert report["last"]["counted_until"].removesuffix("+00:00").endswith("02:00:00")
     again = (*place.again, "--expire", "--growth", "1.5", "--delay", "2", "--epsilon", "100")
     assert place("count", place.write("e.csv", ROWS), *again).code == 0
 

@@ -59,6 +59,16 @@ def test_numbers_may_be_numbers(request_: Request) -> None:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
+def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Request) -> None:
+    forever = replace(request_, expire=True, steps=None)
+    with run(forever) as outcome, run(replace(forever, stream="late", delay=1)) as late:
+        now, then = outcome.released(), late.released()
+    assert (then.curves().times == now.curves().times[:-1]).all()
+    assert (then.curves().estimates == now.curves().estimates[:-1]).all()
+    assert "counted_until" not in now.table().columns
+    assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
+
+
 def test_one_total_has_one_name(request_: Request) -> None:
     with run(replace(request_, by=None, domain=None)) as outcome:
         released = outcome.released()

@@ -93,6 +93,7 @@ def _write(outcome: Outcome, released: Released, options: EventOptions, report: 
         f"Running {subject(definition)}{by}",
         f"{definition.guarantee} protects each single {definition.unit} "
         f"({definition.contribution.neighbours}); bands: {100 * options.level:g}% intervals",
-        f"since {released.local_start()}",
+        f"since {released.local_start()}"
+        + (f", each point released {released.delay:,} windows later" if released.delay else ""),
     )
     replace_file(options.plot, lambda name: save_figure(figure, name))

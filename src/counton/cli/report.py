@@ -41,7 +41,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     unit = definition.contribution.describe(definition.unit)
     lines = [
         ("protected", f"{unit}; one row of the events is one {definition.unit}"),
-        ("guarantee", f"{definition.guarantee}, for all releases of the stream together"),
+        ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
         ("strategy", repr(definition.strategy)),
     ]
@@ -49,7 +49,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if losses is not None:
         lines.insert(3, ("", f"loss by age: {losses}"))
     if definition.strategy.delay:
-        lines.append(("delay", f"totals count windows up to {definition.strategy.delay:,} ago"))
+        windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
+        lines.append(("delay", f"each release counts up to {windows} before its own"))
     zone = load_zone(definition.windows.timezone)
     until = moment(outcome.until).astimezone(zone).isoformat()
     if outcome.until_stated:
@@ -118,9 +119,13 @@ def plural(unit: str) -> str:
 
 
 def _heading(definition: Definition, released: Released) -> str:
-    end = str(released.local_ends()[-1].astype("datetime64[s]")).replace("T", " ")
-    zone = definition.windows.timezone
-    return f"\nrunning {subject(definition)} after step {released.steps[-1]:,} ({end}, {zone})"
+    end, counted = (
+        str(times[-1].astype("datetime64[s]")).replace("T", " ")
+        for times in (released.local_ends(), released.local_counted())
+    )
+    zone, step = definition.windows.timezone, f"{released.steps[-1]:,}"
+    until = f"up to {counted}, released at" if released.delay else "after"
+    return f"\nrunning {subject(definition)} {until} step {step} ({end}, {zone})"
 
 
 def _table(definition: Definition, released: Released, level: float) -> Table:
@@ -154,6 +159,7 @@ def as_json(outcome: Outcome, released: Released | None, options: EventOptions) 
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
         "strategy": repr(definition.strategy),
+        "delay": definition.strategy.delay,
         "level": options.level,
         "out": None if options.out is None else str(options.out),
         "plot": None if options.plot is None else str(options.plot),
@@ -163,6 +169,7 @@ def as_json(outcome: Outcome, released: Released | None, options: EventOptions) 
         report["last"] = {
             "step": released.steps[-1],
             "window_end": moment(int(definition.windows.ends(released.steps)[-1])).isoformat(),
+            "counted_until": moment(released.counted_until()).isoformat(),
             "std": float(released.std[-1]),
             "groups": [
                 {

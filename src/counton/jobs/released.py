@@ -79,30 +79,58 @@ class Released:
         zone = load_zone(self.definition.windows.timezone)
         return start.astimezone(zone).strftime("%Y-%m-%d %H:%M")
 
+    @property
+    def delay(self) -> int:
+        """How many windows before its own a release counts up to."""
+        return self.definition.strategy.delay
+
     def local_ends(self) -> NDArray[np.datetime64]:
         """Ends of the windows in local time, without a zone."""
-        ends = _moments(self.definition.windows.ends(self.steps), self.definition)
-        local = ends.dt.replace_time_zone(None).to_numpy()
+        return self._local(self.definition.windows.ends(self.steps))
+
+    def local_counted(self) -> NDArray[np.datetime64]:
+        """Up to when each release counts, in local time: ends of windows, less the delay."""
+        return self._local(self._counted())
+
+    def counted_until(self) -> int:
+        """Microsecond up to which the last release counts."""
+        return int(self._counted()[-1])
+
+    def _counted(self) -> NDArray[np.int64]:
+        last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
+        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        return np.asarray(ends[last_windows], dtype=np.int64)
+
+    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        local = _moments(us, self.definition).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def curves(self) -> Curves:
-        """What a chart shows."""
-        arrays = (np.asarray(a, np.float64) for a in (self.estimates, self.lower, self.upper))
-        return Curves(self.local_ends(), self.definition.groups, *arrays)
+        """What a chart shows: totals over the times up to which they count."""
+        shown = slice(min(self.delay, len(self.steps) - 1), None)  # before it nothing is counted
+        arrays = (
+            np.asarray(a, np.float64)[shown] for a in (self.estimates, self.lower, self.upper)
+        )
+        return Curves(self.local_counted()[shown], self.definition.groups, *arrays)
 
     def table(self) -> pl.DataFrame:
-        """One row per step and group: step, window, group, estimate, std, lower, upper."""
+        """One row per step and group: step, window, group, estimate, std, lower, upper.
+
+        With a delay also ``counted_until``: the total is that of the events before it.
+        """
         windows, groups = self.definition.windows, self.definition.groups
         steps = len(self.steps)
 
         def each(series: pl.Series) -> pl.Series:
             return series.gather(np.repeat(np.arange(steps), len(groups)))
 
+        delayed = {"counted_until": each(_moments(self._counted(), self.definition))}
         return pl.DataFrame(
             {
                 "step": np.repeat(np.arange(1, steps + 1), len(groups)),
                 "window_start": each(_moments(windows.starts(self.steps), self.definition)),
                 "window_end": each(_moments(windows.ends(self.steps), self.definition)),
+                **(delayed if self.delay else {}),
                 "group": pl.Series(list(groups) * steps, dtype=pl.String),
                 "estimate": self.estimates.ravel(),
                 "std": np.repeat(self.std, len(groups)),

@@ -29,7 +29,8 @@ class Counter:
 
     Args:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; holds for all releases together.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; ``ExpiringDP``
+            or ``ExpiringZCDP``, growing with the age of a unit, for the strategy `Expiring`.
         key: the secret from which the noise is computed; see `counton.Key`. Two counters of
             one key and the same other arguments have the same noise: over different data, their
             difference is the data's. Go on with `resume`; never start a stream twice.
@@ -227,7 +228,7 @@ class Counter:
         deviation = float(self.std(range(last, last + 1))[0])
         return (
             f"Protected: {spec.contribution}. "
-            f"Guarantee: {spec.guarantee}, for all releases of the stream together. "
+            f"Guarantee: {spec.guarantee}, {spec.guarantee.scope}. "
             f"Strategy: {spec.strategy!r}. "
             f"Noise: standard deviation {deviation:,.4g} at step {last:,}."
         )

@@ -27,6 +27,7 @@ class Expiring(Guarantee):
     """
 
     __slots__ = ()
+    scope: ClassVar[str] = "for the first release that counts a unit, then growing with its age"
     expiry: Expiry | None
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Guarantee(ABC):
     """
 
     kind: ClassVar[str]
+    #: What of a stream it is said of, in words.
+    scope: ClassVar[str] = "for all releases of the stream together"
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 
     def __init_subclass__(cls) -> None:
