@@ -15,9 +15,10 @@ Names are loaded when they are first used, so that ``import counton`` costs next
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.analysis import plan as plan
@@ -61,18 +62,35 @@ _HOME = {
     "release_ranges": "counton.mechanisms.ranges",
 }
 
-__all__ = sorted(_HOME)
+#: What a star brings: all that needs no optional package.
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "Contribution",
+    "Counter",
+    "CountonError",
+    "ExpiringDP",
+    "ExpiringZCDP",
+    "Key",
+    "PureDP",
+    "plan",
+    "plan_expiration",
+    "plan_hierarchy",
+    "plan_ranges",
+    "release_contingency",
+    "release_hierarchy",
+    "release_ranges",
+]
+
+
+_load = loader(__name__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("counton")
-    if name not in _HOME:
-        raise AttributeError(f"module 'counton' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *_HOME]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.extras import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
 MISSING, OUTSIDE = -1, -2
@@ -163,26 +164,21 @@ def refuse_added(names: Sequence[str]) -> None:
             )
 
 
-def data_frame(columns: Mapping[str, NDArray[Any]], instead: str) -> Any:
+def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
     """A table as a polars data frame.
 
     Args:
         columns: arrays of one length by name.
-        instead: the call that gives the same without a data frame.
 
     Raises:
-        InvalidInput: polars is not installed.
+        MissingExtra: polars is not installed.
 
-    >>> data_frame({"state": np.array(["CA", 1], dtype=object)}, "arrays()").columns
+    >>> data_frame({"state": np.array(["CA", 1], dtype=object)}).columns
     ['state']
     """
-    try:
-        import polars as pl
-    except ImportError:
-        raise InvalidInput(
-            f"polars is not installed, so there are no data frames: install counton[cli], or use "
-            f"{instead}"
-        ) from None
+    require("polars")
+    import polars as pl
+
     return pl.DataFrame(
         {
             name: values.tolist() if values.dtype == object else values

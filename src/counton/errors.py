@@ -7,6 +7,10 @@ class CountonError(Exception):
     """Base of all errors raised by counton."""
 
 
+class MissingExtra(CountonError, ImportError):
+    """An optional package is needed here and not installed; the message says how to install it."""
+
+
 class InvalidInput(CountonError, ValueError):
     """An argument or a datum is outside what is allowed; nothing was released or changed."""
 

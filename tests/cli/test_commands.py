@@ -98,6 +98,7 @@ def test_every_kind_of_error_has_its_code() -> None:
         errors.StreamConflict: ExitCode.CONFLICT,
         errors.WrongKey: ExitCode.KEY,
         errors.BudgetExceeded: ExitCode.BUDGET,
+        errors.MissingExtra: ExitCode.FAILED,
         OSError: ExitCode.FAILED,
     }
     for kind, code in expected.items():

@@ -31,7 +31,7 @@ def test_importing_counton_loads_nothing_heavy() -> None:
     assert not loaded_by("import counton") & (HEAVY | {"numpy", "cryptography"})
 
 
-@pytest.mark.parametrize("name", sorted(set(counton.__all__) - {"Stream", "CountonError"}))
+@pytest.mark.parametrize("name", counton.__all__)
 def test_a_public_name_brings_no_optional_package(name: str) -> None:
     assert not loaded_by(f"from counton import {name}") & HEAVY
 
@@ -44,6 +44,20 @@ def test_counting_with_a_pure_guarantee_loads_nothing_heavy() -> None:
         "counter.release_many([0, 1, 5])"
     )
     assert not loaded_by(program) & HEAVY
+
+
+@pytest.mark.parametrize("words", ["plan --steps 9 --epsilon 1", "ranges a.csv --help"])
+def test_a_command_without_a_database_loads_none(words: str) -> None:
+    program = (
+        "import sys\n"
+        "from counton.cli.__main__ import main\n"
+        f"sys.argv = ['counton', *{words.split()}]\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code"
+    )
+    assert not loaded_by(program) & {"polars", "sqlalchemy", "matplotlib"}
 
 
 def test_help_of_the_command_line_does_not_load_numpy() -> None:
@@ -72,9 +86,13 @@ def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
 
 
 def test_every_public_name_can_be_had() -> None:
-    for name in counton.__all__:
+    for name in counton._HOME:
         assert getattr(counton, name).__name__ == name
         assert name in dir(counton)
+
+
+def test_a_star_brings_all_but_what_needs_an_optional_package() -> None:
+    assert sorted([*counton.__all__, "Stream"]) == sorted(counton._HOME)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from counton.analysis.expiration import ExpirationPlan
 from counton.analysis.plots import PALETTE
+from counton.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     >>> float(plot_loss(plan, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
     9.5
     """
+    require("matplotlib")
     from matplotlib.figure import Figure
 
     last = max([*ages.values(), *plan.targets, 1])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.analysis.plots import PALETTE
+from counton.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +50,7 @@ def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figu
 
 
 def _figure(title: str, subtitle: str, widths: tuple[float, float]) -> tuple[Figure, Any]:
+    require("matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 6.2), dpi=150, facecolor="white")

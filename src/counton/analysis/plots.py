@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counton.analysis.labels import LINE_INCHES, VALUE_INCHES, Labels, spread, tick
 from counton.errors import InvalidInput
+from counton.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +80,7 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
     11.0
     """
+    require("matplotlib")
     from matplotlib.figure import Figure
 
     if len(curves.times) == 0 or not curves.groups:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import sys
 
-from counton.cli.app import app
+from counton.errors import MissingExtra
+from counton.extras import require
 
 
 def main() -> None:
@@ -14,6 +15,14 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Names and frames that the terminal cannot show must not end a run half-way.
             stream.reconfigure(errors="replace")
+    try:
+        require("typer")
+        require("rich")
+    except MissingExtra as error:
+        sys.stderr.write(f"counton: {error}\n")
+        raise SystemExit(1) from None
+    from counton.cli.app import app
+
     app(prog_name="counton")
 
 

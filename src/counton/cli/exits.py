@@ -6,15 +6,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import NoReturn
 
 from counton.errors import (
     BudgetExceeded,
     CountonError,
     InvalidInput,
+    MissingExtra,
     NoiseAddressError,
     StreamConflict,
     WrongKey,
 )
+from counton.extras import NEEDED, missing
 
 
 class ExitCode(IntEnum):
@@ -48,6 +51,8 @@ def exit_code(error: Exception) -> ExitCode:
     """
     if isinstance(error, InvalidInput | NoiseAddressError):
         return ExitCode.INPUT
+    if isinstance(error, MissingExtra):
+        return ExitCode.FAILED
     if isinstance(error, BudgetExceeded):
         return ExitCode.BUDGET
     if isinstance(error, StreamConflict):
@@ -62,9 +67,17 @@ def explained() -> Iterator[None]:
     """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
     try:
         yield
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:
+            raise
+        _end(missing(error.name, error))
     except (CountonError, OSError) as error:
-        sys.stderr.write(f"counton: {_words(error)}\n")
-        raise SystemExit(int(exit_code(error))) from error
+        _end(error)
+
+
+def _end(error: Exception) -> NoReturn:
+    sys.stderr.write(f"counton: {_words(error)}\n")
+    raise SystemExit(int(exit_code(error))) from error
 
 
 def _words(error: Exception) -> str:

@@ -7,6 +7,7 @@ options as the command line does; each is the field of `Request` of the same nam
 
 >>> import tempfile
 >>> from pathlib import Path
+>>> from counton.jobs import Request, run
 >>> folder = tempfile.TemporaryDirectory()
 >>> events = Path(folder.name, "visits.csv")
 >>> _ = events.write_text(
@@ -27,11 +28,34 @@ options as the command line does; each is the field of `Request` of the same nam
 >>> folder.cleanup()
 """
 
-from counton.jobs.definition import Definition
-from counton.jobs.job import run
-from counton.jobs.outcome import Outcome
-from counton.jobs.progress import Report
-from counton.jobs.released import Released
-from counton.jobs.request import Request
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
+
+if TYPE_CHECKING:
+    from counton.jobs.definition import Definition as Definition
+    from counton.jobs.job import run as run
+    from counton.jobs.outcome import Outcome as Outcome
+    from counton.jobs.progress import Report as Report
+    from counton.jobs.released import Released as Released
+    from counton.jobs.request import Request as Request
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "Definition": "counton.jobs.definition",
+    "Outcome": "counton.jobs.outcome",
+    "Released": "counton.jobs.released",
+    "Report": "counton.jobs.progress",
+    "Request": "counton.jobs.request",
+    "run": "counton.jobs.job",
+}
 
 __all__ = ["Definition", "Outcome", "Released", "Report", "Request", "run"]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

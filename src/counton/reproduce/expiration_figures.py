@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.analysis.plots import PALETTE, save_figure
+from counton.extras import require
 from counton.privacy import expiration_loss
 from counton.reproduce.expiration import LONG, SHORT, epsilon_for, habit_for
 from counton.strategies import Expiring
@@ -64,6 +65,7 @@ def draw_all(folder: Path) -> Iterator[Path]:
 
 
 def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> Path:
+    require("matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.4 * len(parts) + 0.4, 4.3), dpi=150, layout="constrained")

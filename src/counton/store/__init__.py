@@ -5,8 +5,10 @@ Names are loaded when they are first used: receipts need no database.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from counton.extras import require
+from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.store.database import state_file as state_file
@@ -26,22 +28,18 @@ _HOME = {
     "state_file": "counton.store.database",
 }
 
+_WITHOUT_DATABASE = {"Receipts"}
+
 __all__ = ["Receipts", "Store", "Stream", "describe_state", "key_path", "state_file"]
 
 
+_load = loader(__name__, _HOME)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'counton.store' has no attribute {name!r}")
-    try:
-        value = getattr(import_module(_HOME[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name != "sqlalchemy":
-            raise
-        raise ModuleNotFoundError(
-            "durable streams need SQLAlchemy, which is not installed: pip install 'counton[store]'"
-        ) from error
-    globals()[name] = value
-    return value
+    if name in _HOME and name not in _WITHOUT_DATABASE:
+        require("sqlalchemy")
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
+from counton.extras import require
 from counton.store import schema, sqlite_file
 
 #: How long a transaction waits for another process's transaction.
@@ -99,12 +100,15 @@ class Database:
         given = self.url.query.get("options")
         if given:
             options = f"{given if isinstance(given, str) else ' '.join(given)} {options}"
+        driver = self.url.get_driver_name()
+        if driver == "psycopg":
+            require(driver)
         try:
             return sa.create_engine(self.url, connect_args={"options": options}, pool_pre_ping=True)
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
             raise StateError(
-                "a PostgreSQL state needs the driver psycopg, which is not installed: "
-                "pip install 'counton[postgresql]'"
+                f"state {self.label} names a driver which is not installed ({error}): install it, "
+                f"or write postgresql://USER@HOST/DATABASE"
             ) from None
 
     def _create_tables(self) -> None:

@@ -83,9 +83,10 @@ class HierarchyRelease:
         """The table of one level as a polars data frame: the level columns, estimate, std.
 
         Raises:
-            InvalidInput: there is no such level, or polars is not installed.
+            InvalidInput: there is no such level.
+            MissingExtra: polars is not installed; `table_columns` needs none.
         """
-        return data_frame(self.table_columns(level), "table_columns()")
+        return data_frame(self.table_columns(level))
 
     def estimate(self, node: Any) -> float:
         """Private count of one node, given by its path (``()`` is the total).

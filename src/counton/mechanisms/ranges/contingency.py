@@ -98,9 +98,10 @@ class ContingencyRelease:
         """The margin as a polars data frame; as `margin`.
 
         Raises:
-            InvalidInput: as `margin`, or polars is not installed.
+            InvalidInput: as `margin`.
+            MissingExtra: polars is not installed; `margin` needs none.
         """
-        return data_frame(self.margin(*columns), "margin()")
+        return data_frame(self.margin(*columns))
 
     def __str__(self) -> str:
         return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"

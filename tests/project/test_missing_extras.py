@@ -1,0 +1,117 @@
+"""Without an optional package: one line that says how to install it, and all else works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from counton.errors import CountonError, MissingExtra
+from counton.extras import NEEDED, missing
+
+ROOT = Path(__file__).parents[2]
+
+PLAN = "from counton import plan_expiration; plan = plan_expiration({24: 1})"
+TREE = (
+    "from counton import Key, ZCDP, release_hierarchy\n"
+    "release = release_hierarchy({'state': ['CA'], 'count': [3]}, domain={'state': ['CA']},"
+    " levels=['state'], guarantee=ZCDP(0.5), key=Key.generate())"
+)
+
+
+def run(program: str, *blocked: str) -> subprocess.CompletedProcess[str]:
+    """A program in an interpreter which cannot import some packages."""
+    block = "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys\n{block}{program}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def command(*words: str) -> str:
+    return f"sys.argv = {['counton', *words]}\nfrom counton.cli.__main__ import main\nmain()"
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [
+        ("sqlalchemy", "from counton import Stream"),
+        ("sqlalchemy", "from counton.store import Store"),
+        ("sqlalchemy", "from counton.jobs import run"),
+        ("polars", "import counton.events.files"),
+        ("polars", "from counton.jobs import run"),
+        ("polars", f"{TREE}; release.table('state')"),
+        ("matplotlib", f"{PLAN}; from counton.analysis import plot_loss as p; p(plan, {{}}, '')"),
+        ("matplotlib", "from counton.reproduce import expiration_figures as f; f._draw('a', ())"),
+        ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
+    ],
+)
+def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
+    done = run(program, module)
+    need, extra = NEEDED[module]
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"counton.errors.MissingExtra: {need}, which is not installed: pip install "
+        f"'counton[{extra}]'"
+    )
+
+
+@pytest.mark.parametrize("start", [command("--help"), "import runpy; runpy.run_module('counton')"])
+def test_the_command_line_without_typer_ends_in_one_line(start: str) -> None:
+    program = start.replace("run_module('counton')", "run_module('counton', run_name='__main__')")
+    done = run(program, "typer")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "counton: the command line needs typer, which is not installed: pip install "
+        "'counton[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize("module", ["polars", "sqlalchemy", "rich"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("count", "e.csv", "--state", "s.db"),
+        ("ranges", "e.csv", "--value", "n", "--out", "o.csv", "--rho", "1"),
+    ],
+)
+def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[str, ...]) -> None:
+    done = run(command(*words), module)
+    if module == "sqlalchemy" and words[0] == "ranges":  # it keeps receipts, no database
+        assert (done.returncode, "is not a file" in done.stderr) == (2, True)
+        return
+    need, extra = NEEDED[module]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"counton: {need}, which is not installed: pip install 'counton[{extra}]'\n"
+    )
+
+
+def test_all_names_but_the_stream_come_without_optional_packages() -> None:
+    done = run(
+        "from counton import *\n"
+        "import counton\n"
+        "print(Counter, plan, release_ranges, 'Stream' in globals(), 'Stream' in dir(counton))",
+        *NEEDED,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("False True\n")
+
+
+def test_the_extras_bring_what_they_are_named_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for module, (_, extra) in NEEDED.items():
+        assert any(line.lower().startswith(module) for line in extras[extra]), module
+
+
+def test_a_package_that_is_there_and_broken_is_not_called_missing() -> None:
+    error = missing("psycopg", ImportError("no pq wrapper available"))
+    assert isinstance(error, MissingExtra)
+    assert isinstance(error, CountonError | ImportError)
+    assert "psycopg, which cannot be imported (no pq wrapper available): pip install" in str(error)
