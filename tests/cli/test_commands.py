@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from typer.main import get_command
 
 from counton import errors
+from counton.cli.app import app
 from counton.cli.demo import options_for
 from counton.cli.demo import shown as command_of
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
@@ -119,12 +121,19 @@ def test_the_exit_codes_are_documented(place: Any) -> None:
     assert all(meaning in help_text for meaning in MEANINGS.values())
 
 
-def test_help_and_version(place: Any) -> None:
-    commands = ("count", "sum", "plan", "ledger", "show", "demo")
-    help_text = place("--help").out
+def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
+    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert {"count", "hierarchy"} < commands
+    listed = re.findall(r"^  ([a-z]+)  +\w", place("--help").out, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)
+    assert set(listed) == set(documented) == commands
     for command in commands:
-        assert command in help_text
-        assert place(command, "--help").code == 0
+        done = place(command, "--help")
+        assert (done.code, f"counton {command}" in done.out) == (0, True)
+
+
+def test_version(place: Any) -> None:
     assert re.fullmatch(r"counton \d+\.\d+.*\n", place("--version").out)
 
 
