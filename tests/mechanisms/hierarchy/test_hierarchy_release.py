@@ -1,4 +1,4 @@
-"""Hierarchies: privacy by brute force over leaves, exact consistency, the claimed joint law."""
+"""Releases of hierarchies: exact consistency, the claimed joint law, plans, bad input."""
 
 from __future__ import annotations
 
@@ -9,97 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 from tables_of_noise import WrittenNoise
+from trees import leaf_places, measured_matrix, random_tree, sums_of
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import plan_hierarchy, release_hierarchy
-from counton.mechanisms.hierarchy.leaves import leaf_counts
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.hierarchy import Tree, estimates_of, measurement_for, node_sums
+from counton.strategies.hierarchy import Tree, estimates_of
 
 KEY = Key(bytes(range(32)))
-
-
-def random_tree(seed: Any) -> Any:
-    """Any shape: fan-out 1 to many, unbalanced depth."""
-    rng = np.random.default_rng(seed)
-    window = int(rng.integers(1, 9))
-    nodes = range(1, int(rng.integers(2, 28)))
-    return Tree.from_parents({i: int(rng.integers(max(0, i - window), i)) for i in nodes})
-
-
-def leaf_places(tree: Any) -> Any:
-    return [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
-
-
-def membership(tree: Any) -> Any:
-    """For each level, which leaves lie below each node."""
-    places = leaf_places(tree)
-    below = [np.zeros((size, len(places)), dtype=object) for size in tree.sizes]
-    for column, (level, node) in enumerate(places):
-        while True:
-            below[level][node, column] = 1
-            if level == 0:
-                break
-            level, node = level - 1, int(tree.parents[level - 1][node])
-    return below
-
-
-def measured_matrix(measurement: Any) -> Any:
-    """C by levels, written out from its definition."""
-    tree, below = measurement.tree, membership(measurement.tree)
-    rows = {0: [measurement.total * below[0][0]]}
-    for level in range(len(tree.parents)):
-        rows[level + 1] = []
-        for node in range(tree.sizes[level]):
-            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
-            p, q = int(measurement.own[level][node]), int(measurement.shared[level][node])
-            if m == 2:
-                rows[level + 1].append(q * (below[level + 1][start] - below[level + 1][start + 1]))
-            elif m > 2:
-                for child in range(start, start + m):
-                    rows[level + 1].append(p * below[level + 1][child] - q * below[level][node])
-    return {level: np.array(part, dtype=object) for level, part in rows.items() if len(part)}
-
-
-@pytest.mark.parametrize("norm", [2, 1])
-@pytest.mark.parametrize("seed", range(25))
-def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, norm: Any) -> None:
-    """One unit more in a leaf, and noise shifted by its column, give the same release."""
-    tree = random_tree(seed)
-    wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
-    try:
-        measurement, _ = measurement_for(tree, wanted, norm)
-    except InvalidInput:  # one child, whose target is below its parent's
-        wanted = sorted(wanted)
-        measurement, _ = measurement_for(tree, wanted, norm)
-    matrix = measured_matrix(measurement)
-    whole = np.vstack(list(matrix.values()))
-    norms = measurement.norms()
-    assert norms.l1 == np.abs(whole).sum(axis=0).max()
-    assert norms.l2_squared == (whole**2).sum(axis=0).max()
-    leaves = whole.shape[1]
-    moves = [whole[:, i] - whole[:, j] for i in range(leaves) for j in range(i)]
-    if moves:
-        assert norms.move_l1 == max(np.abs(move).sum() for move in moves)
-        assert norms.move_l2_squared == max((move**2).sum() for move in moves)
-
-    rng = np.random.default_rng(seed)
-    counts: Any = rng.integers(0, 50, size=leaves)
-    noise = {level: rng.integers(-(2**26), 2**26, len(part)) for level, part in matrix.items()}
-    base = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(noise), 24)
-    for leaf in range(leaves):
-        neighbour = counts.copy()
-        neighbour[leaf] += 1
-        shifted = {level: noise[level] - part[:, leaf] for level, part in matrix.items()}
-        shifted = {level: part.astype(np.int64) for level, part in shifted.items()}
-        other = estimates_of(measurement, sums_of(tree, neighbour), WrittenNoise(shifted), 24)
-        assert all((a == b).all() for a, b in zip(base, other, strict=True))
-
-
-def sums_of(tree: Any, counts: Any) -> Any:
-    return node_sums(tree, leaf_counts(tree, np.asarray(counts), "count"))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -252,12 +171,6 @@ def test_the_cost_of_any_accuracy_is_that_of_its_ratio(unit: Any) -> None:
     )
 
 
-def test_weights_that_int64_cannot_square_are_refused() -> None:
-    tree = Tree.from_leaves({"a": [0, 0], "b": [0, 1]}, ["a", "b"])
-    with pytest.raises(InvalidInput, match="cannot be measured exactly: raise the targets"):
-        measurement_for(tree, [1e-20, 1e-20, 1e-20], 2)
-
-
 def test_an_epsilon_that_no_bound_covers_is_refused_and_small_ones_are_found() -> None:
     tree = wide_tree(sizes=(5, 30))
     plan = plan_hierarchy(tree, targets={"total": 1e-4})
@@ -267,23 +180,6 @@ def test_an_epsilon_that_no_bound_covers_is_refused_and_small_ones_are_found() -
     assert plan.epsilon(1e-9) > float(plan.rho) > 1024
     plan = plan_hierarchy(tree, targets={"total": 1e8})
     assert plan.epsilon(1e-9) < 1e-7
-
-
-@pytest.mark.parametrize("norm", [2, 1])
-def test_tables_add_up_where_floats_end(norm: Any) -> None:
-    """Near 2^53 units the rounded shares of a node can be more than the node."""
-    tree = Tree.from_leaves({"a": range(3)}, ["a"])
-    measurement, scale = measurement_for(tree, [1.0, 1.0], norm)
-    rng = np.random.default_rng(20)
-    bits = 16
-    for _ in range(400):
-        counts = (rng.dirichlet([1, 1, 1]) * 2 ** (53 - bits) * 0.999).astype(np.int64)
-        drawn = {
-            level: np.rint(rng.normal(0, scale, size)).astype(np.int64)
-            for level, size in enumerate(tree.sizes)
-        }
-        total, shares = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), bits)
-        assert int(shares.sum()) == int(total[0])
 
 
 def test_epsilon_of_a_plan_gives_back_its_noise() -> None:

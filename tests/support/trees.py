@@ -1,0 +1,59 @@
+"""Trees of any shape, and their measurements written out from the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counton.strategies.hierarchy import Tree, node_sums
+
+
+def random_tree(seed: Any) -> Any:
+    """Any shape: fan-out 1 to many, unbalanced depth."""
+    rng = np.random.default_rng(seed)
+    window = int(rng.integers(1, 9))
+    nodes = range(1, int(rng.integers(2, 28)))
+    return Tree.from_parents({i: int(rng.integers(max(0, i - window), i)) for i in nodes})
+
+
+def leaf_places(tree: Any) -> Any:
+    return [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
+
+
+def membership(tree: Any) -> Any:
+    """For each level, which leaves lie below each node."""
+    places = leaf_places(tree)
+    below = [np.zeros((size, len(places)), dtype=object) for size in tree.sizes]
+    for column, (level, node) in enumerate(places):
+        while True:
+            below[level][node, column] = 1
+            if level == 0:
+                break
+            level, node = level - 1, int(tree.parents[level - 1][node])
+    return below
+
+
+def measured_matrix(measurement: Any) -> Any:
+    """C by levels, written out from its definition."""
+    tree, below = measurement.tree, membership(measurement.tree)
+    rows = {0: [measurement.total * below[0][0]]}
+    for level in range(len(tree.parents)):
+        rows[level + 1] = []
+        for node in range(tree.sizes[level]):
+            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
+            p, q = int(measurement.own[level][node]), int(measurement.shared[level][node])
+            if m == 2:
+                rows[level + 1].append(q * (below[level + 1][start] - below[level + 1][start + 1]))
+            elif m > 2:
+                for child in range(start, start + m):
+                    rows[level + 1].append(p * below[level + 1][child] - q * below[level][node])
+    return {level: np.array(part, dtype=object) for level, part in rows.items() if len(part)}
+
+
+def sums_of(tree: Any, counts: Any) -> Any:
+    """Sums of all nodes from counts in the order of ``Tree.leaves``."""
+    levels = [np.zeros(size, np.int64) for size in tree.sizes]
+    for (level, node), count in zip(leaf_places(tree), np.asarray(counts).tolist(), strict=True):
+        levels[level][node] = count
+    return node_sums(tree, levels)
