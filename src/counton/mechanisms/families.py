@@ -7,7 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from counton.errors import InvalidInput
-from counton.privacy import ZCDP, Family, Guarantee, PureDP
+from counton.laws import Family
+from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies.norms import Norm
 
 T = TypeVar("T")

@@ -1,6 +1,5 @@
 """Guarantees, what one unit can change, and the noise law that joins them; budgets added up."""
 
-from counton.laws import Family
 from counton.privacy.calibration import Calibration, calibrate
 from counton.privacy.candidates import Candidate
 from counton.privacy.contribution import Contribution
@@ -28,7 +27,6 @@ __all__ = [
     "Contribution",
     "ExpiringDP",
     "ExpiringZCDP",
-    "Family",
     "Guarantee",
     "Ledger",
     "PureDP",

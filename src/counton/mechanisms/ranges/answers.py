@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.laws import Law
+from counton.laws import Family, Law
 from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
-from counton.privacy import Contribution, Family, Guarantee
+from counton.privacy import Contribution, Guarantee
 
 
 @dataclass(frozen=True, eq=False)

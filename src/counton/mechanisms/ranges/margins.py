@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from counton.laws import Family
 from counton.mechanisms.families import NORMS, best_of_families
 from counton.mechanisms.ranges.plan import RangesPlan, plan_ranges
-from counton.privacy import Contribution, Family, Guarantee
+from counton.privacy import Contribution, Guarantee
 from counton.strategies.ranges import axis_bits
 from counton.strategies.ranges.margins import margins_of, margins_strategy
 
