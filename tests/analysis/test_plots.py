@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Annotation
 
+from counton import plan_expiration
+from counton.analysis import plot_loss
 from counton.analysis.labels import quantity, shorten, spread, tick
 from counton.analysis.plots import PALETTE, Curves, plot_totals, save_figure, split_by_size
 from counton.errors import InvalidInput
@@ -113,3 +117,27 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     shown = replace(curves([5.0, 7.0]), groups=["$\\frac$", "a_b^c"])
     save_figure(plot_totals(shown, "$\\frac$", "$\\sum$", "y"), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("targets", "scale"), [({24: 1, 8760: 3}, "linear"), ({1: 1}, "log"), ({0: 0.001}, "log")]
+)
+def test_names_of_losses_stay_beside_the_axis_and_apart(
+    targets: dict[int, float], scale: str
+) -> None:
+    figure = plot_loss(plan_expiration(targets), {"a day": 1, "ten years": 87600}, "Loss")
+    ax = figure.axes[0]
+    assert ax.get_yscale() == scale
+    names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.015]
+    assert len(names) == 3
+    places = sorted(
+        (float(name.xy[1]), 0.048 * (name.get_text().count("\n") + 1)) for name in names
+    )
+    assert places[0][0] - places[0][1] / 2 >= 0
+    assert places[-1][0] + places[-1][1] / 2 <= 1
+    for (low, height), (high, other) in pairwise(places):
+        assert high - low >= (height + other) / 2
+    low, high = ax.get_ylim()
+    for line in ax.lines:
+        ends = np.asarray(line.get_ydata(), np.float64)
+        assert low <= ends[-1] <= high

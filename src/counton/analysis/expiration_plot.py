@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _INK, _FAINT = "#1a1a1a", "#6b6b6b"
 _POINTS = 240
+#: From this ratio of the highest to the lowest end on the axis of losses is logarithmic.
+_WIDE = 10
 
 
 def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figure:
@@ -85,15 +87,25 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )
     ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=_FAINT, pad=4)
-    _frame(ax, shown, ages, 1.12 * max(losses[-1] for losses, _, _ in curves.values()))
+    _frame(ax, shown, ages, [losses for losses, _, _ in curves.values()])
     _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
     return figure
 
 
-def _frame(ax: Axes, shown: NDArray[np.int64], ages: Mapping[str, int], top: float) -> None:
+def _frame(
+    ax: Axes,
+    shown: NDArray[np.int64],
+    ages: Mapping[str, int],
+    curves: Sequence[NDArray[np.float64]],
+) -> None:
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(0, int(shown[-1]))
-    ax.set_ylim(0, top)
+    ends = [float(losses[-1]) for losses in curves]
+    ax.set_ylim(0, 1.12 * max(ends))
+    if max(ends) > _WIDE * min(ends):  # the lower curves would lie on the axis
+        ax.set_yscale("log")
+        least = min(float(losses[losses > 0].min()) for losses in curves)
+        ax.set_ylim(least / 1.5, 1.5 * max(ends))
     ax.set_xticks(list(ages.values()), list(ages))
     ax.minorticks_off()
     ax.set_xlabel("age of an item", color=_FAINT)
@@ -108,19 +120,25 @@ def _name_ends(
     ax: Axes, ends: Mapping[str, float], curves: Mapping[str, tuple[object, str, str]]
 ) -> None:
     """Names to the right of the curves' ends, moved apart where they would overlap."""
-    top = ax.get_ylim()[1]
-    place = top
+    to_axes = ax.transData + ax.transAxes.inverted()
+    places: list[tuple[str, float, float]] = []  # name, middle and height, in parts of the axis
+    free = 1.0
     for name, value in sorted(ends.items(), key=lambda end: -end[1]):
-        height = top * 0.048 * (name.count("\n") + 1)
-        place = min(place, value + height / 2) - height / 2
+        height = 0.048 * (name.count("\n") + 1)
+        middle = min(free - height / 2, float(to_axes.transform((1, value))[1]))
+        places.append((name, middle, height))
+        free = middle - height / 2 - 0.02
+    floor = 0.0
+    for name, middle, height in reversed(places):
+        raised = max(middle, floor + height / 2)
+        floor = raised + height / 2 + 0.02
         ax.annotate(
-            f"{name}",
-            (1.015, place),
-            xycoords=("axes fraction", "data"),
+            name,
+            (1.015, raised),
+            xycoords="axes fraction",
             va="center",
             size=9,
             color=curves[name][1],
             weight="bold" if name == "this plan" else "normal",
             annotation_clip=False,
         )
-        place -= height / 2 + 0.02 * top

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Protocol
+from itertools import takewhile
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from counton.analysis.largest_error import PROBABILITY, largest_noise
 from counton.errors import InvalidInput
-from counton.expiry import Expiry
+from counton.expiry import LARGEST_DELAY, Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.discrete_gaussian_loss import concentrated_loss, is_wide
 from counton.privacy.expiration_loss import Analysis, loss_above
 from counton.strategies import Expiring
 
-#: Growths that are tried, and the step of the refinement around the best of them.
-_GROWTHS = tuple(Fraction(n, 4) for n in range(25))
-_FINE = Fraction(1, 20)
+#: Distance of the growths that are tried at first, and then around the best of them.
+_COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class Form(Protocol):
@@ -30,12 +31,17 @@ class Form(Protocol):
     The parameter is the epsilon or rho of the guarantee.
     """
 
-    def variance(self, mean: Callable[[bool], float], parameter: float) -> float:
-        """Mean variance of the noise; ``mean(gaussian)`` is it for a variance of 1 at level 0."""
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
         ...
 
-    def parameter_for(self, mean: Callable[[bool], float], variance: float) -> float:
-        """The parameter with this mean variance."""
+    def noise(self, unit: float, parameter: float) -> float:
+        """How large an error is which has size ``unit`` if the parameter is 1."""
+        ...
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        """The parameter at which that error has size ``noise``."""
         ...
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
@@ -58,11 +64,13 @@ class Form(Protocol):
 class _Pure:
     """Epsilon and Laplace noise of scale 1 / epsilon."""
 
-    def variance(self, mean: Callable[[bool], float], parameter: float) -> float:
-        return 2 * mean(False) / parameter**2
+    gaussian = False
 
-    def parameter_for(self, mean: Callable[[bool], float], variance: float) -> float:
-        return math.sqrt(2 * mean(False) / variance)
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / parameter
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         return loss / _first_loss(growth, age, "exact")
@@ -80,11 +88,13 @@ class _Pure:
 class _Concentrated:
     """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
 
-    def variance(self, mean: Callable[[bool], float], parameter: float) -> float:
-        return mean(True) / (2 * parameter)
+    gaussian = True
 
-    def parameter_for(self, mean: Callable[[bool], float], variance: float) -> float:
-        return mean(True) / (2 * variance)
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / math.sqrt(parameter)
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return (unit / noise) ** 2
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         rho = loss / _first_loss(growth, age, "concentrated")
@@ -104,6 +114,140 @@ class _Concentrated:
 
 PURE: Form = _Pure()
 CONCENTRATED: Form = _Concentrated()
+
+
+class Measure(Protocol):
+    """What an error is: how large noise is, and how it adds up with ``held`` items held back."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Size of the noise whose parameter, epsilon or rho, is 1."""
+        ...
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise and items held back together."""
+        ...
+
+    def room(self, error: float, held: float) -> float:
+        """The noise that makes this error; 0 if the items alone exceed it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalError:
+    """Root of the mean squared error over ``steps`` releases, of continuous noise."""
+
+    steps: int
+    name = "a typical error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Root of the mean variance."""
+        mean = _mean_variance(growth, delay, self.steps, gaussian)
+        return math.sqrt(mean / 2 if gaussian else 2 * mean)
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise has mean 0, so squares add up."""
+        return math.hypot(noise, held)
+
+    def room(self, error: float, held: float) -> float:
+        """The rest of the square."""
+        return math.sqrt(max(error**2 - held**2, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LargestError:
+    """What all errors of ``steps`` releases stay below with probability 2/3."""
+
+    steps: int
+    name = "a largest error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """A bound on all of it."""
+        return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
+
+    def error(self, noise: float, held: float) -> float:
+        """Both at their largest."""
+        return noise + held
+
+    def room(self, error: float, held: float) -> float:
+        """The rest."""
+        return max(error - held, 0.0)
+
+
+class Limit(NamedTuple):
+    """An error that is wanted."""
+
+    measure: Measure
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Where to search.
+
+    Attributes:
+        form: the noise.
+        per_step: items that a delay of one step holds back.
+        largest_growth: growths from 0 to this are tried.
+        delays: delays to choose from, in order; None for all that can pay off.
+        steps: delays are shorter than this.
+    """
+
+    form: Form
+    per_step: float
+    largest_growth: Fraction
+    delays: Sequence[int] | None
+    steps: int
+
+    def growths(self) -> list[Fraction]:
+        """The first ones to try."""
+        count = self.largest_growth // _COARSE
+        return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
+
+    def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
+        """Delays to try, in order: those asked for, or a selection up to ``most`` items held back.
+
+        The loss at an age drops where the releases that saw the item become fewer than a power of
+        two.
+
+        Raises:
+            InvalidInput: all delays asked for are longer than the largest age.
+        """
+        last = max(targets)
+        if self.delays is not None:
+            allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
+            if not allowed:
+                raise InvalidInput(
+                    f"delays are {self.delays}; at least one must lie between 0 and the largest "
+                    f"age, {last:,}"
+                )
+            return allowed
+        longest = int(min(most / self.per_step, last, self.steps - 1, LARGEST_DELAY))
+        spread = np.unique(np.geomspace(1, longest + 1, 24).astype(int) - 1).tolist()
+        edges = [age + 2 - 2**k for age in targets for k in range(1, 64)]
+        return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
+
+    def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
+        """Growth and delay of the least score: on a grid, then in smaller steps around its best."""
+        best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
+        tried = list(delays)
+        for step in _FINER:
+            near = [best[1] + n * step for n in range(-4, 5)]
+            place = bisect_left(tried, best[2])
+            low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+            between = range(low, high + 1, max((high - low) // 8, 1))
+            tried = sorted({low, best[2], high, *(between if self.delays is None else ())})
+            best = min(
+                (score(growth, delay), growth, delay)
+                for delay in tried
+                for growth in near
+                if 0 <= growth <= self.largest_growth
+            )
+        return Expiry(best[1], best[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +272,34 @@ class Choice:
         """Loss at an age."""
         return float(self.form.loss(self.expiry, self.parameter, age))
 
-    def noise_variance(self, steps: int) -> float:
-        """Mean variance of the noise over ``steps`` releases, of continuous noise."""
-        mean = _mean(self.expiry.growth, self.expiry.delay, steps)
-        return self.form.variance(mean, float(self.parameter))
+    def noise(self, measure: Measure) -> float:
+        """Size of the noise."""
+        unit = measure.noise(self.expiry.growth, self.expiry.delay, self.form.gaussian)
+        return self.form.noise(unit, float(self.parameter))
 
 
-def least_error(
-    form: Form, targets: Mapping[int, float], steps: int, per_step: float, delays: range | None
-) -> Choice:
-    """The choice of least error; a delay beyond the largest age would leave nothing to protect."""
+def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Limit]) -> Choice:
+    """The choice that keeps the targets and whose errors are the least parts of the limits.
 
-    def squared_error(growth: Fraction, delay: int) -> float:
+    A delay beyond the largest age would leave nothing to protect.
+    """
+    form = space.form
+
+    def score(growth: Fraction, delay: int) -> float:
         parameter = min(
             form.quick_parameter(growth, age - delay, loss)
             for age, loss in targets.items()
             if age >= delay
         )
-        return form.variance(_mean(growth, delay, steps), parameter) + (per_step * delay) ** 2
+        held, parts = space.per_step * delay, []
+        for measure, wanted in limits:
+            noise = form.noise(measure.noise(growth, delay, form.gaussian), parameter)
+            parts.append(measure.error(noise, held) / wanted)
+        return max(parts)
 
-    at_once = min(squared_error(growth, 0) for growth in _GROWTHS)
-    most = min(int(math.sqrt(at_once) / per_step), max(targets), steps - 1)
-    expiry = _search(squared_error, _delays(delays, most, targets))
+    at_once = min(score(growth, 0) for growth in space.growths())
+    most = at_once * min(wanted for _, wanted in limits)
+    expiry = space.search(score, space.delays_up_to(most, targets))
     return Choice(form, expiry, _largest_parameter(form, expiry, targets))
 
 
@@ -170,72 +320,41 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     return low
 
 
-def least_loss(
-    form: Form, rmse: float, age: int, steps: int, per_step: float, delays: range | None
-) -> Choice:
-    """The choice of least loss at one age, with a given error.
+def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Choice:
+    """The choice of least loss at one age whose errors stay within limits.
 
     Raises:
         InvalidInput: the delays alone make a larger error.
     """
+    form = space.form
 
     def parameter(growth: Fraction, delay: int) -> float:
-        left = rmse**2 - (per_step * delay) ** 2
-        return form.parameter_for(_mean(growth, delay, steps), left) if left > 0 else math.inf
+        needed = 0.0
+        for measure, wanted in limits:
+            room = measure.room(wanted, space.per_step * delay)
+            unit = measure.noise(growth, delay, form.gaussian)
+            needed = max(needed, form.parameter_for(unit, room) if room else math.inf)
+        return needed
 
     def loss(growth: Fraction, delay: int) -> float:
         needed = parameter(growth, delay)
         return needed if needed == math.inf else form.quick_loss(growth, age - delay, needed)
 
-    allowed = _delays(delays, min(int(rmse / per_step), age, steps - 1), {age: 1.0})
-    expiry = _search(loss, allowed)
+    expiry = space.search(loss, space.delays_up_to(min(e for _, e in limits), [age]))
     needed = parameter(expiry.growth, expiry.delay)
     if needed == math.inf:
+        measure, wanted = min(limits, key=lambda limit: limit.error)
         raise InvalidInput(
-            f"an error of {rmse:,.4g} leaves no room for a delay of {expiry.delay:,} steps with "
-            f"{per_step:,.4g} items each: allow a smaller delay, or a larger error"
+            f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
+            f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
     return Choice(form, expiry, _rounded(Fraction(needed), math.ceil))
-
-
-def _search(score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-    """Growth and delay of the least score: on a grid, then in smaller steps around its best."""
-    best = min((score(growth, delay), growth, delay) for delay in delays for growth in _GROWTHS)
-    near = [best[1] + n * _FINE for n in range(-4, 5)]
-    place = bisect_left(delays, best[2])
-    between = range(delays[max(place - 1, 0)], delays[min(place + 1, len(delays) - 1)] + 1)
-    for delay in {*delays, *between[:: max(len(between) // 8, 1)]} & {*between}:
-        best = min(best, *((score(g, delay), g, delay) for g in near if 0 <= g <= _GROWTHS[-1]))
-    return Expiry(best[1], best[2])
-
-
-def _delays(asked: range | None, most: int, targets: Mapping[int, float]) -> list[int]:
-    """Delays to try, in order: those asked for, or a selection up to ``most``.
-
-    The loss at an age drops where the releases that saw the item become fewer than a power of two.
-    """
-    last = max(targets)
-    if asked is not None:
-        allowed = sorted(delay for delay in asked if 0 <= delay <= last)
-        if not allowed:
-            raise InvalidInput(
-                f"delays are {asked}; at least one must lie between 0 and the largest age, {last:,}"
-            )
-        return allowed
-    spread = np.unique(np.geomspace(1, most + 1, 24).astype(int) - 1).tolist()
-    edges = [age + 2 - 2**k for age in targets for k in range(1, 64)]
-    return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= most)})
 
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
     """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
-
-
-def _mean(growth: Fraction, delay: int, steps: int) -> Callable[[bool], float]:
-    """Mean variance of the noise by kind, in variances of one number of level 0."""
-    return lambda gaussian: _mean_variance(growth, delay, steps, gaussian)
 
 
 @cache

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from counton.errors import InvalidInput
+from counton.expiry import Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
 from counton.strategies.base import check_integer
+
+#: With which plans promise their largest error, as Theorem 5.1 does.
+PROBABILITY = 2 / 3
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
@@ -71,13 +77,28 @@ def largest_error(
     """
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-    height = min(max(steps - strategy.delay, 1).bit_length(), strategy.expiry.top + 1)
-    factors = np.array([float(strategy.expiry.factor(level)) for level in range(height)])
-    log_count = math.log(2 * steps / (1 - probability))
-    if isinstance(guarantee, ExpiringZCDP):  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
-        return math.sqrt(log_count * float(factors.sum()) / float(guarantee.rho))
-    scales = factors / float(guarantee.epsilon)
+    if isinstance(guarantee, ExpiringZCDP):
+        unit = largest_noise(strategy.expiry, steps, probability, gaussian=True)
+        return unit / math.sqrt(guarantee.rho)
+    return largest_noise(strategy.expiry, steps, probability, gaussian=False) / float(
+        guarantee.epsilon
+    )
+
+
+def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
+    """`largest_error` for an epsilon, or a rho, of 1."""
+    height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
+    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
+
+
+@lru_cache(maxsize=2**14)
+def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
+    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
+    expiry = Expiry(growth)
+    scales = np.array([float(expiry.factor(level)) for level in range(height)])
+    if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
+        return math.sqrt(log_count * float(scales.sum()))
     # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
-    s = np.geomspace(1e-4, 1 - 1e-9, 4000)[:, None] / scales.max()
+    s = np.geomspace(1e-2, 1 - 1e-9, 1000)[:, None] / scales.max()
     log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
     return float(np.min((log_count + log_moment) / s[:, 0]))
