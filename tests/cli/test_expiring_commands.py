@@ -120,14 +120,38 @@ def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
         assert words in done.out
     assert picture.stat().st_size > 20_000
     plan = json.loads(place("plan", *asked, "--json").out)
-    assert [row["age"] for row in plan["loss_by_age"]] == list(named_ages("1h"))
+    assert [row["age"] for row in plan["loss_by_age"]] == [
+        *("at once", "an hour", "a day", "a week", "365d", "a year", "ten years")
+    ]
     assert all(row["exact"] <= row["paper"] for row in plan["loss_by_age"])
-    assert plan["loss_by_age"][3]["exact"] <= 3.0001
+    assert plan["loss_by_age"][4]["exact"] <= 3
+    assert "nothing is asked beyond 365d" in done.out
     options = plan["options"].split()
     done = place(
         "count", place.write("e.csv", ROWS), *place.new(steps=None, epsilon=None), *options
     )
     assert done.code == 0, done.err
+
+
+def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None:
+    asked = ("plan", "--expire", "20y:3, 1d:1", "--every", "1d")
+    done = place(*asked)
+    assert done.code == 0, done.err
+    for words in ("after a day", "after ten years", "after 20y"):
+        assert words in done.out
+    assert "nothing is asked beyond" not in done.out
+    rows = json.loads(place(*asked, "--json").out)["loss_by_age"]
+    assert [row["steps"] for row in rows] == [0, 1, 7, 366, 3653, 7305]
+    assert rows[1]["exact"] <= 1
+    assert rows[-1]["exact"] <= 3
+
+
+def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
+    picture = place.folder / "loss.png"
+    done = place("plan", "--expire", "1s:1", "--every", "1s", "--plot", str(picture))
+    assert done.code == 0, done.err
+    assert "after ten years" in done.out
+    assert picture.exists()
 
 
 @pytest.mark.parametrize(

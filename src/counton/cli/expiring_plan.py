@@ -30,7 +30,8 @@ def print_expiring_plan(options: PlanOptions) -> None:
         raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
     if options.plot is not None:
         check_output(options.plot, PICTURES)
-    targets, ages = targets_from(expire, every), named_ages(every)
+    targets = targets_from(expire, every)
+    ages = _shown_ages(expire, targets, every)
     plan = plan_expiration(
         targets,
         rmse=options.rmse,
@@ -40,7 +41,10 @@ def print_expiring_plan(options: PlanOptions) -> None:
         concentrated=options.concentrated,
     )
     if options.plot is not None:
-        figure = plot_loss(plan, ages, "What one event has lost, by its age")
+        named = named_ages(every)  # targets have marks of their own
+        furthest = max(named.values(), default=0)
+        drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}
+        figure = plot_loss(plan, drawn, "What one event has lost, by its age")
         replace_file(options.plot, lambda name: save_figure(figure, name))
     if options.json:
         print_json(_as_json(plan, ages, every))
@@ -48,6 +52,20 @@ def print_expiring_plan(options: PlanOptions) -> None:
     console = Console()
     _show(console, plan, ages, every, expire)
     print_files(console, None, options.plot)
+
+
+def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
+    """At once, the ages that everybody can picture, and those that were asked for; in order.
+
+    >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
+    {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}
+    """
+    named = {"at once": 0, **named_ages(every)}
+    asked = (part.partition(":")[0].strip() for part in expire.split(","))
+    named.update(
+        (name, age) for name, age in zip(asked, targets, strict=True) if age not in named.values()
+    )
+    return dict(sorted(named.items(), key=lambda item: item[1]))
 
 
 def _options(plan: ExpirationPlan) -> str:
@@ -75,13 +93,12 @@ def _show(
     habit = f"budget refilled every {plan.baseline.window:,} steps"
     for name in ("this plan", "the paper's analysis of it", habit):
         table.add_column(name, justify="right")
-    shown = {"at once": 0, **ages}
     columns = (
-        plan.loss(shown.values()),
-        plan.loss(shown.values(), "paper"),
-        plan.baseline.loss(shown.values()),
+        plan.loss(ages.values()),
+        plan.loss(ages.values(), "paper"),
+        plan.baseline.loss(ages.values()),
     )
-    for name, *losses in zip(shown, *columns, strict=True):
+    for name, *losses in zip(ages, *columns, strict=True):
         table.add_row(
             name if name == "at once" else f"after {name}", *(f"{x:,.3f}" for x in losses)
         )
@@ -89,6 +106,13 @@ def _show(
     error, habit_error = f"{plan.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
     print_table(console, table)
+    last = max(plan.targets)
+    if max(ages.values()) > last:
+        age = next(name for name, steps in ages.items() if steps == last)
+        print_line(
+            console,
+            f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}",
+        )
     largest = f"{math.ceil(10 * plan.largest_error) / 10:,.1f}"
     errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:
