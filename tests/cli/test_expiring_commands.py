@@ -217,7 +217,7 @@ def test_reproduce_compares_numbers_and_writes_figures(place: Any) -> None:
     done = place("reproduce", "expiration", "--folder", str(folder), "--json")
     assert done.code == 0, done.err
     report = json.loads(done.out)
-    assert len(report["comparisons"]) == 22
+    assert len(report["comparisons"]) == 32
     assert all(row["agrees"] for row in report["comparisons"])
     assert all(Path(path).exists() for path in report["figures"])
     assert place("reproduce", "nothing").code == 2

@@ -15,11 +15,12 @@ from counton.reproduce.expiration import (
     LONG,
     NEAR_BEST_ROWS,
     SHORT,
+    HabitRow,
     habit_for,
     last_loss,
     table_1,
 )
-from counton.reproduce.expiration_figures import growth_curve, plotted_ages
+from counton.reproduce.expiration_figures import growth_curve, habit_curves, plotted_ages
 
 
 @pytest.mark.parametrize("row", table_1(), ids=lambda row: f"{row.place}, {row.quantity}")
@@ -31,12 +32,32 @@ def test_table_1_is_complete() -> None:
     # The rows of 4(b) for lambda = 1, 2, 3 repeat those of 3.
     assert len(GROWTH_ROWS) == 7
     assert len(HABIT_ROWS) + len(NEAR_BEST_ROWS) == 10
-    assert len(table_1()) == 7 + 2 * 5 + 5
+    assert len(table_1()) == 7 + 2 * 5 + 3 * 5
+    printed = [row.printed for row in table_1() if row.place.startswith("Table 1, 4")]
+    assert printed == [
+        *("0.7328", "0.05048", "1000", "0.7031", "0.05796", "1000", "0.7170", "0.07252", "1000"),
+        *("6.973", "0.04488", "1000", "4.413", "0.04589", "1000"),
+    ]
+
+
+def test_figure_4_shows_the_papers_budgets_beside_those_of_least_last_loss() -> None:
+    for steps, windows in ((SHORT, [31, 63, 127]), (LONG, [127, 1023])):
+        found = [*habit_curves(steps, near_best=True)]
+        assert [row.window for row, _, _ in found] == windows
+        for row, losses, best in found:
+            # At once an item has lost a node of its round.
+            assert losses[0] == pytest.approx(float(row.current) / row.window.bit_length())
+            assert best is not None
+            assert best[-1] <= losses[-1] * (1 + 1e-3)
+    (_, losses, best), _ = habit_curves(LONG, near_best=True)
+    assert best is not None
+    assert losses[0] > 1.39 * best[0]  # 6.973 and 4.991, as different as budgets get
+    assert all(best is None for _, _, best in habit_curves(SHORT, near_best=False))
 
 
 @pytest.mark.parametrize("row", NEAR_BEST_ROWS, ids=lambda row: f"{row.figure}, {row.window}")
 def test_figure_4_uses_budgets_near_the_least_last_loss(
-    row: tuple[str, int, int, str, str],
+    row: HabitRow,
 ) -> None:
     _, window, steps, current, past = row
     least = last_loss(habit_for(window, steps, share=None), steps)

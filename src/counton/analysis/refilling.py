@@ -74,7 +74,7 @@ class RefillingBudget:
 
     def mean_variance(self, steps: int) -> float:
         """Mean variance of the releases 1..steps, of continuous noise."""
-        within, later = _error_parts(self.window, steps, self.gaussian)
+        within, later = error_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         return within / self.current**power + later / self.past**power
 
@@ -95,7 +95,7 @@ class RefillingBudget:
         >>> round(habit.current, 4), round(habit.past, 5)
         (0.7197, 0.07197)
         """
-        within, later = _error_parts(window, steps)
+        within, later = error_parts(window, steps)
         if share is None:
             # Least a + n b with within / a^2 + later / b^2 fixed: b^3 = later / (n within) a^3.
             rounds = -(-steps // window) - 1
@@ -125,7 +125,7 @@ class RefillingBudget:
                 ],
                 axis=0,
             )
-            within, later = _error_parts(window, steps, gaussian)
+            within, later = error_parts(window, steps, gaussian)
             power = 1 if gaussian else 2
             variance = relative**power * (within + later / _SHARES**power)
             i = int(np.argmin(variance))
@@ -148,7 +148,7 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     return tuple((most, later) for later, most in found.items())
 
 
-def _error_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
+def error_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
     """Mean variance over the steps is first / current^2 + second / past^2; no squares if gaussian.
 
     One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from counton.analysis.plots import PALETTE, save_figure
 from counton.extras import require
 from counton.privacy import expiration_loss
-from counton.reproduce.expiration import LONG, SHORT, epsilon_for, habit_for
+from counton.reproduce.expiration import (
+    HABIT_ROWS,
+    LONG,
+    NEAR_BEST_ROWS,
+    SHORT,
+    HabitRow,
+    epsilon_for,
+    habit_for,
+    printed_habit,
+)
 from counton.strategies import Expiring
 
 if TYPE_CHECKING:
@@ -56,8 +65,11 @@ def draw_all(folder: Path) -> Iterator[Path]:
         ),
         "figure-3.png": (("Algorithm 3 and the refilled budget", _against_habit),),
         "figure-4.png": (
-            ("(a) Refilled budget, least last loss", lambda ax: _habits(ax, None)),
-            ("(b) Algorithm 3 and that budget", lambda ax: _against_habit(ax, None)),
+            (
+                "(a) Refilled budget, near the least last loss",
+                lambda ax: _habits(ax, near_best=True),
+            ),
+            ("(b) Algorithm 3 and that budget", lambda ax: _against_habit(ax, near_best=True)),
         ),
     }
     for name, parts in panels.items():
@@ -115,21 +127,48 @@ def _growths(ax: Axes) -> None:
         _exact(ax, SHORT, growth, number, "exact loss" if growth == _GROWTHS[-1] else None)
 
 
-def _habits(ax: Axes, share: float | None = 0.1) -> None:
-    for number, window in enumerate((31, 63, 127), start=3):
-        habit = habit_for(window, SHORT, share)
-        label = f"W = {window}, share {habit.past / habit.current:.3f}"
-        _step(ax, SHORT, habit.loss(plotted_ages(SHORT).tolist()), number, label)
+def habit_curves(
+    steps: int, *, near_best: bool
+) -> Iterator[tuple[HabitRow, NDArray[np.float64], NDArray[np.float64] | None]]:
+    """The printed budgets of a plot, their losses, and those of the budgets of least last loss."""
+    ages = plotted_ages(steps).tolist()
+    for row in NEAR_BEST_ROWS if near_best else HABIT_ROWS:
+        if row.steps == steps:
+            best = habit_for(row.window, steps, share=None).loss(ages) if near_best else None
+            yield row, printed_habit(row).loss(ages), best
 
 
-def _against_habit(ax: Axes, share: float | None = 0.1) -> None:
+def _habits(ax: Axes, *, near_best: bool = False) -> None:
+    for number, (row, losses, best) in enumerate(habit_curves(SHORT, near_best=near_best), start=3):
+        share = float(row.past) / float(row.current)
+        _step(ax, SHORT, losses, number, f"W = {row.window}, share {share:.3f}")
+        if best is not None:
+            _best(ax, SHORT, best, number, "least last loss" if row.window == 127 else None)
+
+
+def _against_habit(ax: Axes, *, near_best: bool = False) -> None:
     for number, growth in enumerate(_GROWTHS):
         _step(ax, LONG, growth_curve(growth, LONG, "paper"), number, f"Algorithm 3, λ = {growth}")
         _exact(ax, LONG, growth, number, "exact loss" if growth == _GROWTHS[-1] else None)
-    for number, window in enumerate((127, 1023), start=3):
-        habit = habit_for(window, LONG, share)
-        losses = habit.loss(plotted_ages(LONG).tolist())
-        _step(ax, LONG, losses, number, f"refilled, W = {window}")
+    for number, (row, losses, best) in enumerate(habit_curves(LONG, near_best=near_best), start=3):
+        _step(ax, LONG, losses, number, f"refilled, W = {row.window}")
+        if best is not None:
+            _best(ax, LONG, best, number, "least last loss" if row.window == 1023 else None)
     ax.set_xscale("symlog", linthresh=1)
     ax.set_yscale("log")
     ax.set_xlim(0, LONG)
+
+
+def _best(
+    ax: Axes, steps: int, losses: NDArray[np.float64], number: int, label: str | None
+) -> None:
+    """Ours beside the paper's, which are a little worse."""
+    ax.step(
+        plotted_ages(steps),
+        losses,
+        where="post",
+        color=PALETTE[number],
+        linestyle="--",
+        linewidth=1,
+        label=label,
+    )
