@@ -230,3 +230,34 @@ def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
     assert words[words.index("--growth") + 1] == "1.1"
     assert "--expire" in words
     assert "--steps" not in words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--expire 1d:1 --every 1h --epsilon 3", "--epsilon 3 does not go with --expire"),
+        ("--expire 1d:1 --every 1h --rho 3", "--rho 3 does not go with --expire"),
+        ("--expire 1d:1 --every 1h --metric max", "--metric max does not go with --expire"),
+        ("--steps 9 --epsilon 1 --plot x.png", "--plot x.png needs --expire"),
+        ("--steps 9 --epsilon 1 --rmse 3", "--rmse 3.0 needs --expire"),
+        ("--steps 9 --epsilon 1 --every 1h", "--every 1h needs --expire"),
+    ],
+)
+def test_plan_ignores_no_option(place: Any, options: str, words: str) -> None:
+    done = place("plan", *options.split())
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
+    place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    limit = ("--limit-epsilon", "5000", "--limit-age", "100")
+    shown = " ".join(place("ledger", *place.again[:2], *limit).out.split())
+    assert "counts as, 100 windows old" in shown
+    spent = json.loads(place("ledger", *place.again[:2], "--json").out)
+    (entry,) = spent["spent"]
+    left = float(spent["remaining"]["epsilon"])
+    assert float(entry["counts_as"]["epsilon"]) == 5000 - left > 100
+    assert place("ledger", *place.again[:2], "--limit-epsilon", "9", "--limit-age", "1").code == 0
+    (early,) = json.loads(place("ledger", *place.again[:2], "--json").out)["spent"]
+    assert early["counts_as"] is None

@@ -465,7 +465,7 @@ class TestKeyFile:
         assert list(file.parent.iterdir()) == []
 
     def test_a_server_has_none(self, postgres: str) -> None:
-        with pytest.raises(WrongKey, match="give key="):
+        with pytest.raises(WrongKey, match="say where the key is kept"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 
 

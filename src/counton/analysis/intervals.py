@@ -105,9 +105,7 @@ def check_level(level: float) -> float:
         InvalidInput: not above 0 or above 1 - 1e-9.
     """
     if not 0 < level <= 1 - SMALLEST_TAIL:
-        raise InvalidInput(
-            f"level is {level!r}; it must be above 0 and at most 1 - 1e-9: try level=0.95"
-        )
+        raise InvalidInput(f"level is {level!r}; it must be above 0 and at most 1 - 1e-9: try 0.95")
     return float(level)
 
 

@@ -206,7 +206,12 @@ def plan(
             known = least.get(choice.family)
             if known is None or choice.std(metric) < known.std(metric):
                 least[choice.family] = choice
-        choices += least.values()
+        known_already = {(choice.strategy, choice.family) for choice in choices}
+        choices += [
+            choice
+            for choice in least.values()
+            if (choice.strategy, choice.family) not in known_already
+        ]
     if not choices:
         raise InvalidInput(
             f"no strategy can give {guarantee} over {horizon:,} steps: {'; '.join(notes)}"

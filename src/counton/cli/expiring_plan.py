@@ -28,6 +28,17 @@ def print_expiring_plan(options: PlanOptions) -> None:
     assert expire is not None, "without --expire there is another plan"
     if every is None:
         raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
+    for option, value in (
+        ("--epsilon", options.epsilon),
+        ("--delta", options.delta),
+        ("--rho", options.rho),
+        ("--metric", options.metric),
+    ):
+        if value is not None:
+            raise InvalidInput(
+                f"{option} {value} does not go with --expire, which finds the guarantee from the "
+                f"losses by age: leave it out"
+            )
     if options.plot is not None:
         check_output(options.plot, PICTURES)
     targets = targets_from(expire, every)

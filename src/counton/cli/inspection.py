@@ -10,9 +10,11 @@ from rich.table import Table
 from counton.cli.option_sets import PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
+from counton.events.windows import load_zone, parse_time
 from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
 from counton.jobs.expiring import CHOICE
-from counton.privacy import guarantee_from_dict
+from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.strategies import Strategy
 
 
 def print_plan(options: PlanOptions) -> None:
@@ -24,6 +26,7 @@ def print_plan(options: PlanOptions) -> None:
             "--steps is missing: how many windows will the stream ever have? for a stream without "
             "an end see --expire"
         )
+    _refuse_expiring(options)
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
     ranked = plan(options.steps, guarantee, chosen)
@@ -42,29 +45,54 @@ def print_plan(options: PlanOptions) -> None:
     error = "mean" if chosen == "mean" else "largest"
     print_line(
         console,
-        f"{options.steps:,} steps, {guarantee}, one count added or removed; least {error} "
-        f"variance first",
+        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, one count added or "
+        f"removed; least {error} variance first",
         bold=True,
     )
     table = Table()
-    table.add_column("", justify="right")
     table.add_column("strategy", overflow="fold")
     table.add_column("noise")
     table.add_column("mean std", justify="right")
     table.add_column("max std", justify="right")
-    table.add_column("why", overflow="fold")
-    for row in ranked.table():
+    least = ranked.best.std(chosen)
+    table.add_column("above", justify="right")
+    for choice in ranked:
+        above = choice.std(chosen) / least - 1 if least else 0.0
         table.add_row(
-            str(row["rank"]),
-            row["strategy"],
-            row["noise"],
-            f"{row['mean_std']:,.2f}",
-            f"{row['max_std']:,.2f}",
-            row["why"],
+            _without_horizon(choice.strategy),
+            choice.family,
+            f"{choice.mean_std:,.2f}",
+            f"{choice.max_std:,.2f}",
+            f"{above:.1%}" if choice.rank > 1 else "",
         )
     print_table(console, table)
+    print_line(console, f"best: {ranked.best.strategy!r}, {ranked.best.why}")
     for note in ranked.notes:
         print_line(console, f"note: {note}")
+
+
+def _refuse_expiring(options: PlanOptions) -> None:
+    """Options that only a plan with --expire reads would be ignored in silence."""
+    given = {
+        "--every": options.every,
+        "--rmse": options.rmse,
+        "--largest-error": options.largest_error,
+        "--concentrated": options.concentrated or None,
+        "--plot": options.plot,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{option} {value} needs --expire, losses by age such as 1d:1,365d:3: leave it "
+                f"out, or plan a stream without an end"
+            )
+
+
+def _without_horizon(strategy: Strategy) -> str:
+    """A strategy in a table whose heading says the number of steps."""
+    shown = {name: value for name, value in strategy.parameters.items() if name != "horizon"}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+    return f"{type(strategy).__name__}({arguments})"
 
 
 def print_ledger(
@@ -88,12 +116,17 @@ def print_ledger(
         if limit is not None:
             store.set_limit(limit, age=limit_age)
         spends, ledger = store.spends, store.ledger
+    aged = ledger is not None and ledger.age is not None
+    counted = dict(enumerate(ledger.counted())) if ledger is not None and aged else {}
     remaining = None if ledger is None else ledger.remaining()
     if as_json:
         print_json(
             {
                 "state": state,
-                "spent": [{"stream": name, **spend.to_dict()} for name, spend in spends],
+                "spent": [
+                    {"stream": name, **spend.to_dict(), **_counts_as(counted, number)}
+                    for number, (name, spend) in enumerate(spends)
+                ],
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "age": None if ledger is None else ledger.age,
                 "remaining": None if remaining is None else remaining.to_dict(),
@@ -104,8 +137,11 @@ def print_ledger(
     table = Table()
     table.add_column("stream", overflow="fold")
     table.add_column("spent", overflow="fold")
-    for name, spend in spends:
-        table.add_row(name, str(spend))
+    if ledger is not None and ledger.age is not None:
+        table.add_column(f"counts as, {ledger.age:,} windows old", overflow="fold")
+    for number, (name, spend) in enumerate(spends):
+        present = [str(counted[number][1] or "nothing yet")] if aged else []
+        table.add_row(name, str(spend), *present)
     print_table(console, table)
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and ledger.age is not None:
@@ -114,6 +150,16 @@ def print_ledger(
     print_line(console, f"limit: {words}")
     if ledger is not None:
         print_line(console, f"remaining: {left}")
+
+
+def _counts_as(
+    counted: dict[int, tuple[str, Guarantee | None]], number: int
+) -> dict[str, dict[str, Any] | None]:
+    """For JSON: what a spend counts as at the ledger's age, where it has one."""
+    if number not in counted:
+        return {}
+    guarantee = counted[number][1]
+    return {"counts_as": None if guarantee is None else guarantee.to_dict()}
 
 
 def print_state(state: str, as_json: bool) -> None:
@@ -132,20 +178,25 @@ def print_state(state: str, as_json: bool) -> None:
 
 def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     spec, details = stream["spec"], stream["details"]
+    guarantee = guarantee_from_dict(spec["guarantee"])
+    contribution = Contribution.from_dict(spec["contribution"])
     strategy = {name: value for name, value in spec["strategy"].items() if name != "strategy"}
     parameters = ", ".join(f"{name}={value!r}" for name, value in strategy.items())
     rows = [
         ("created", stream["created"]),
         ("released", f"{stream['step']:,} steps"),
-        ("guarantee", str(guarantee_from_dict(spec["guarantee"]))),
+        ("protected", contribution.describe(details.get("unit", "unit"))),
+        ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", f"{spec['strategy']['strategy']}({parameters})"),
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:
         groups = details["domain"]
         number = "no end:" if details["strategy"] == CHOICE else f"{details['steps']:,}"
+        start = parse_time(details["from"], details["timezone"])
+        local = start.astimezone(load_zone(details["timezone"])).isoformat()
         rows += [
-            ("windows", f"{number} windows of {details['every']} from {details['from']}"),
+            ("windows", f"{number} windows of {details['every']} from {local}"),
             ("time zone", details["timezone"]),
             ("groups", "one total" if groups is None else f"{len(groups):,} by {details['by']}"),
             ("unit", details["unit"]),

@@ -46,11 +46,14 @@ _WORDS = {
 _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: "remove such rows, or choose a time column that is always filled",
-    Problem.UNREADABLE_TIME: "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format",
-    Problem.CLOCK_CHANGE: (
-        "write times with a UTC offset, or say which of the two is meant in {timezone}"
+    Problem.UNREADABLE_TIME: (
+        "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format (--time-format)"
     ),
-    Problem.NO_GROUP: "give the row a group, or drop unknown groups",
+    Problem.CLOCK_CHANGE: (
+        "write times with a UTC offset; of a time that comes twice in {timezone} you may also "
+        "choose one (--clock-change)"
+    ),
+    Problem.NO_GROUP: "give the row a group, or leave out rows without (--unknown drop)",
     Problem.NO_VALUE: "remove such rows, or fill the value",
     Problem.NOT_FINITE: "write a finite number",
 }

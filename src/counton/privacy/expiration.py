@@ -27,7 +27,7 @@ class Expiring(Guarantee):
     """
 
     __slots__ = ()
-    scope: ClassVar[str] = "for the first release that counts a unit, then growing with its age"
+    scope: ClassVar[str] = "growing with age"
     expiry: Expiry | None
 
     def to_dict(self) -> dict[str, Any]:

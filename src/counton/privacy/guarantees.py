@@ -23,7 +23,7 @@ class Guarantee(ABC):
     """
 
     kind: ClassVar[str]
-    #: What of a stream it is said of, in words.
+    #: What it is said of, in words behind it.
     scope: ClassVar[str] = "for all releases of the stream together"
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 

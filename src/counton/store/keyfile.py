@@ -35,7 +35,8 @@ def beside(file: Path | None, label: str) -> Path:
     """
     if file is None:
         raise WrongKey(
-            f"state {label} is on a server and has no key file beside it: give key=Key.load(path)"
+            f"state {label} is on a server and has no key file beside it: say where the key is "
+            f"kept (--key FILE, made if missing; key=Key.load(path) in Python)"
         )
     return Path(f"{file}.key")
 

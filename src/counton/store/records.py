@@ -37,8 +37,8 @@ def enter(
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:
         raise StateError(
-            f"state {database.label} has a stream {name!r} already: continue it with Stream.open, "
-            f"or choose another name"
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
         )
     budget.enter(connection, name, counter.specification.guarantee)
     connection.execute(

@@ -55,7 +55,8 @@ def check(path: Path) -> None:
             header = file.read(100)
     except FileNotFoundError:
         raise StateError(
-            f"state {path} does not exist: create it with Stream.create, or correct the path"
+            f"state {path} does not exist: correct the path, or start a stream (counton count, "
+            f"Stream.create)"
         ) from None
     except OSError as error:
         raise StateError(
