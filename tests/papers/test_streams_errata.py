@@ -149,3 +149,41 @@ def test_expiration_lemma_4_1_integral_is_below_the_sum_it_bounds(growth: float,
     exact = sum((1 + level) ** (growth - 1) for level in range((age + 1).bit_length()))
     printed = 1 + ((log2(age + 1) + 1) ** growth - 1) / growth
     assert printed < exact
+
+
+def test_expiration_figure_4_has_another_ratio_than_table_1() -> None:
+    window, steps, error = 127, 1000, 1000.0
+    height = window.bit_length()
+    nodes = np.mean([((t - 1) % window + 1).bit_count() for t in range(1, steps + 1)])
+    rounds = -(-steps // window) - 1  # after the first
+    later = 2 * (steps - window) / steps
+
+    def last_loss(ratio: float) -> float:
+        """With the budgets in this ratio that have the error of the plots."""
+        current = sqrt((2 * height**2 * nodes + later / ratio**2) / error)
+        return current * (1 + rounds * ratio)
+
+    in_table_1 = 0.07252 / 0.7170
+    assert in_table_1 == pytest.approx(0.1011, abs=1e-4)
+    ratios = np.linspace(0.05, 0.15, 1001)
+    best = ratios[np.argmin([last_loss(ratio) for ratio in ratios])]
+    assert best == pytest.approx(0.090, abs=5e-4)
+    assert last_loss(best) < last_loss(0.095) < last_loss(in_table_1)
+
+
+def test_expiration_decomposition_is_worst_at_the_fourth_step() -> None:
+    def cost(position: int, age: int) -> int:
+        """Disjoint dyadic intervals, largest first from the left, each (1 + level)^2."""
+        total, last = 0, position + age
+        while position <= last:
+            level = (position & -position).bit_length() - 1
+            while position + (1 << level) - 1 > last:
+                level -= 1
+            total, position = total + (1 + level) ** 2, position + (1 << level)
+        return total
+
+    # Positions repeat with the largest interval that fits, 512.
+    costs = {position: cost(position, 999) for position in range(1, 1025)}
+    assert (costs[1], costs[4]) == (532, 535)
+    assert max(costs.values()) == 535
+    assert min(p for p, c in costs.items() if c == 535) == 4
