@@ -258,6 +258,14 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
             assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.rmse * 0.99
 
 
+@pytest.mark.parametrize("concentrated", [False, True])
+def test_one_age_is_not_a_collection_of_ages(concentrated: bool) -> None:
+    plan = plan_expiration({24: 0.01}, concentrated=concentrated)
+    for lost in (plan.loss, plan.baseline.loss):
+        with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
+            lost(24)  # type: ignore[arg-type]
+
+
 def test_rho_for_an_error() -> None:
     plan = plan_expiration(rmse=30, age=8760, concentrated=True)
     assert plan.rmse <= 30

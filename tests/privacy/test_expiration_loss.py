@@ -307,6 +307,14 @@ def test_bad_ages_are_refused_in_words(age: Any) -> None:
         expiration_loss(Expiring(1), [age])
 
 
+@pytest.mark.parametrize("ages", [5, None, np.array(5), 2.5])
+def test_ages_that_are_no_collection_are_refused_in_words(ages: Any) -> None:
+    for position in (None, 1):
+        with pytest.raises(InvalidInput, match=r"ages are .*; give a collection of ages in steps"):
+            expiration_loss(Expiring(1), ages, position=position)
+    assert expiration_loss(Expiring(1), np.array([0, 3])).tolist() == [1, 3]
+
+
 def test_other_bad_input_is_refused_in_words() -> None:
     with pytest.raises(InvalidInput, match="does not expire"):
         expiration_loss(Binary(9), [1])  # type: ignore[arg-type]

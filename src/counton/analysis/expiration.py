@@ -28,7 +28,7 @@ from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.exact import Number, exact, float_below
-from counton.privacy.expiration_loss import Analysis, checked_age
+from counton.privacy.expiration_loss import Analysis, checked_age, checked_ages
 from counton.strategies import Expiring
 from counton.strategies.base import check_integer
 
@@ -103,7 +103,7 @@ class ExpirationPlan:
         if isinstance(self.guarantee, ExpiringDP):
             return float(self.guarantee.epsilon) * expiration_loss(self.strategy, ages, analysis)
         if analysis == "exact":
-            promised = [self.guarantee.at_age(age) for age in ages]
+            promised = [self.guarantee.at_age(age) for age in checked_ages(ages)]
             return np.array([float(at.rho) if at else 0.0 for at in promised], np.float64)
         return float(self.guarantee.rho) * expiration_loss(self.strategy, ages, analysis)
 

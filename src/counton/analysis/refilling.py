@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.privacy.expiration_loss import checked_age
+from counton.privacy.expiration_loss import checked_age, checked_ages
 from counton.strategies import Binary
 from counton.strategies.base import check_integer
 
@@ -66,9 +66,9 @@ class RefillingBudget:
         worst = [
             max(
                 nodes * self.current / self.height + rounds * self.past
-                for nodes, rounds in _uses(self.window, checked_age(age))
+                for nodes, rounds in _uses(self.window, age)
             )
-            for age in ages
+            for age in checked_ages(ages)
         ]
         return np.array(worst, np.float64)
 

@@ -73,8 +73,8 @@ def expiration_loss(
     array([2.])
 
     Raises:
-        InvalidInput: not an expiring strategy, an age that is no integer in 0..2^62, an unknown
-            analysis.
+        InvalidInput: not an expiring strategy, ages that are no collection of integers in 0..2^62,
+            an unknown analysis.
     """
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
@@ -86,7 +86,7 @@ def expiration_loss(
         raise InvalidInput(
             f"analysis is {analysis!r}; it must be one of {', '.join(get_args(Analysis))}"
         )
-    checked = [checked_age(age) for age in ages]
+    checked = checked_ages(ages)
     if position is None:
         return np.array([loss_at(expiry, age, analysis) for age in checked], np.float64)
     if analysis not in ("exact", "concentrated") or checked_age(position) < 1:
@@ -115,6 +115,19 @@ def checked_age(age: object) -> int:
             f"not in hours or days"
         )
     return int(age)
+
+
+def checked_ages(ages: object) -> list[int]:
+    """``ages`` themselves if they are several numbers of steps.
+
+    Raises:
+        InvalidInput: not a collection, or one of them is no age.
+    """
+    if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
+        raise InvalidInput(
+            f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"
+        )
+    return [checked_age(age) for age in ages]
 
 
 @lru_cache(maxsize=2**16)
