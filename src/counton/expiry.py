@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 from counton.errors import InvalidInput
+from counton.exact import Number, exact, shown, text
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 
 #: Levels of dyadic intervals on the steps 1..2^62.
@@ -56,9 +57,7 @@ class Expiry:
     delay: int
     levels: int | None
 
-    def __init__(
-        self, growth: float | str | Decimal | Fraction, delay: int = 0, levels: int | None = None
-    ) -> None:
+    def __init__(self, growth: Number, delay: int = 0, levels: int | None = None) -> None:
         object.__setattr__(self, "growth", _checked_growth(growth))
         object.__setattr__(self, "delay", _integer("delay", delay, 0, LARGEST_DELAY))
         if levels is not None:
@@ -82,7 +81,7 @@ class Expiry:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that rebuild it: ``Expiry(**values)``."""
-        return {"growth": _text(self.growth), "delay": self.delay, "levels": self.levels}
+        return {"growth": text(self.growth), "delay": self.delay, "levels": self.levels}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
@@ -97,26 +96,14 @@ class Expiry:
             raise InvalidInput(f"saved growth and delay {saved!r} do not fit: {error}") from error
 
 
-def _text(value: Fraction) -> str:
-    """Shortest text that reads back as the same fraction.
-
-    >>> _text(Fraction(3, 2)), _text(Fraction(1, 3)), _text(Fraction(2))
-    ('1.5', '1/3', '2')
-    """
-    near = repr(float(value)).removesuffix(".0")
-    return near if Fraction(near) == value else str(value)
-
-
-def _checked_growth(growth: float | str | Decimal | Fraction) -> Fraction:
+def _checked_growth(growth: Number) -> Fraction:
     wrong = InvalidInput(
-        f"growth is {str(growth)[:80]!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
+        f"growth is {shown(growth)!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
         f"1 keeps the same noise on all levels, larger values give less error to older sums"
     )
-    if isinstance(growth, bool) or not isinstance(growth, (Real, str, Decimal)):
-        raise wrong
-    try:  # a float stands for its shortest decimal text
-        value = Fraction(str(growth))
-    except (ValueError, ZeroDivisionError, InvalidOperation):
+    try:
+        value = exact(growth, "growth")
+    except InvalidInput:
         raise wrong from None
     if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
         raise wrong

@@ -137,6 +137,9 @@ def test_capped_levels_give_fresh_noise_at_each_step() -> None:
         (lambda: Expiring(growth=float("inf")), "growth is 'inf'"),
         (lambda: Expiring(growth="much"), "between 0 and 16"),
         (lambda: Expiring(growth=17), "between 0 and 16"),
+        (lambda: Expiring(growth="1e999999999"), "growth is '1e999999999'"),  # in no time
+        (lambda: Expiring(growth=10**5000), "growth is 'a number of thousands of digits'"),
+        (lambda: Expiring(growth=Fraction(1, 10**5000)), "of thousands of digits"),
         (lambda: Expiring(growth=True), "growth is 'True'"),
         (lambda: Expiring(delay=1.5), "delay is 1.5"),  # type: ignore[arg-type]
         (lambda: Expiring(delay=-1), "delay is -1"),

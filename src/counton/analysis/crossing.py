@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from counton.analysis.planner import plan
+from counton.exact import Number
 from counton.privacy import ApproxDP
-from counton.privacy.exact import Number
 from counton.strategies import Metric
 
 #: Exponents of ten between which the crossing is looked for.

@@ -6,8 +6,8 @@ from typing import Literal, cast
 
 from counton.analysis import plan
 from counton.errors import InvalidInput
+from counton.exact import Number
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
-from counton.privacy.exact import Number
 from counton.strategies import Strategy
 
 #: Names on the command line, and the strategies they stand for.

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from counton.privacy.exact import Number
+from counton.exact import Number
 
 
 @dataclass(frozen=True)

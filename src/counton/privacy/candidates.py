@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from counton.errors import InvalidInput
+from counton.exact import float_below, root_rounded_up, rounded_up
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy import concentrated, gaussian, laplace
-from counton.privacy.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from counton.privacy.shift import Shift
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import Number, exact, text
 from counton.privacy import grid
-from counton.privacy.exact import Number, exact, text
 from counton.privacy.shift import Shift
 
 Relation = Literal["add_remove", "replace"]

@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from counton.exact import float_above
 from counton.expiry import Expiry
-from counton.privacy.exact import float_above
 from counton.privacy.expiration_loss import loss_above, smooth_loss
 
 _ROOM = 1e-9  # relative, for the rounding of a few hundred floats and an age's worth of intervals

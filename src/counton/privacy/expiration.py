@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from counton.errors import InvalidInput
+from counton.exact import Number, text
 from counton.expiry import LEVELS, Expiry
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy.calibration import Calibration
 from counton.privacy.candidates import Candidate
 from counton.privacy.discrete_gaussian_loss import concentrated_loss
-from counton.privacy.exact import Number, text
 from counton.privacy.expiration_loss import checked_age, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
 from counton.privacy.shift import Shift

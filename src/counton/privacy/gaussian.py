@@ -36,7 +36,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from counton.errors import InvalidInput
-from counton.privacy.exact import Number, exact, float_below, rounded_up, text
+from counton.exact import Number, exact, float_below, rounded_up, text
 from counton.privacy.shift import Shift
 
 #: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.

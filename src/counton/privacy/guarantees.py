@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.errors import InvalidInput
-from counton.privacy.exact import Number, exact, readable, text
+from counton.exact import Number, exact, readable, text
 
 
 class Guarantee(ABC):

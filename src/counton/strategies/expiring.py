@@ -9,7 +9,6 @@ slowly with its age: ``counton.privacy.expiration_loss``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import Number
 from counton.expiry import Expiry
 from counton.laws import Law
 from counton.strategies.base import Metric, Node, NodeNoise, Strategy
@@ -55,7 +55,7 @@ class Expiring(Strategy):
 
     def __init__(
         self,
-        growth: float | str | Decimal | Fraction = 1,
+        growth: Number = 1,
         delay: int = 0,
         levels: int | None = None,
     ) -> None:

@@ -20,6 +20,18 @@ _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill t
 _LONGEST_TEXT = 1000
 
 
+def shown(value: object) -> str:
+    """The beginning of the text of a value of any length, for messages.
+
+    >>> shown("1e999"), shown(10**5000)
+    ('1e999', 'a number of thousands of digits')
+    """
+    try:
+        return str(value)[:80]
+    except ValueError:  # Python refuses to write integers of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
 def exact(value: Number, name: str) -> Fraction:
     """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
 
@@ -29,11 +41,9 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
-    # hex: of any length
-    shown = hex(value) if isinstance(value, int) and value not in (0, 1) else str(value)
     wrong = InvalidInput(
-        f"{name} is {shown[:80]!r}; it must be a finite number from 1e-300 to 1e300: give an int, "
-        f"a float, a Fraction, a Decimal or decimal text"
+        f"{name} is {shown(value)!r}; it must be a finite number from 1e-300 to 1e300: give an "
+        f"int, a float, a Fraction, a Decimal or decimal text"
     )
     if isinstance(value, bool):
         raise wrong

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.errors import InvalidInput
-from counton.privacy.exact import (
+from counton.exact import (
     exact,
     float_above,
     float_below,
@@ -52,6 +52,7 @@ def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fractio
         10**301,
         pytest.param(10**5000, id="of 5001 digits"),
         Fraction(1, 10**301),
+        pytest.param(Fraction(1, 10**5000), id="with 5001 digits below"),
         "1/" + "9" * 400,
         "1/0",
         "one",
