@@ -47,7 +47,7 @@ def expiration_loss(
         strategy: an expiring strategy.
         ages: ages in steps, 0 or more.
         analysis: "exact", the least loss that can be claimed, in units of epsilon (for growths from
-            4 on never less than that, and at most a thousandth more); "paper", by the
+            4 on never less than that, and in all tests at most a thousandth more); "paper", by the
             decomposition of the released positions into dyadic intervals; "bound", the paper's
             closed form, two intervals of every level; or "concentrated", exact too, for continuous
             Gaussian noise under zero-concentrated privacy, in units of rho. What is released has
