@@ -50,7 +50,8 @@ test: lint pytest docs ## every check: style, types, layers, tests, examples, do
 
 .PHONY: pytest
 pytest: $(READY)
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	@# Test processes share the cores: threads of their linear algebra would only wait for each other.
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
 
 .PHONY: lint
 lint: $(READY) ## style, types and layers only
