@@ -123,8 +123,9 @@ def test_an_older_output_is_replaced(desk: Desk) -> None:
 def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
     for name in ("level", "estimate", "std"):
         places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
+        domain = desk.write("known.csv", f"{name}\na\nb\n")
         done = desk(
-            "hierarchy", places, "--levels", name, "--value", "people", "--domain", places,
+            "hierarchy", places, "--levels", name, "--value", "people", "--domain", domain,
             "--rho", "1", "--out", str(desk.path("out.csv")),
         )  # fmt: skip
         assert done.exit_code == 2
@@ -260,3 +261,26 @@ def test_the_demonstration(desk: Desk, tmp_path: Path) -> None:
     sums = table.group_by("level").agg(pl.col("estimate").sum())["estimate"]
     assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
     assert "Nothing new" in desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo")).stdout
+
+
+def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
+    leaves = desk.write("own.csv", "state,county,people\nNY,Kings,1\n")
+    done = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves)
+    assert done.exit_code == 2
+    assert "is the file of the leaves" in done.stderr
+    assert not desk.path("out.csv").exists()
+
+
+def test_a_refused_release_leaves_no_key(desk: Desk) -> None:
+    leaves = desk.write("bad.csv", "state,county,people\nTX,Kings,1\n")
+    assert desk.hierarchy("--rho", "1", leaves=leaves).exit_code == 2
+    assert not desk.path("out.csv.key").exists()
+
+
+def test_sums_of_levels_contain_the_leaves_above_them(desk: Desk) -> None:
+    domain = desk.write("uneven.csv", "state,county\nDC,\nNY,Kings\nNY,Queens\n")
+    leaves = desk.write("few.csv", "state,county,people\nDC,,500\nNY,Kings,300\n")
+    done = desk.hierarchy("--rho", "1000000", "--domain", domain, leaves=leaves)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count("│ 800.") + done.stdout.count("│ 799.") >= 3
+    assert "leaves that stand above" in done.stdout

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from counton import Key
-from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict, WrongKey
 from counton.store import Receipts, receipts
 from counton.store.whole_file import replace_file
 
@@ -48,6 +48,8 @@ def test_other_data_and_other_terms_are_refused_and_change_nothing(path: Path) -
 
 def test_the_key_is_made_once_and_for_its_owner_alone(path: Path, tmp_path: Path) -> None:
     first = Receipts(path)
+    assert not path.exists()  # a run that is refused before its release leaves nothing behind
+    first.enter("visits", b"data")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert Receipts(path).key.fingerprint == first.key.fingerprint
     alias = tmp_path / "alias.key"
@@ -56,6 +58,15 @@ def test_the_key_is_made_once_and_for_its_owner_alone(path: Path, tmp_path: Path
     path.chmod(0o644)
     with pytest.raises(WrongKey):
         Receipts(path)
+
+
+def test_of_two_new_keys_only_the_first_releases(path: Path) -> None:
+    first, second = Receipts(path), Receipts(path)
+    assert first.key != second.key
+    first.enter("visits", b"data")
+    with pytest.raises(StreamConflict, match="release again"):
+        second.enter("other visits", b"data")
+    assert Receipts(path).names == ("visits",)
 
 
 def test_receipts_of_another_key_do_not_serve(path: Path) -> None:

@@ -41,6 +41,7 @@ def perform_hierarchy(options: HierarchyOptions) -> None:
             "LEVEL=STD,... to compute the cost"
         )
     inputs = [Path(options.leaves), Path(options.domain)]
+    _refuse_private_domain(options)
     check_files(options, inputs)
     tree = Tree.from_leaves(labels(read_table(options.domain, levels), levels), levels)
     table = read_table(options.leaves, [*levels, options.value])
@@ -81,6 +82,15 @@ def perform_hierarchy(options: HierarchyOptions) -> None:
     print_table(console, _level_table(release))
     print_table(console, _sum_table(release))
     print_files(console, options.out, options.plot)
+
+
+def _refuse_private_domain(options: HierarchyOptions) -> None:
+    leaves, domain = Path(options.leaves), Path(options.domain)
+    if leaves.exists() and domain.exists() and leaves.samefile(domain):
+        raise InvalidInput(
+            f"--domain {options.domain} is the file of the leaves; which leaves have counts would "
+            f"show in what is released: list the places that are publicly known to exist"
+        )
 
 
 def _levels(text: str) -> list[str]:
@@ -153,16 +163,22 @@ def _level_table(release: HierarchyRelease) -> Table:
     table.add_column("nodes", justify="right")
     table.add_column("std", justify="right")
     table.add_column("median estimate", justify="right")
-    table.add_column("sum of the level", justify="right")
+    table.add_column("sum", justify="right")
+    higher = 0.0  # leaves that stand above a level belong to its sum
     for level, size in zip(release.tree.levels, release.tree.sizes, strict=True):
-        estimates = release.estimates[release.tree.level(level)]
+        depth = release.tree.level(level)
+        estimates = release.estimates[depth]
         table.add_row(
             level,
             f"{size:,}",
             f"{release.std(level):,.4g}",
             f"{float(np.median(estimates)):,.0f}",
-            f"{float(estimates.sum()):,.2f}",
+            f"{float(estimates.sum()) + higher:,.2f}",
         )
+        if depth + 1 < len(release.tree.levels):
+            higher += float(estimates[release.tree.leaves[depth]].sum())
+    if any(len(leaves) for leaves in release.tree.leaves[:-1]):
+        table.caption = "sums contain the leaves that stand above their level"
     return table
 
 

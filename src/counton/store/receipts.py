@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError
+from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict, WrongKey
 from counton.mechanisms.cells import FORMAT
 from counton.noise import Key
 from counton.store.whole_file import replace_file
@@ -31,8 +31,8 @@ class Receipts:
     no counts: whoever lacks the key learns nothing of the data from it.
 
     Args:
-        key_path: of the key, which is made where there is none. Links are followed, so that one key
-            has one file of receipts whatever name it goes by.
+        key_path: of the key; where there is none, one is made and saved with the first receipt.
+            Links are followed, so that one key has one file of receipts whatever name it goes by.
         remedy: what an error advises where a release is refused.
 
     Raises:
@@ -67,11 +67,8 @@ class Receipts:
     ) -> None:
         self._key_path = Path(key_path).resolve()
         self._remedy = remedy
-        if self._key_path.exists():
-            self._key = Key.load(self._key_path)
-        else:
-            self._key = Key.generate()
-            self._key.save(self._key_path)
+        self._kept = self._key_path.exists()
+        self._key = Key.load(self._key_path) if self._kept else Key.generate()
 
     @property
     def key(self) -> Key:
@@ -110,13 +107,28 @@ class Receipts:
         Raises:
             ReplayMismatch: the key has released other data, or on other terms, under this name.
             StateError: the file of receipts cannot be understood.
+            StreamConflict: another process has made a key in the meantime.
             InvalidInput: the terms are no JSON values.
         """
         digest = hmac.new(self._key.derive(b"receipt"), data, hashlib.sha256).hexdigest()
         stated = _as_read({**(terms or {}), "format": FORMAT})
         entry = {"terms": stated, "input": digest, "key": self._key.fingerprint}
+        if not self._kept:
+            self._keep()
         with self._alone():
             return self._enter(name, entry)
+
+    def _keep(self) -> None:
+        """Save a new key: not before there is something to enter, and never over another."""
+        try:
+            self._key.save(self._key_path)
+        except WrongKey:
+            if Key.load(self._key_path) != self._key:  # it may be this one, saved by a thread
+                raise StreamConflict(
+                    f"another process has made the key {str(self._key_path)!r} in the meantime; "
+                    f"nothing was released under this one: release again, with the key there is now"
+                ) from None
+        self._kept = True
 
     def __repr__(self) -> str:
         return f"Receipts({str(self._key_path)!r})"
