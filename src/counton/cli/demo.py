@@ -52,9 +52,9 @@ def options_for(folder: str, *, expire: bool = False) -> CountOptions:
         options = replace(
             options,
             steps=None,
-            epsilon="0.17884",
+            epsilon="0.18506",
             expire=True,
-            growth="1.1",
+            growth="1.08",
             stream="departures-forever",
             state=str(target / "departures-forever.db"),
             out=target / "releases-forever.parquet",

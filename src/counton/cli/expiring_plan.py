@@ -50,6 +50,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
         steps=options.steps,
         per_step=options.per_step,
         concentrated=options.concentrated,
+        largest_growth=2 if options.largest_growth is None else options.largest_growth,
     )
     if options.plot is not None:
         named = named_ages(every)  # targets have marks of their own
@@ -71,11 +72,14 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
     >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}
     """
+    texts = [part.partition(":")[0].strip() for part in expire.split(",")]
+    asked = dict(zip(texts, targets, strict=True))
     named = {"at once": 0, **named_ages(every)}
-    asked = (part.partition(":")[0].strip() for part in expire.split(","))
-    named.update(
-        (name, age) for name, age in zip(asked, targets, strict=True) if age not in named.values()
-    )
+    for name, age in asked.items():
+        if age not in named.values():
+            # A year and 365 days are one age to a reader: the one that was asked for is shown.
+            named = {other: near for other, near in named.items() if abs(near - age) > age / 50}
+            named[name] = age
     return dict(sorted(named.items(), key=lambda item: item[1]))
 
 

@@ -77,6 +77,7 @@ def _refuse_expiring(options: PlanOptions) -> None:
         "--every": options.every,
         "--rmse": options.rmse,
         "--largest-error": options.largest_error,
+        "--largest-growth": options.largest_growth,
         "--concentrated": options.concentrated or None,
         "--plot": options.plot,
     }

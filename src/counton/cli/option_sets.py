@@ -134,6 +134,7 @@ class PlanOptions:
     per_step: o.PerStep = 1
     rmse: o.Rmse = None
     largest_error: o.LargestError = None
+    largest_growth: o.LargestGrowth = None
     concentrated: o.Concentrated = False
     plot: o.PlanPlot = None
     json: o.Json = False

@@ -88,6 +88,10 @@ PerStep = Annotated[
     float,
     typer.Option(parser=fraction, help="with --expire: events per window; what a delay costs"),
 ]
+LargestGrowth = Annotated[
+    str | None,
+    typer.Option(help="with --expire: growths to choose from are 0 to this; default: 2"),
+]
 Rmse = Annotated[
     float | None,
     typer.Option(parser=fraction, help="with --expire: typical error that must be reached"),
