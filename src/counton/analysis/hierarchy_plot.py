@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ _MOST_POINTS = 4000
 _DEEPEST = 4  # levels below the total which an icicle shows
 _THINNEST = 0.003  # of the width: smaller nodes are not drawn one by one
 _MOST_CELLS = 2000
+#: Characters along the width of the icicle and along its height; characters as wide as a line is
+#: high; and lines a name may take.
+_WIDE, _TALL, _LINE, _LINES = 105, 72, 2, 2
 
 
 def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figure:
@@ -119,14 +123,10 @@ def _icicle(ax: Axes, release: HierarchyRelease) -> None:
         labels = ["total"] if level == 0 else tree.labels[level - 1].tolist()
         for node in np.flatnonzero(width >= _THINNEST):
             _block(ax, level, left[node], width[node], shades[int(top[node])], strength, 0.4)
-            _name(
-                ax,
-                str(labels[node]),
-                release.estimates[level][node],
-                left[node],
-                width[node],
-                level,
-            )
+            estimate = float(release.estimates[level][node])
+            room = int(width[node] * _WIDE), _TALL // depth
+            text, standing = _fitting(str(labels[node]), f"{estimate:,.0f}", *room)
+            _name(ax, text, left[node] + width[node] / 2, -level - 0.5, standing=standing)
     ax.set_xlim(0, 1)
     ax.set_ylim(-depth, 0)
     ax.set_yticks([-level - 0.5 for level in range(depth)], tree.levels[:depth])
@@ -161,24 +161,36 @@ def _lighter(colour: str, strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
 
 
-def _name(ax: Axes, label: str, estimate: float, left: float, width: float, level: int) -> None:
-    room = int(width * 105)  # characters that fit
-    if room < 4:
-        return
-    short = label if len(label) <= room else label[: room - 1] + "…"
-    number = f"{estimate:,.0f}"
-    text = f"{short}\n{number}" if len(number) <= room and level < 3 else short
+def _name(ax: Axes, text: str, x: float, y: float, *, standing: bool) -> None:
     ax.text(
-        left + width / 2,
-        -level - 0.5,
+        x,
+        y,
         text,
         ha="center",
         va="center",
+        rotation=90 if standing else 0,
         size=7.5,
         color=_INK,
         parse_math=False,
         clip_on=True,
     )
+
+
+def _fitting(label: str, number: str, wide: int, tall: int) -> tuple[str, bool]:
+    """Lines for a block of so many characters across and, standing, along; and whether they stand.
+
+    >>> _fitting("South America", "349", 13, 15), _fitting("South America", "349", 8, 15)
+    (('South America\\n349', False), ('South\\nAmerica\\n349', False))
+    >>> _fitting("South America", "349", 3, 15), _fitting("South America", "349", 2, 9)
+    (('South America', True), ('', False))
+    """
+    lying = wrap(label, wide, break_long_words=False) if wide > 0 else []
+    if lying and max(map(len, lying)) <= wide and len(lying) <= _LINES:
+        return "\n".join([*lying, number] if len(number) <= wide else lying), False
+    if wide < _LINE or len(label) > tall:
+        return "", False
+    both = f"{label}\n{number}"
+    return (both if wide >= 2 * _LINE and len(number) <= tall else label), True
 
 
 def _children(
