@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
+from typing import Any
 
 from counton.errors import InvalidInput
 
@@ -17,6 +18,8 @@ from counton.errors import InvalidInput
 Number = int | float | str | Decimal | Fraction
 
 _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
+#: Counters, indices and sums are kept within this.
+LARGEST_INTEGER = 2**62
 _LONGEST_TEXT = 1000
 
 
@@ -144,3 +147,39 @@ def float_above(value: Fraction) -> float:
     """Smallest float that is not below ``value``."""
     near = float(value)
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def check_integer(
+    name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
+) -> int:
+    """``value`` as an int within [low, high]; booleans and floats are refused.
+
+    Args:
+        name: what it is, in error messages.
+        value: any integer, numpy's too.
+        low, high: bounds, both allowed.
+        remedy: what else a message says.
+
+    Raises:
+        InvalidInput: naming the argument, the value and the bounds.
+
+    >>> check_integer("arity", 4, 2, 128)
+    4
+    """
+    number = None if value is True or value is False else _whole(value)
+    if number is not None and low <= number <= high:
+        return number
+    said = shown(repr(value) if number is None else value)
+    raise InvalidInput(
+        f"{name} is {said}; it must be an integer between {low:,} and {_bound(high)}"
+        + (f": {remedy}" if remedy else "")
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, Integral) else None
+
+
+def _bound(number: int) -> str:
+    power = number.bit_length() - 1
+    return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from numbers import Integral
 from typing import Any
 
 from counton.errors import InvalidInput
-from counton.exact import Number, exact, shown, text
+from counton.exact import Number, check_integer, exact, shown, text
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 
 #: Levels of dyadic intervals on the steps 1..2^62.
@@ -59,9 +58,11 @@ class Expiry:
 
     def __init__(self, growth: Number, delay: int = 0, levels: int | None = None) -> None:
         object.__setattr__(self, "growth", _checked_growth(growth))
-        object.__setattr__(self, "delay", _integer("delay", delay, 0, LARGEST_DELAY))
+        object.__setattr__(
+            self, "delay", check_integer("delay", delay, 0, LARGEST_DELAY, "count it in steps")
+        )
         if levels is not None:
-            levels = _integer("levels", levels, 1, LEVELS)
+            levels = check_integer("levels", levels, 1, LEVELS)
         object.__setattr__(self, "levels", None if levels == LEVELS else levels)
 
     @property
@@ -108,19 +109,6 @@ def _checked_growth(growth: Number) -> Fraction:
     if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
         raise wrong
     return value
-
-
-def _integer(name: str, value: object, low: int, high: int) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Integral)
-        or not low <= (number := int(value)) <= high
-    ):
-        raise InvalidInput(
-            f"{name} is {value!r}; it must be an integer between {low:,} and {high:,}: "
-            f"count it in steps"
-        )
-    return number
 
 
 @cache

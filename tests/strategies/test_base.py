@@ -78,7 +78,7 @@ def test_empty_windows_draw_nothing() -> None:
 
 @pytest.mark.parametrize("step", [True, 1.0, "1", None])
 def test_a_step_is_an_integer(step: int) -> None:
-    with pytest.raises(InvalidInput, match="give an integer"):
+    with pytest.raises(InvalidInput, match="must be an integer"):
         Binary(100).row(step)
 
 

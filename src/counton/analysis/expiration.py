@@ -25,12 +25,11 @@ from counton.analysis.largest_error import PROBABILITY, least_largest_error
 from counton.analysis.largest_error import largest_error as noise_bound
 from counton.analysis.refilling import RefillingBudget
 from counton.errors import InvalidInput
-from counton.exact import Number, exact, float_below
+from counton.exact import Number, check_integer, exact, float_below
 from counton.expiry import LARGEST_DELAY, Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.expiration_loss import Analysis, checked_age, checked_ages
 from counton.strategies import Expiring
-from counton.strategies.base import check_integer
 
 #: Fewer steps than this say little about an endless stream.
 _SHORTEST_AVERAGE = 1000

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from counton.analysis.noise_tails import sum_tail
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.laws import DiscreteLaplace, Law
 from counton.strategies import Strategy
-from counton.strategies.base import check_integer
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9

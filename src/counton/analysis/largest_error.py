@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.expiry import Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
-from counton.strategies.base import check_integer
 
 #: With which plans promise their largest error, as Theorem 5.1 does.
 PROBABILITY = 2 / 3

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from counton.strategies.base import check_integer
+from counton.exact import check_integer
 
 
 def mathias_sum(horizon: int) -> float:

@@ -10,13 +10,14 @@ from typing import Any
 
 from counton.analysis.contenders import contenders
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.laws import Family, Law
 from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.specification import check_shape
 from counton.privacy import Calibration, Contribution, Guarantee
 from counton.strategies import Metric, Strategy
-from counton.strategies.base import check_integer, check_metric
+from counton.strategies.base import check_metric
 
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.privacy.expiration_loss import checked_age, checked_ages
 from counton.strategies import Binary
-from counton.strategies.base import check_integer
 
 #: Shares of the budget that are tried for the past, relative to the current round's.
 _SHARES = np.geomspace(1e-3, 3, 120)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.expiry import Expiry
 from counton.privacy.dyadic_costs import AbsoluteCosts, QuadraticCosts
 from counton.privacy.worst_position import cost_at, worst_cost
@@ -105,16 +106,7 @@ def checked_age(age: object) -> int:
     Raises:
         InvalidInput: not an integer, negative, or above 2^62.
     """
-    if (
-        isinstance(age, bool)
-        or not isinstance(age, (int, np.integer))
-        or not 0 <= age <= LARGEST_AGE
-    ):
-        raise InvalidInput(
-            f"age is {age!r}; it must be an integer between 0 and 2^62: count it in steps, "
-            f"not in hours or days"
-        )
-    return int(age)
+    return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
 
 
 def checked_ages(ages: object) -> list[int]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
+from counton.exact import check_integer
 from counton.laws import Law
 
 Metric = Literal["mean", "max"]
@@ -246,20 +247,6 @@ class Strategy(ABC):
         self.check_step(int(array.min()))
         self.check_step(int(array.max()))
         return array.astype(np.int64)
-
-
-def check_integer(name: str, value: object, low: int, high: int = LARGEST_HORIZON) -> int:
-    """``value`` as an int within [low, high]; booleans and floats are refused.
-
-    Raises:
-        InvalidInput: naming the argument, the value and the bounds.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InvalidInput(f"{name} is {value!r}; give an integer of at least {low}")
-    number = int(value)
-    if not low <= number <= high:
-        raise InvalidInput(f"{name} is {number}; it must be between {low} and {high}")
-    return number
 
 
 def check_metric(metric: str) -> None:

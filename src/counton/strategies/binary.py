@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_integer, check_metric
+from counton.exact import check_integer
+from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_metric
 from counton.strategies.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.dyadic import dyadic_error
 

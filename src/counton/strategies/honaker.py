@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
+from counton.exact import check_integer
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_integer, check_metric
+from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_metric
 from counton.strategies.chunks import ROWS_CHUNK, nodes_per_chunk
 from counton.strategies.dyadic import dyadic_error
 

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import check_integer
 from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
     Strategy,
-    check_integer,
     check_metric,
     check_norm,
 )
