@@ -10,7 +10,6 @@ from rich.table import Table
 from counton.cli.option_sets import PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
-from counton.events.windows import load_zone, parse_time
 from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
 from counton.jobs.expiring import CHOICE
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
@@ -192,6 +191,8 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:
+        from counton.events.windows import load_zone, parse_time
+
         groups = details["domain"]
         number = "no end:" if details["strategy"] == CHOICE else f"{details['steps']:,}"
         start = parse_time(details["from"], details["timezone"])
