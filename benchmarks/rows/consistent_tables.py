@@ -22,6 +22,7 @@ QUERIES = 10**6
 SUMMED = 10**7
 LEAVES = 10**6
 SIDE = 4096
+AUTO_SIDE = 1024
 
 
 def numpy_cascade(cells: int) -> NDArray[np.float64]:
@@ -83,6 +84,20 @@ def measure() -> Iterator[Row]:
         ours / numpys,
         8,
         note="numpy, floating-point noise alone on a line of as many cells",
+    )
+
+    small = rng.integers(0, 100, (AUTO_SIDE, AUTO_SIDE))
+    release_ranges(small, guarantee=ZCDP(0.5), key=key)  # plans once; later releases find it ready
+    real = rng.standard_normal((AUTO_SIDE, AUTO_SIDE))
+    ours, numpys = interleaved(
+        lambda: release_ranges(small, guarantee=ZCDP(0.5), key=key),
+        lambda: np.linalg.multi_dot([real, real, real, real, real]),
+    )
+    yield Row(
+        "grid of 1024 x 1024 released, auto",
+        ours / numpys,
+        10,
+        note="numpy, four products of such matrices; planned before",
     )
 
 

@@ -95,8 +95,20 @@ def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.isnan(column))
     if column.dtype == object:
         values = column.tolist()
-        return np.array([value is None or value != value for value in values], dtype=bool)
+        try:
+            return np.array([value is None or value != value for value in values], dtype=bool)
+        except (TypeError, ValueError):
+            return np.array([_is_missing(value) for value in values], dtype=bool)
     return np.zeros(len(column), dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA: whether it differs from itself is missing as well
+        return True
+    except ValueError:  # an array; refused where labels are sorted
+        return False
 
 
 def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -48,8 +48,12 @@ def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
     return Shift(times * l1, times**2 * max(norms.l2_squared, norms.move_l2_squared))
 
 
-def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:
+def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.int64]:
     """Counts as int64.
+
+    Args:
+        counts: what the caller gave.
+        table: what they are rows of, in messages; rows count from 1.
 
     Raises:
         InvalidInput: not integers, or below 0, naming the first offender.
@@ -58,41 +62,50 @@ def checked_counts(counts: ArrayLike, what: str = "count") -> NDArray[np.int64]:
     try:
         array = np.asarray(counts)
     except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"the {what}s do not form an array: {error}") from error
+        raise InvalidInput(f"the counts do not form an array: {error}") from error
     if not array.size:
         return array.astype(np.int64)
     if array.dtype == object:
-        array = _whole(array, what)
+        array = _whole(array, table)
     if array.dtype.kind not in "iu":
         first = array.ravel()[:1].tolist()[0]
         raise InvalidInput(
-            f"{what}s have type {array.dtype}; the first is {first!r}: they must be integers: "
+            f"counts have type {array.dtype}; the first is {first!r}: they must be integers: "
             f"count or round first"
         )
     if array.min() < 0:
-        place = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        place = int(np.argmax(array.ravel() < 0))
         raise InvalidInput(
-            f"{what} {array[place]} at position {place[0] if len(place) == 1 else place} is "
-            f"negative; it must be at least 0: repair it first"
+            f"{_where(array, place)} of {table} holds {array.ravel()[place]}, which is negative; a "
+            f"count must be at least 0: repair it first"
         )
     if array.max() >= LARGEST_MEASUREMENT:
+        place = int(array.argmax())
         raise SumOverflow(
-            f"{what} {array.max()} is beyond 2^61, where sums are not exact: count in larger units"
+            f"{_where(array, place)} of {table} holds {array.max()}, which is beyond 2^61, where "
+            f"sums are not exact: count in larger units"
         )
     return array.astype(np.int64)
 
 
-def _whole(array: NDArray[Any], what: str) -> NDArray[Any]:
+def _where(array: NDArray[Any], place: int) -> str:
+    """A row, counted from 1; in a grid the cell, by the indices which questions take too."""
+    if array.ndim < 2:
+        return f"row {place + 1:,}"
+    return f"cell {tuple(int(i) for i in np.unravel_index(place, array.shape))}"
+
+
+def _whole(array: NDArray[Any], table: str) -> NDArray[Any]:
     for place, value in enumerate(array.ravel().tolist()):
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidInput(
-                f"{what} {value!r} at position {place} has type {type(value).__name__}; it must be "
-                f"an integer: repair or drop it first"
+                f"{_where(array, place)} of {table} holds {value!r} of type "
+                f"{type(value).__name__}; it must be an integer: repair or drop it first"
             )
         if abs(value) >= LARGEST_MEASUREMENT:
             raise SumOverflow(
-                f"{what} {value} at position {place} is beyond 2^61, where sums are not exact: "
-                f"count in larger units"
+                f"{_where(array, place)} of {table} holds {value}, which is beyond 2^61, where "
+                f"sums are not exact: count in larger units"
             )
     return array.astype(np.int64)
 
@@ -108,7 +121,8 @@ def check_room(counts: NDArray[np.int64], largest_entry: int) -> None:
     if total * largest_entry >= LARGEST_MEASUREMENT:
         raise SumOverflow(
             f"the counts sum to {total}; with this strategy at most "
-            f"{LARGEST_MEASUREMENT // largest_entry} can be measured exactly: count in larger units"
+            f"{(LARGEST_MEASUREMENT - 1) // largest_entry} can be measured exactly: count in "
+            f"larger units"
         )
 
 
@@ -120,6 +134,8 @@ def fraction_bits(std: float) -> int:
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
     """
+    if std < 1:  # 0 too: the variance of noise that is next to never there is below any float
+        return 16
     return min(max(16 - math.floor(math.log2(std)), 0), 16)
 
 
@@ -131,6 +147,19 @@ def check_name(name: str) -> None:
     """
     if type(name) is not str or not name:
         raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
+
+
+def check_key(key: Key) -> None:
+    """Refuse what is no key.
+
+    Raises:
+        InvalidInput: the key is not a `Key`.
+    """
+    if not isinstance(key, Key):
+        raise InvalidInput(
+            f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.generate() "
+            f"for new data or Key.load(path)"
+        )
 
 
 def noise_field(
@@ -147,6 +176,7 @@ def noise_field(
     Another name, strategy, budget or neighbouring relation never meets the same noise.
     """
     check_name(name)
+    check_key(key)
     specification = {
         "format": FORMAT,
         "name": name,

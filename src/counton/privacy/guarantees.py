@@ -199,9 +199,10 @@ class ZCDP(Guarantee):
 
     def meaning_for(self, unit: str) -> str:
         """What rho bounds, in words."""
+        apart = f"{math.sqrt(2 * self.rho):.4g}"
         return (
             f"telling whether one {unit} is there is at most as easy as telling two bell curves "
-            f"apart whose centres are {math.sqrt(2 * self.rho):.4g} standard deviations apart"
+            f"apart whose centres are {apart} standard deviation{'s' * (apart != '1')} apart"
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from tables_of_noise import WrittenNoise
@@ -16,7 +18,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import plan_hierarchy, release_hierarchy
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.hierarchy import Tree, estimates_of
+from counton.strategies.hierarchy import Tree, estimates_of, measurement_for
 
 KEY = Key(bytes(range(32)))
 
@@ -210,7 +212,10 @@ def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        ({"level 1": 100.0, "level 2": 10.0}, r"must be below 3\^2 times that of level 2"),
+        (
+            {"level 1": 100.0, "level 2": 10.0},
+            "a target of 100, which must be below 3 times that of level 2, 10",
+        ),
         ({"county": 1.0}, "'county', which is not a level"),
         ({"level 1": 0.0}, "must be a finite number above 0"),
         ({"level 1": float("nan")}, "must be a finite number above 0"),
@@ -232,11 +237,16 @@ def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) ->
 
 def test_one_child_cannot_be_better_than_asked_of_its_parent() -> None:
     tree = Tree.from_parents({"a": "r", "b": "r", "c": "a"})
-    with pytest.raises(InvalidInput, match="has 1 child and a target variance of 25"):
+    with pytest.raises(
+        InvalidInput, match="has 1 child and a target of 5, which must be at most that"
+    ):
         plan_hierarchy(tree, targets={"level 1": 5.0, "level 2": 4.0})
 
 
-DOMAIN = {"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings", None]}
+DOMAIN: dict[str, Any] = {
+    "state": ["CA", "CA", "NY", "DC"],
+    "county": ["Kings", "Napa", "Kings", None],
+}
 LEVELS = ["state", "county"]
 
 
@@ -281,7 +291,7 @@ def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise
 @pytest.mark.parametrize(
     ("leaves", "changed", "message"),
     [
-        ({"state": ["TX"], "county": ["Kings"], "count": [1]}, {}, "row 0 of the leaves is"),
+        ({"state": ["TX"], "county": ["Kings"], "count": [1]}, {}, "row 1 of the leaves is"),
         ({"state": ["NY"], "county": ["Napa"], "count": [1]}, {}, "not in the domain"),
         ({"state": ["NY"], "county": [None], "count": [1]}, {}, "has children in the domain"),
         ({"state": [None], "county": ["Napa"], "count": [1]}, {}, "below a missing level"),
@@ -292,7 +302,9 @@ def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise
         ({"state": ["DC"], "county": [None], "count": [True]}, {}, "must be integers"),
         ({"state": ["DC"], "count": [1]}, {}, "no column 'county'"),
         ({"state": ["DC"], "county": [None, None], "count": [1]}, {}, "must have 1 rows"),
-        ([1, 2], {}, "give a data frame"),
+        ([1, 2], {}, "the tree has 4 leaves"),
+        (5, {}, "the tree has 4 leaves"),
+        ("many", {}, "must be integers"),
         (np.array([1, 2]), {}, "the tree has 4 leaves"),
         ({"state": ["DC"], "county": [None], "count": [1]}, {"domain": None}, "domain is None"),
         ({"state": ["DC"], "county": [None], "count": [1]}, {"levels": None}, "levels is None"),
@@ -321,3 +333,116 @@ def test_sums_that_would_wrap_around_are_noticed() -> None:
     tree = Tree.from_leaves({"a": np.arange(8)}, ["a"])
     with pytest.raises(SumOverflow, match=str(8 * (2**61 - 1))):
         release_hierarchy(np.full(8, 2**61 - 1), domain=tree, guarantee=ZCDP(1), key=KEY)
+
+
+def test_rounding_favours_no_sibling() -> None:
+    """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
+    siblings, bits, draws = 1000, 16, 60
+    tree = Tree.from_leaves({"a": range(siblings)}, ["a"])
+    measurement, scale = measurement_for(tree, [1.0, 1.0], 2)
+    rng = np.random.default_rng(5)
+    counts = rng.integers(0, 100, siblings)
+    sums = [np.array([counts.sum()]), counts]
+    p, q = int(measurement.own[0][0]), int(measurement.shared[0][0])
+    away = np.zeros(siblings)
+    for _ in range(draws):
+        z = np.rint(rng.normal(0, scale, siblings)).astype(np.int64)
+        first = np.rint(rng.normal(0, scale, 1)).astype(np.int64)
+        total, shares = estimates_of(measurement, sums, WrittenNoise({0: first, 1: z}), bits)
+        y = p * counts - q * counts.sum() + z
+        exact = total[0] / siblings + (y - y.mean()) / p * 2**bits
+        away += (shares - exact) / draws
+        assert np.abs(np.cumsum(shares - exact)).max() < 0.51
+    # Differences of two roundings have variance 1/6: five deviations of a mean over the draws.
+    assert np.abs(away).max() < 5 * math.sqrt(1 / 6 / draws)
+    assert abs(away[: siblings // 2].mean()) < 0.01
+
+
+def test_families_of_any_size_share_out_exactly_what_there_is() -> None:
+    tree = random_wide_tree()
+    measurement, scale = measurement_for(tree, [1.0] * len(tree.levels), 2)
+    rng = np.random.default_rng(6)
+    drawn = {
+        level: np.rint(rng.normal(0, scale, 3000)).astype(np.int64)
+        for level in range(len(tree.sizes))
+    }
+    counts = rng.integers(0, 2**24, sum(map(len, tree.leaves)))
+    levels = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), 16)
+    for level, parents in enumerate(tree.parents):
+        summed = np.zeros(tree.sizes[level], np.int64)
+        np.add.at(summed, parents, levels[level + 1])
+        inner = tree.children[level] > 0
+        assert (summed[inner] == levels[level][inner]).all()
+
+
+def random_wide_tree() -> Any:
+    rng = np.random.default_rng(7)
+    nodes = range(1, 2000)
+    return Tree.from_parents({i: int(rng.integers(0, max(1, i // 3))) for i in nodes})
+
+
+def test_counts_of_a_tree_may_be_any_sequence() -> None:
+    tree = Tree.from_leaves({"a": [1, 2, 3]}, ["a"])
+    base = release_hierarchy(np.array([1, 2, 3]), domain=tree, guarantee=ZCDP(1), key=KEY)
+    sequences: list[Any] = [[1, 2, 3], (1, 2, 3), range(1, 4), pl.Series([1, 2, 3])]
+    for counts in sequences:
+        again = release_hierarchy(counts, domain=tree, guarantee=ZCDP(1), key=KEY)
+        assert again.total == base.total
+
+
+def test_missing_values_of_data_frames_end_a_path() -> None:
+    def frame(**columns: Any) -> Any:
+        return pd.DataFrame(
+            {name: pd.array(values, dtype="string") for name, values in columns.items()}
+        )
+
+    counties = [pd.NA if value is None else value for value in DOMAIN["county"]]
+    domain = frame(state=DOMAIN["state"], county=counties)
+    leaves = frame(state=["NY", "DC"], county=["Kings", pd.NA])
+    leaves["count"] = [700, 90]
+    plain = {"state": ["NY", "DC"], "county": ["Kings", None], "count": [700, 90]}
+    assert released(leaves, domain=domain).total == released(plain).total
+
+
+def test_all_of_a_path_is_shown_and_rows_count_from_1() -> None:
+    domain = {"state": ["CA"], "county": ["Napa"], "tract": ["1"]}
+    leaves = {"state": ["CA"] * 2, "county": ["Napa", "Sonoma"], "tract": ["1", "7"]}
+    with pytest.raises(
+        InvalidInput, match=r"row 2 of the leaves is \('CA', 'Sonoma', '7'\), which"
+    ):
+        released({**leaves, "count": [1, 2]}, domain=domain, levels=list(domain))
+    with pytest.raises(InvalidInput, match="row 2 of the leaves holds -2, which is negative"):
+        released({**leaves, "count": [1, -2]}, domain=domain, levels=list(domain))
+
+
+@pytest.mark.parametrize("targets", [[1, 2], 3.0, "state"])
+def test_targets_are_a_mapping(targets: Any) -> None:
+    leaves = {"state": ["DC"], "county": [None], "count": [1]}
+    with pytest.raises(InvalidInput, match="give a mapping from levels"):
+        released(leaves, targets=targets)
+
+
+def test_targets_no_estimate_can_have_are_named_as_the_caller_gave_them() -> None:
+    leaves = {"state": ["DC"], "county": [None], "count": [1]}
+    with pytest.raises(InvalidInput, match=r"a target of 400, which .* that of county, 50,"):
+        released(leaves, targets={"state": 400.0, "county": 50.0})
+
+
+def test_a_bare_label_is_no_list_of_nodes() -> None:
+    release = released({"state": ["DC"], "county": [None], "count": [1]})
+    for first, second in (("CA", ["NY"]), (["CA"], "NY")):
+        with pytest.raises(InvalidInput, match="which is no list; give a list of nodes"):
+            release.covariance(first, second)
+    wrong: Any = 5
+    for nodes in ("CA", wrong):
+        with pytest.raises(InvalidInput, match="which is no list; give a list of nodes"):
+            release.sum_of(nodes)
+
+
+@pytest.mark.parametrize("guarantee", [ZCDP(1e12), PureDP(1e6)])
+def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any) -> None:
+    leaves = {"state": ["DC"], "county": [None], "count": [7]}
+    release = released(leaves, guarantee=guarantee)
+    assert release.total == pytest.approx(7, abs=1e-3)
+    with pytest.raises(InvalidInput, match=r"it must be a counton\.Key"):
+        released(leaves, key=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.ranges import release_contingency, release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
+from counton.strategies.ranges.margins import Margins, margins_strategies
 
 KEY = Key(bytes(range(32)))
 DOMAIN: dict[str, Any] = {
@@ -126,8 +128,8 @@ def test_counts_that_would_wrap_around_are_noticed() -> None:
 @pytest.mark.parametrize(
     ("data", "changed", "message"),
     [
-        ({"sex": ["x"]}, {}, "row 0: sex is 'x', which is not in the domain"),
-        ({"sex": ["f", None]}, {}, "row 1: sex is missing"),
+        ({"sex": ["x"]}, {}, "row 1 of the data: sex is 'x', which is not in the domain"),
+        ({"sex": ["f", None]}, {}, "row 2 of the data: sex is missing"),
         ({"age": ["old"]}, {}, "no column 'sex'"),
         ({"sex": ["f"], "n": [-1]}, {"value": "n"}, "negative"),
         ({"sex": ["f"]}, {"domain": {}}, "does not list the values of 'sex'"),
@@ -156,3 +158,41 @@ def test_unknown_margins_are_refused() -> None:
     for columns in (["height"], ["sex", "sex"]):
         with pytest.raises(InvalidInput, match="must be one of sex"):
             table.margin(*columns)
+
+
+def test_tables_too_large_for_memory_are_refused_before_anything_is_counted() -> None:
+    names = [f"column {number}" for number in range(20)]
+    data = {name: [0, 1] for name in names}
+    with pytest.raises(InvalidInput, match=r"1,048,576 cells in 20 columns .* 3,486,784,401 meas"):
+        release_contingency(
+            data,
+            columns=names,
+            domain={name: [0, 1] for name in names},
+            guarantee=ZCDP(1),
+            key=KEY,
+        )
+    many = [f"column {number}" for number in range(40)]
+    with pytest.raises(InvalidInput, match="release fewer columns together"):
+        release_contingency(
+            {name: [0] for name in many},
+            columns=many,
+            domain={name: [0, 1, 2, 3] for name in many},
+            guarantee=PureDP(1),
+            key=KEY,
+        )
+
+
+@pytest.mark.parametrize(("columns", "excess"), [(1, 1e-6), (6, 1e-4), (12, 0.003), (16, 0.03)])
+def test_small_weights_lose_little_with_many_columns(columns: Any, excess: Any) -> None:
+    """Least error times squared sensitivity of one binary column: 1 + (sqrt 3 - 1) b, norm 2."""
+    axes = margins_strategies([2] * columns, 2, equal=False)
+    error = math.prod(axis.squared_sensitivity() * Margins(2).total(axis) for axis in axes)
+    least = ((1 + math.sqrt(3)) ** 2 / 2) ** columns  # (trace of the root)^2 over the cells
+    assert 1 - 1e-9 <= error / least <= 1 + excess
+    assert math.prod(axis.largest_entry for axis in axes) <= 2**28
+
+
+def test_with_laplace_noise_the_sum_of_two_cells_is_not_worth_measuring() -> None:
+    assert [axis.weights for axis in margins_strategies([2, 2], 1, equal=False)] == [(1, 0)] * 2
+    (wide,) = margins_strategies([50], 1, equal=False)
+    assert 0 < wide.weights[1] < wide.weights[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.ranges import plan_ranges, release_ranges
+from counton.mechanisms.ranges.release import check_size
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.ranges import NAMES, AllRanges, Haar, Nodes, gaussian_bound
+from counton.strategies.ranges import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
 
 KEY = Key(bytes(range(32)))
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
@@ -258,7 +261,7 @@ def test_boxes_need_coordinates() -> None:
         ([], {}, "at least one cell"),
         (5, {}, "at least one cell"),
         (np.zeros((3, 0), int), {}, "at least one cell"),
-        ([1, -2], {}, "count -2 at position 1 is negative"),
+        ([1, -2], {}, "row 2 of the counts holds -2, which is negative"),
         ([1.0, 2.0], {}, "must be integers"),
         ([1, None], {}, "must be an integer"),
         ([float("nan")], {}, "must be integers"),
@@ -298,3 +301,79 @@ def test_shapes_that_are_none_are_refused(shape: Any) -> None:
 def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
     with pytest.raises(SumOverflow, match="larger units"):
         release_ranges([1, count], guarantee=ZCDP(1), key=KEY)
+
+
+def test_a_saved_strategy_gives_the_same_release_again(tmp_path: Any) -> None:
+    counts = np.arange(30)
+    first = release_ranges(counts, guarantee=ZCDP(1), key=KEY)
+    (axis,) = first.strategies
+    assert isinstance(axis, Dense)
+    axis.save(tmp_path / "axis.npz")
+    again = release_ranges(
+        counts, guarantee=ZCDP(1), key=KEY, strategy=Dense.load(tmp_path / "axis.npz")
+    )
+    assert (again.cells() == first.cells()).all()
+    grid = release_ranges(np.ones((3, 4), int), guarantee=ZCDP(1), key=KEY)
+    same = release_ranges(
+        np.ones((3, 4), int), guarantee=ZCDP(1), key=KEY, strategy=grid.strategies
+    )
+    assert (same.cells() == grid.cells()).all()
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "strategy"),
+    [(ZCDP(3000), "identity"), (PureDP(1e4), "identity"), (ZCDP(1e12), "haar")],
+)
+def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any, strategy: Any) -> None:
+    release = release_ranges([1, 2, 7], guarantee=guarantee, key=KEY, strategy=strategy)
+    assert release.sum(0, 3) == pytest.approx(10, abs=1e-3)
+    assert release.std(0, 3) < 1e-3
+
+
+def test_no_question_has_no_answers_and_huge_ends_are_out_of_range() -> None:
+    line = release_ranges([1, 2, 7], guarantee=ZCDP(1), key=KEY)
+    assert line.sum([], []).shape == line.std([], []).shape == (0,)
+    grid = release_ranges([[1, 2], [3, 4]], guarantee=ZCDP(1), key=KEY)
+    assert grid.sum([], []).shape == grid.std([], []).shape == (0,)
+    with pytest.raises(InvalidInput, match="high is 1180591620717411303424, which is out of range"):
+        line.sum(0, 2**70)
+    with pytest.raises(InvalidInput, match="there are 2 x 2 cells"):
+        grid.sum([0, 0], [1, 2**70])
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32])
+def test_what_is_no_key_is_refused(key: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"it must be a counton\.Key"):
+        release_ranges([1, 2], guarantee=ZCDP(1), key=key)
+
+
+def test_a_bad_cell_of_a_grid_is_named_as_questions_name_it() -> None:
+    with pytest.raises(InvalidInput, match=r"cell \(1, 0\) of the counts holds -4"):
+        release_ranges([[1, 2], [-4, 4]], guarantee=ZCDP(1), key=KEY)
+
+
+def test_the_largest_sum_is_named_exactly() -> None:
+    most = 2**61 - 1
+    with pytest.raises(SumOverflow, match=f"sum to {most + 1}; with this strategy at most {most} "):
+        release_ranges([most, 1], guarantee=ZCDP(1), key=KEY, strategy="identity")
+
+
+def test_grids_with_too_many_measurements_are_refused_before_they_are_measured() -> None:
+    strategy = Nodes.binary(2**14)
+    plan = plan_ranges((2**14, 2**14), guarantee=ZCDP(1), strategy=(strategy, strategy))
+    with pytest.raises(InvalidInput, match="takes 1,073,676,289 measurements; at most 268,435,456"):
+        check_size(plan.best.grid.shape, plan.best.grid.axes)
+
+
+def test_the_documented_table_of_strategies_states_their_errors() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "ranges.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(NAMES)
+    columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))
+    for column, guarantee, family, digits in columns:
+        choices = plan_ranges(1024, guarantee=guarantee).choices
+        errors = {choice.name: choice.expected_error for choice in choices}
+        assert {choice.family for choice in choices} == {family}
+        assert {row[0]: row[column] for row in rows} == {
+            name: format(error, digits) for name, error in errors.items()
+        }

@@ -99,7 +99,7 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": []}, ["a"], "no rows"),
         ({"a": [1, 1]}, ["a"], "repeats a leaf"),
         ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
-        ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 1 .* repeats a leaf"),
+        ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 2 .* repeats a leaf"),
         ({"total": [1, 2]}, ["total"], "rename the column"),
         ({1: [1, 2]}, [1], "name columns by texts"),
         ({"a": [[1], None]}, ["a"], "labels must be plain values"),

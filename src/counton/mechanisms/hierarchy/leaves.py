@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
 
     Args:
         tree: the public tree.
-        leaves: one array of counts in the order of ``Tree.leaves``, or a table of leaves.
+        leaves: a sequence of counts in the order of ``Tree.leaves``, or a table of leaves.
         value: name of the table's column of counts.
 
     Raises:
@@ -27,7 +28,7 @@ def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
         SumOverflow: a count beyond int64.
     """
     counts = [np.zeros(size, np.int64) for size in tree.sizes]
-    if isinstance(leaves, np.ndarray):
+    if not (isinstance(leaves, Mapping) or hasattr(leaves, "columns")):
         given = checked_counts(leaves)
         expected = sum(len(nodes) for nodes in tree.leaves)
         if given.shape != (expected,):
@@ -42,7 +43,7 @@ def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
             counts[level][nodes] = part
         return counts
     *columns, values = columns_of(leaves, [*tree.levels[1:], value], "table of leaves")
-    given = checked_counts(values)
+    given = checked_counts(values, "the leaves")
     depth, node = tree.locate(columns)
     for level in range(len(counts)):
         rows = np.flatnonzero(depth == level)
@@ -50,8 +51,8 @@ def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
         if listed.max(initial=0) > 1:
             double = int(rows[np.flatnonzero(node[rows] == listed.argmax())[1]])
             raise InvalidInput(
-                f"row {double} of the leaves repeats a leaf: add its counts up first, one row a "
-                f"leaf"
+                f"row {double + 1:,} of the leaves repeats a leaf: add its counts up first, one "
+                f"row a leaf"
             )
         counts[level][node[rows]] = given[rows]
     return counts

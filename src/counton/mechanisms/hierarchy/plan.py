@@ -149,7 +149,7 @@ def plan_hierarchy(
     unit = Contribution.add_remove() if contribution is None else contribution
     if guarantee is None and targets is None:
         raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
-    wanted = _wanted(tree, targets, relative=guarantee is not None)
+    wanted, one = _wanted(tree, targets, relative=guarantee is not None)
     if guarantee is None:
         measurement, scale = measurement_for(tree, wanted, NORMS["gaussian"])
         noise_law = DiscreteGaussian(Fraction(scale) ** 2)
@@ -158,7 +158,7 @@ def plan_hierarchy(
         return HierarchyPlan(measurement, noise_law, promise, unit)
 
     def attempt(family: Family) -> HierarchyPlan:
-        measurement, _ = measurement_for(tree, wanted, NORMS[family])
+        measurement, _ = measurement_for(tree, wanted, NORMS[family], unit=one)
         shift = shift_of_cells(measurement.norms(), unit)
         noise_law = calibrate(guarantee, shift, family).law
         return HierarchyPlan(measurement, noise_law, guarantee, unit)
@@ -166,10 +166,17 @@ def plan_hierarchy(
     return best_of_families(guarantee, attempt, cost=lambda plan: plan.joint_law.root)
 
 
-def _wanted(tree: Tree, targets: Mapping[str, float] | None, *, relative: bool) -> list[float]:
-    """Target variance of each level; relative ones with the largest at 1."""
+def _wanted(
+    tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
+) -> tuple[list[float], float]:
+    """Target variance of each level, relative ones with the largest at 1; and the target of 1."""
     if targets is None:
-        return [1.0] * len(tree.levels)
+        return [1.0] * len(tree.levels), 1.0
+    if not isinstance(targets, Mapping):
+        raise InvalidInput(
+            f"targets have type {type(targets).__name__}; give a mapping from levels to standard "
+            f"deviations such as {{{tree.levels[-1]!r}: 10}}"
+        )
     if not targets:
         raise InvalidInput("targets are empty; name at least one level, or pass None")
     stds = {name: _target(tree, name, std) for name, std in targets.items()}
@@ -186,7 +193,7 @@ def _wanted(tree: Tree, targets: Mapping[str, float] | None, *, relative: bool) 
     for name in tree.levels:
         current = stds.get(name, current)
         variances.append((current / unit) ** 2)
-    return variances
+    return variances, unit
 
 
 def _target(tree: Tree, name: str, std: float) -> float:

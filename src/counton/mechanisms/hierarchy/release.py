@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,10 +111,10 @@ class HierarchyRelease:
         """Covariance of the noise of nodes given by their paths: shape (nodes_a, nodes_b).
 
         Raises:
-            InvalidInput: a node that is not in the tree.
+            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
         """
-        first = [self.tree.find(node) for node in nodes_a]
-        second = [self.tree.find(node) for node in nodes_b]
+        first = self._places(nodes_a)
+        second = self._places(nodes_b)
         joint_law = self.plan.joint_law
         return np.array([[joint_law.covariance(a, b) for b in second] for a in first]).reshape(
             len(first), len(second)
@@ -124,15 +124,21 @@ class HierarchyRelease:
         """Private count of a set of nodes together, and its standard deviation.
 
         Raises:
-            InvalidInput: a node that is not in the tree.
+            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
         """
         weights = [np.zeros(size) for size in self.tree.sizes]
         value = 0.0
-        for node in nodes:
-            level, place = self.tree.find(node)
+        for level, place in self._places(nodes):
             weights[level][place] += 1
             value += float(self.estimates[level][place])
         return value, math.sqrt(self.plan.joint_law.functional(weights))
+
+    def _places(self, nodes: Sequence[Any]) -> list[tuple[int, int]]:
+        if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+            raise InvalidInput(
+                f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
+            )
+        return [self.tree.find(node) for node in nodes]
 
     def describe(self) -> str:
         """What was released and what is protected, in words."""
@@ -170,7 +176,7 @@ def release_hierarchy(
 
     Args:
         leaves: a data frame or mapping of columns with one row a leaf; leaves without a row count
-            0. Or, with a `Tree`, one array of counts in the order of ``Tree.leaves``.
+            0. Or, with a `Tree`, a sequence of counts in the order of ``Tree.leaves``.
         guarantee, contribution, targets: as in `plan_hierarchy`.
         key: where the noise comes from.
         name: of this release; another name under the same key has other noise.

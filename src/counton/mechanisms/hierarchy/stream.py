@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.laws import Law
 from counton.mechanisms.cells import (
     checked_counts,
@@ -38,7 +38,9 @@ class HierarchyStream:
         name: of this stream; part of the noise address. Other cells under the same key and name
             would have the same noise, and the difference would give them away.
         doublings: the stream serves 2^doublings cells.
-        step: how many cells were released before, to go on with a stream of the same terms.
+        step: how many cells were released before, to go on with a stream of the same terms. It
+            is believed: going back over cells that were released shows the same noise on them, and
+            on changed counts gives the change away.
 
     Raises:
         InvalidInput: doublings outside 0..32, a step beyond them, or no noise that gives the
@@ -80,6 +82,7 @@ class HierarchyStream:
                 f"the stream serves"
             )
         self._step = step
+        self._magnitude = 0.0  # of the released cells together, in units
 
     @property
     def step(self) -> int:
@@ -128,12 +131,15 @@ class HierarchyStream:
     def release_many(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Release the next cells: private counts, float64, one for each; each has `std`.
 
-        Blocks are sums of the released cells; they are exact, so blocks agree with their cells.
+        Blocks are sums of the released cells. Cells are multiples of one power of two, and all that
+        this object has released adds up to less than 2^53 of them, so float64 adds up any block
+        exactly, in any order.
 
         Raises:
             InvalidInput: not non-negative integers; nothing is released then.
             HorizonExceeded: more cells than were fixed in advance.
-            SumOverflow: a count too large to be exact.
+            SumOverflow: a count, or the sum of the released cells' magnitudes, too large to be
+                exact; nothing is released then.
         """
         data = checked_counts(counts)
         if data.ndim != 1:
@@ -146,13 +152,21 @@ class HierarchyStream:
             )
         largest = int(data.max(initial=0))
         if largest >> (52 - self._bits):
-            raise InvalidInput(
+            raise SumOverflow(
                 f"count {largest} is too large; at this noise cells are exact below "
                 f"2^{52 - self._bits}: count in larger units"
             )
         released = (data << self._bits) + self.cascade.noise(
             self._noise, range(self._step, stop), self._bits
         )
+        # A function of what is released, not of the counts; one more unit makes up for rounding.
+        magnitude = self._magnitude + (float(np.abs(released).sum(dtype=np.float64)) + 1)
+        if magnitude >= 2.0**53:
+            raise SumOverflow(
+                f"the released cells would sum to {magnitude * 2.0**-self._bits:.4g}; at this "
+                f"noise sums are exact below 2^{53 - self._bits}: count in larger units"
+            )
+        self._magnitude = magnitude
         self._step = stop
         return np.asarray(released * 2.0**-self._bits)
 

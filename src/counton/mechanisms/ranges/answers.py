@@ -15,6 +15,7 @@ from counton.laws import Family, Law
 from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
 from counton.privacy import Contribution, Guarantee
+from counton.strategies.ranges import RangeStrategy
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,21 @@ class RangesRelease:
     def strategy(self) -> str:
         """Name of the strategy used."""
         return self.choice.name
+
+    @property
+    def strategies(self) -> tuple[RangeStrategy, ...]:
+        """The strategy of every axis: as ``strategy=`` of `release_ranges`, the same again.
+
+        >>> from counton import Key, ZCDP, release_ranges
+        >>> key = Key.generate()
+        >>> release = release_ranges([3, 1, 4, 1, 5], guarantee=ZCDP(2), key=key)
+        >>> again = release_ranges(
+        ...     [3, 1, 4, 1, 5], guarantee=ZCDP(2), key=key, strategy=release.strategies
+        ... )
+        >>> bool((again.cells() == release.cells()).all())
+        True
+        """
+        return self.choice.grid.axes
 
     @property
     def family(self) -> Family:
@@ -126,6 +142,11 @@ class RangesRelease:
         ends = []
         for name, value in (("low", low), ("high", high)):
             array = np.asarray(value)
+            if not array.size:  # an empty list has no type of its own
+                array = array.astype(np.int64)
+                array = array.reshape(0, axes) if axes > 1 and array.ndim == 1 else array
+            if array.dtype == object:
+                self._refuse_huge(name, array)
             if array.dtype.kind not in "iu":
                 raise InvalidInput(
                     f"{name} has type {array.dtype}; ends of intervals must be integers"
@@ -139,6 +160,15 @@ class RangesRelease:
         for axis, cells in enumerate(self.shape):
             self._check_axis(first[axis], last[axis], cells)
         return first, last
+
+    def _refuse_huge(self, name: str, array: NDArray[Any]) -> None:
+        """Integers beyond int64 are no objects to the caller, only out of range."""
+        for end in array.ravel().tolist():
+            if isinstance(end, int) and not -(2**63) <= end < 2**63:
+                cells = " x ".join(map(str, self.shape))
+                raise InvalidInput(
+                    f"{name} is {end}, which is out of range; there are {cells} cells"
+                )
 
     @staticmethod
     def _check_axis(low: NDArray[Any], high: NDArray[Any], cells: int) -> None:

@@ -32,7 +32,7 @@ from counton.errors import InvalidInput
 from counton.mechanisms.cells import check_room, checked_counts
 from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.margins import plan_margins
-from counton.mechanisms.ranges.release import released_cells
+from counton.mechanisms.ranges.release import check_size, released_cells
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 
@@ -131,7 +131,8 @@ def release_contingency(
 
     Raises:
         InvalidInput: missing columns, empty or repeating domains, values outside them, counts
-            that are not non-negative integers, or as `release_ranges`.
+            that are not non-negative integers, too many cells to be measured in memory, or as
+            `release_ranges`.
         SumOverflow: counts too large to be measured exactly.
 
     >>> from counton.privacy import ZCDP
@@ -148,8 +149,11 @@ def release_contingency(
     check_names(columns)
     values = [_listed(column, domain) for column in columns]
     refuse_added(columns)
+    plan = plan_margins(
+        tuple(map(len, values)), guarantee=guarantee, contribution=contribution, equal=equal
+    )
+    check_size(plan.best.grid.shape, plan.best.grid.axes)
     counts = _counted(data, columns, values, value)
-    plan = plan_margins(counts.shape, guarantee=guarantee, contribution=contribution, equal=equal)
     means = {
         "columns": list(columns),
         "value": value,
@@ -184,7 +188,7 @@ def _counted(
     """Counts of all cells, shape (values of column 1, ...)."""
     names = [*columns] if value is None else [*columns, value]
     found = columns_of(data, names, "data")
-    weights = checked_counts(found[-1]) if value is not None else None
+    weights = checked_counts(found[-1], "the data") if value is not None else None
     shape = tuple(len(listed) for listed in values)
     place = np.zeros(len(found[0]), np.int64)
     for name, column, listed in zip(columns, found, values, strict=False):
@@ -197,7 +201,8 @@ def _counted(
                 else f"is {column[row : row + 1].tolist()[0]!r}"
             )
             raise InvalidInput(
-                f"row {row}: {name} {what}, which is not in the domain: declare it or drop the row"
+                f"row {row + 1:,} of the data: {name} {what}, which is not in the domain: "
+                f"declare it or drop the row"
             )
         place = place * len(listed) + codes
     if weights is not None:

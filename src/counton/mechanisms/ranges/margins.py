@@ -6,8 +6,7 @@ from counton.laws import Family
 from counton.mechanisms.families import NORMS, best_of_families
 from counton.mechanisms.ranges.plan import RangesPlan, plan_ranges
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.ranges import axis_bits
-from counton.strategies.ranges.margins import margins_of, margins_strategy
+from counton.strategies.ranges.margins import Margins, margins_strategies
 
 
 def plan_margins(
@@ -18,11 +17,10 @@ def plan_margins(
     equal: bool,
 ) -> RangesPlan:
     """The weights and the noise of least total error over all margins."""
-    bits = axis_bits(len(shape))
-    margins = tuple(margins_of(cells) for cells in shape)
+    margins = tuple(Margins(cells) for cells in shape)
 
     def attempt(family: Family) -> RangesPlan:
-        axes = tuple(margins_strategy(cells, NORMS[family], bits, equal=equal) for cells in shape)
+        axes = margins_strategies(shape, NORMS[family], equal=equal)
         return plan_ranges(
             shape,
             guarantee=guarantee,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from counton.mechanisms.ranges.plan import Asked, RangesPlan, Strategies, plan_r
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.ranges import RangeStrategy
+
+#: Most measurements of a grid: about 40 bytes each are held at once.
+LARGEST_GRID = 2**28
 
 
 def release_ranges(
@@ -33,6 +37,11 @@ def release_ranges(
     The measurements y = C x + z are exact integers; everything released is a function of y.
     Release a data set once under a key and name: the same noise on changed data gives the change
     away.
+
+    The noise belongs to the strategy. `optimal` ones are found by searches in floating point, which
+    can end in another matrix on another processor: the same call then draws other noise and spends
+    the guarantee a second time. To show the same release again elsewhere, keep its ``strategies``
+    (`Dense.save`) and pass them as ``strategy``.
 
     Args:
         counts: non-negative integers, one axis (a line) or more (a grid).
@@ -66,6 +75,21 @@ def release_ranges(
     return released_cells(data, plan, key=key, kind="ranges", name=name)
 
 
+def check_size(shape: tuple[int, ...], axes: Sequence[RangeStrategy]) -> None:
+    """Refuse grids whose measurements would take up all memory.
+
+    Raises:
+        InvalidInput: naming how many there would be.
+    """
+    measurements = math.prod(axis.measurements for axis in axes)
+    if len(axes) > 1 and measurements > LARGEST_GRID:
+        raise InvalidInput(
+            f"the table has {math.prod(shape):,} cells in {len(shape)} columns or axes and takes "
+            f"{measurements:,} measurements; at most {LARGEST_GRID:,} fit into memory: release "
+            f"fewer columns together, or merge values"
+        )
+
+
 def released_cells(
     data: Integers,
     plan: RangesPlan,
@@ -85,9 +109,11 @@ def released_cells(
         means: what the cells stand for, if they are no plain positions; part of it too.
 
     Raises:
+        InvalidInput: more measurements than fit into memory.
         SumOverflow: counts too large to be measured exactly.
     """
     grid = plan.best.grid
+    check_size(grid.shape, grid.axes)
     check_room(data, grid.largest_entry)
     measured = {**grid.parameters, **(means or {})}
     noise_law = plan.best.noise_law

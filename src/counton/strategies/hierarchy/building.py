@@ -43,8 +43,8 @@ def nodes_from_leaves(domain: Any, levels: Sequence[str]) -> Nodes:
         gap = here & ~present
         if gap.any():
             raise InvalidInput(
-                f"row {int(np.argmax(gap))} of the domain names a {level} below a missing level: "
-                f"fill the gap or leave all deeper levels empty"
+                f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a missing "
+                f"level: fill the gap or leave all deeper levels empty"
             )
         _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
         count = max(len(values), 1)
@@ -76,8 +76,8 @@ def _refuse_double_leaves(
         return
     if first:
         raise InvalidInput(
-            f"row {int(np.argmax(ending))} of the domain has no {level}; every row must name at "
-            f"least the coarsest level"
+            f"row {int(np.argmax(ending)) + 1:,} of the domain has no {level}; every row must name "
+            f"at least the coarsest level"
         )
     size = int(node_of.max()) + 1
     ends = np.bincount(node_of[ending], minlength=size)
@@ -86,7 +86,7 @@ def _refuse_double_leaves(
     if double.any():
         row = int(np.flatnonzero(ending & double[node_of])[1])
         raise InvalidInput(
-            f"row {row} of the domain repeats a leaf: every leaf must be listed once"
+            f"row {row + 1:,} of the domain repeats a leaf: every leaf must be listed once"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
 from counton.errors import SumOverflow
 from counton.strategies.base import NodeNoise
 from counton.strategies.hierarchy.measurement import Measurement
@@ -38,7 +38,9 @@ def estimates_of(
 ) -> list[Integers]:
     """Measure, then share every node's estimate out among its children.
 
-    Siblings are rounded down and the first of them get one unit each until the sum is right.
+    Among siblings the running sums of their shares are rounded, so that the sum of any first few
+    is within half a unit of theirs, however many there are, and that of all is exact. The noise
+    is 2^15 units wide and more, so rounding favours no sibling.
 
     Args:
         measurement: what is measured.
@@ -80,19 +82,43 @@ def estimates_of(
         inner = children > 0
         mean = np.zeros(len(children))
         mean[inner] = np.add.reduceat(y, starts[inner]) / children[inner]
-        away = np.where(own > 0, (y - mean[parents]) / np.maximum(own, 1), 0.0)
-        shares = np.floor(current[parents] / m + away * 2.0**bits)
-        if max(np.abs(shares).max(), abs(int(current[0]))) >= 2**53:
+        away = np.where(own > 0, (y - mean[parents]) / np.maximum(own, 1), 0.0) * 2.0**bits
+        largest = float(np.abs(current[parents] / m + away).max())
+        if max(largest, abs(int(current[0]))) >= 2**53:
             raise SumOverflow(
-                f"private counts reach {np.abs(shares).max() * 2.0**-bits:.3g}; at this noise they "
-                f"are exact up to {2.0 ** (53 - bits):.3g}: count in larger units"
+                f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
+                f"to {2.0 ** (53 - bits):.3g}: count in larger units"
             )
-        cells = shares.astype(np.int64)
-        short = current.copy()
-        short[inner] -= np.add.reduceat(cells, starts[inner])
-        # Rounding in floats can leave a unit too many, or one short of none.
-        every, some = np.divmod(short[parents], m)
-        cells += every + (place < some)
-        current = cells
+        current = _shared_out(current, away, parents, starts, m, place)
         found.append(current)
     return found
+
+
+def _shared_out(
+    totals: Integers,
+    away: Floats,
+    parents: Integers,
+    starts: Integers,
+    m: Integers,
+    place: Integers,
+) -> Integers:
+    """Integer shares of the parents' totals: differences of rounded running sums.
+
+    Args:
+        totals: of the parents.
+        away: what each child has more than its parent's mean; whole parts are added up as
+            integers, so that running sums over many children lose nothing.
+        parents, starts: as in the tree.
+        m, place: how many siblings each child's family has, and how many come before it.
+    """
+    whole = np.floor(away)
+    first = starts[parents]
+    mean, rest = np.divmod(totals[parents], m)
+    # Sums over all families, less what came before one's own: int64 may wrap around and back.
+    wholes = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
+    parts = np.concatenate([[0.0], np.cumsum(away - whole)])
+    running = (place + 1) * mean + wholes[1:] - wholes[first]
+    running += np.rint(parts[1:] - parts[first] + (place + 1) * rest / m).astype(np.int64)
+    running[place == m - 1] = totals[parents[place == m - 1]]  # exactly, not but for rounding
+    before = np.concatenate([[0], running[:-1]])
+    return np.asarray(running - np.where(place > 0, before, 0))

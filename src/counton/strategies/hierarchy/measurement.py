@@ -132,7 +132,9 @@ def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integer
     return np.asarray(hits[unique])
 
 
-def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measurement, int]:
+def measurement_for(
+    tree: Tree, wanted: list[float], norm: Norm, *, unit: float = 1.0
+) -> tuple[Measurement, int]:
     """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
 
     With noise of that standard deviation every variance is at most its target.
@@ -141,6 +143,7 @@ def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measur
         tree: the public tree.
         wanted: target variance of each level, the total's first.
         norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
+        unit: what the caller calls a standard deviation of 1; messages speak in it.
 
     Raises:
         InvalidInput: no estimates have these variances, or no integers can measure them.
@@ -155,7 +158,7 @@ def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measur
     spreads: list[Floats] = []
     for level, children in enumerate(tree.children[:-1]):
         target = wanted[level + 1]
-        _refuse_impossible(tree, level, variance, target)
+        _refuse_impossible(tree, level, variance, target, unit)
         several = children > 1
         m = np.maximum(children, 2).astype(np.float64)
         alpha = np.where(several, (target - variance / m**2) * m / (m - 1), 0.0)
@@ -182,7 +185,7 @@ def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measur
     scale = math.floor(min(_LEAST_WEIGHT / least, most / largest, _LARGEST_STD))
     if scale < 1:
         raise InvalidInput(
-            f"an accuracy of {1 / largest:.3g} was asked for; weights above {most:,} cannot be "
+            f"an accuracy of {unit / largest:.3g} was asked for; weights above {most:,} cannot be "
             f"measured exactly: raise the targets"
         )
     own, shared = [], []
@@ -196,7 +199,9 @@ def measurement_for(tree: Tree, wanted: list[float], norm: Norm) -> tuple[Measur
     return Measurement(tree, total, tuple(own), tuple(shared)), scale
 
 
-def _refuse_impossible(tree: Tree, level: int, variance: Floats, target: float) -> None:
+def _refuse_impossible(
+    tree: Tree, level: int, variance: Floats, target: float, unit: float
+) -> None:
     children = tree.children[level]
     bound = np.where(children > 1, children.astype(np.float64) ** 2 * target * (1 - 1e-9), np.inf)
     bound = np.where(children == 1, target * (1 + 1e-9), bound)
@@ -208,8 +213,8 @@ def _refuse_impossible(tree: Tree, level: int, variance: Floats, target: float) 
     where = f"{tree.levels[level]} {tree.path(level, node)!r}" if level else TOTAL
     raise InvalidInput(
         f"no estimates have the wanted accuracy: {where} has {m} child{'ren' * (m > 1)} and a "
-        f"target variance of {variance[node]:.6g}, which must be "
-        f"{'below' if m > 1 else 'at most'} {m}^2 times that of {tree.levels[level + 1]}, "
-        f"{target:.6g}, because the children add up to it: lower the target of "
+        f"target of {unit * math.sqrt(variance[node]):.6g}, which must be "
+        f"{f'below {m} times' if m > 1 else 'at most'} that of {tree.levels[level + 1]}, "
+        f"{unit * math.sqrt(target):.6g}, because the children add up to it: lower the target of "
         f"{tree.levels[level]} or raise that of {tree.levels[level + 1]}"
     )

@@ -176,8 +176,8 @@ class Tree:
             gap = named & (depth < level - 1)
             if gap.any():
                 raise InvalidInput(
-                    f"row {int(np.argmax(gap))} of the leaves names a {self.levels[level]} below a "
-                    f"missing level: fill the gap"
+                    f"row {int(np.argmax(gap)) + 1:,} of the leaves names a {self.levels[level]} "
+                    f"below a missing level: fill the gap"
                 )
             keys = parent * len(values) + own
             order = np.argsort(keys, kind="stable")
@@ -187,10 +187,11 @@ class Tree:
             outside = named & ((codes == OUTSIDE) | (keys[found] != wanted))
             if outside.any():
                 row = int(np.argmax(outside))
-                path = tuple(part[row : row + 1].tolist()[0] for part in columns[:level])
+                cells = [part[row : row + 1] for part in columns]
+                path = tuple(cell.tolist()[0] for cell in cells if codes_of(cell)[0][0] != MISSING)
                 raise InvalidInput(
-                    f"row {row} of the leaves is {path!r}, which is not in the domain: add it to "
-                    f"the domain, which must be public, or drop the row"
+                    f"row {row + 1:,} of the leaves is {path!r}, which is not in the domain: add "
+                    f"it to the domain, which must be public, or drop the row"
                 )
             node = np.where(named, found, node)
             depth = np.where(named, level, depth)
@@ -199,8 +200,8 @@ class Tree:
             if inner.any():
                 row = int(np.argmax(inner))
                 raise InvalidInput(
-                    f"row {row} of the leaves is a {self.levels[level]} that has children in the "
-                    f"domain; counts belong to leaves only: name its leaf"
+                    f"row {row + 1:,} of the leaves is a {self.levels[level]} that has children in "
+                    f"the domain; counts belong to leaves only: name its leaf"
                 )
         return depth, node
 

@@ -16,6 +16,8 @@ from counton.strategies.ranges.workload import Workload
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
 _LARGEST_FAMILY = 2**16
+#: The two lowest radices of `good_trees`.
+_WIDE = (10, 12, 14, 16)
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
@@ -43,6 +45,23 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
             if other < error:
                 error, radices, weights = other, changed, others
     return radices, weights
+
+
+def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
+    """As `best_branching`, and the best for each of some wide branchings of the lowest level.
+
+    >>> from counton.strategies.ranges.intervals import AllRanges
+    >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
+    [(10, 12, 9), (12, 10, 9), (14, 10, 8), (16, 10, 7)]
+    """
+    cells = workload.cells
+    found = dict([best_branching(workload, norm)])
+    for low in _WIDE:
+        trees = sorted({_completed(cells, (low, radix, 64)) for radix in _WIDE})
+        tried = {radices: _weigh(workload, radices, norm) for radices in trees}
+        least = min(tried, key=lambda radices: tried[radices][0])
+        found[least] = tried[least][1]
+    return sorted(found.items(), key=lambda entry: entry[0])
 
 
 def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:

@@ -8,9 +8,10 @@ from functools import lru_cache
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.norms import Norm
 from counton.strategies.ranges.base import RangeStrategy
+from counton.strategies.ranges.descent import LARGEST_LAPLACE, optimal_laplace
 from counton.strategies.ranges.haar import Haar
 from counton.strategies.ranges.nodes import Nodes
-from counton.strategies.ranges.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
+from counton.strategies.ranges.optimal import optimal_gaussian
 from counton.strategies.ranges.square_root import SquareRoot
 from counton.strategies.ranges.workload import Workload
 from counton.strategies.square_root import LARGEST_HORIZON

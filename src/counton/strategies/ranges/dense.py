@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -55,6 +57,46 @@ class Dense(RangeStrategy):
         self._matrix.flags.writeable = False
         self.name = name
         self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write matrix and name to a new file, so that a release can be made again anywhere.
+
+        What a search finds can differ between processors, and then the noise does too. The file is
+        public, as the strategy is.
+
+        Raises:
+            InvalidInput: the file exists or cannot be written.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Dense(np.array([[2, 1], [0, 2]]), "mine").save(f"{folder}/mine.npz")
+        ...     Dense.load(f"{folder}/mine.npz").matrix().tolist()
+        [[2, 1], [0, 2]]
+        """
+        try:
+            with open(path, "xb") as file:
+                np.savez_compressed(file, matrix=self._matrix, name=np.array(self.name))
+        except OSError as error:
+            raise InvalidInput(
+                f"the strategy cannot be written to {os.fspath(path)!r} ({error.strerror}): give a "
+                f"new file in a folder that exists"
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The strategy that `save` wrote.
+
+        Raises:
+            InvalidInput: the file is missing or holds no strategy.
+        """
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
+                return cls(saved["matrix"], str(saved["name"]))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise InvalidInput(
+                f"{os.fspath(path)!r} cannot be read as a strategy ({error}): give a file that "
+                f"Dense.save wrote"
+            ) from error
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[Self]:

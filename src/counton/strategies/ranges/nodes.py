@@ -92,7 +92,17 @@ class Nodes(RangeStrategy):
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
         """Branching and weights of the least total error found on ``workload``."""
-        radices, weights = best_branching(workload, norm)
+        return cls.of(workload, *best_branching(workload, norm), bits)
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        radices: Sequence[int],
+        weights: Floats,
+        bits: int = LATTICE_BITS,
+    ) -> Self:
+        """A tree of real weights, rounded to the lattice."""
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @classmethod

@@ -9,7 +9,7 @@ from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.strategies.ranges.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.ranges.tree import TreeLaw
-from counton.strategies.ranges.workload import Estimator, NamedWorkload, Workload
+from counton.strategies.ranges.workload import Estimator, NamedWorkload, Workload, tree_law
 
 
 class RandomSubsets(NamedWorkload):
@@ -38,6 +38,8 @@ class RandomSubsets(NamedWorkload):
 
     def total(self, estimator: Estimator) -> float:
         """See `Workload.total`."""
+        if (law := tree_law(estimator)) is not None:
+            return float(self.levels(law).sum())
         single, together = self._weights()
         low = np.arange(self.cells)
         ends = np.array([0]), np.array([self.cells])

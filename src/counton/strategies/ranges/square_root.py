@@ -104,6 +104,11 @@ class SquareRoot(RangeStrategy):
     def _cumulative(self) -> Floats:
         return np.concatenate([[0.0], np.cumsum(self._row**2)])
 
+    @cached_property
+    def _cells(self) -> Floats:
+        """Variance of every cell: the squares by which a row of B and the next differ."""
+        return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
+
     def _common(self, low: Integers, gap: Integers) -> Floats:
         """Sum over k < low of b(k) b(k + gap): the covariance of two running totals.
 
@@ -130,6 +135,8 @@ class SquareRoot(RangeStrategy):
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """See `RangeStrategy.variance`."""
+        if (high - low == 1).all():
+            return self._cells[low]
         cumulative = self._cumulative
         apart = high > low
         gap = np.where(apart, high - low, 1)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.ranges.single_thread import product
 from counton.strategies.ranges.tree import TreeLaw
+
+#: Children of a node up to which summing up by levels is faster than query by query.
+_NARROW = 64
 
 
 class Estimator(Protocol):
@@ -25,6 +30,13 @@ class Estimator(Protocol):
     def functional_variance(self, weights: Floats) -> float:
         """Total variance of the queries ``weights`` (queries, cells)."""
         ...
+
+
+def tree_law(estimator: Estimator) -> TreeLaw | None:
+    """Joint law of an estimator on a narrow tree: its levels are summed up without every query."""
+    law = getattr(estimator, "joint_law", None)
+    narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
+    return law if narrow else None
 
 
 class Workload(ABC):
@@ -52,6 +64,18 @@ class Workload(ABC):
     @abstractmethod
     def gram(self) -> Floats:
         """W^T W for the matrix W of the queries, shape (cells, cells); up to 4096 cells."""
+
+    def gram_times(self, rows: Floats) -> Floats:
+        """``rows @ gram()``, shape (rows, cells); faster where the Gram matrix has a pattern."""
+        return product(rows, self._gram)
+
+    def gram_diagonal(self) -> Floats:
+        """Diagonal of `gram`: how often each cell is asked for, in squares."""
+        return self._gram.diagonal()
+
+    @cached_property
+    def _gram(self) -> Floats:
+        return self.gram()
 
 
 class NamedWorkload(Workload):
