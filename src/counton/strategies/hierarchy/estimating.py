@@ -89,7 +89,7 @@ def estimates_of(
                 f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
                 f"to {2.0 ** (53 - bits):.3g}: count in larger units"
             )
-        current = _shared_out(current, away, parents, starts, m, place)
+        current = _shared_out(current, away, starts, children, place)
         found.append(current)
     return found
 
@@ -97,9 +97,8 @@ def estimates_of(
 def _shared_out(
     totals: Integers,
     away: Floats,
-    parents: Integers,
     starts: Integers,
-    m: Integers,
+    children: Integers,
     place: Integers,
 ) -> Integers:
     """Integer shares of the parents' totals: differences of rounded running sums.
@@ -107,18 +106,26 @@ def _shared_out(
     Args:
         totals: of the parents.
         away: what each child has more than its parent's mean; whole parts are added up as
-            integers, so that running sums over many children lose nothing.
-        parents, starts: as in the tree.
-        m, place: how many siblings each child's family has, and how many come before it.
+            integers, so that running sums over many children lose nothing. Overwritten.
+        starts, children: as in the tree.
+        place: how many siblings come before each child.
     """
+    inner = children > 0
+    first, family = starts[inner], children[inner]
+    after, last = place + 1, first + family - 1
     whole = np.floor(away)
-    first = starts[parents]
-    mean, rest = np.divmod(totals[parents], m)
-    # Sums over all families, less what came before one's own: int64 may wrap around and back.
-    wholes = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
-    parts = np.concatenate([[0.0], np.cumsum(away - whole)])
-    running = (place + 1) * mean + wholes[1:] - wholes[first]
-    running += np.rint(parts[1:] - parts[first] + (place + 1) * rest / m).astype(np.int64)
-    running[place == m - 1] = totals[parents[place == m - 1]]  # exactly, not but for rounding
-    before = np.concatenate([[0], running[:-1]])
-    return np.asarray(running - np.where(place > 0, before, 0))
+    away -= whole
+    running = whole.astype(np.int64)
+    before = -running[first]
+    np.cumsum(running, out=running)  # over all families: int64 may wrap around and back
+    parts = np.cumsum(away)
+    each, left = np.divmod(totals[inner], family)
+    parts -= np.repeat(parts[first] - away[first], family)
+    parts += after * np.repeat(left / family, family)
+    running -= np.repeat(running[first] + before, family)
+    running += after * np.repeat(each, family)
+    running += np.rint(parts, out=parts).astype(np.int64)
+    running[last] = totals[inner]  # exactly, not but for rounding
+    shares = np.diff(running, prepend=0)
+    shares[first] = running[first]
+    return shares
