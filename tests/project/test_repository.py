@@ -69,7 +69,7 @@ def test_source_files_stay_small() -> None:
         for path in texts()
         if path.suffix == ".py"
         and "src" in path.parts
-        and (count := len(path.read_text(encoding="utf-8").splitlines())) > 400
+        and (count := len(path.read_text(encoding="utf-8").splitlines())) > 320
     }
     assert not long
 

@@ -10,17 +10,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.expiration_search import (
-    CONCENTRATED,
-    PURE,
-    Choice,
-    LargestError,
-    Limit,
-    Space,
-    TypicalError,
-    least_error,
-    least_loss,
-)
+from counton.analysis.expiration_errors import LargestError, TypicalError
+from counton.analysis.expiration_noise import CONCENTRATED, PURE
+from counton.analysis.expiration_search import Choice, Limit, Space, least_error, least_loss
 from counton.analysis.largest_error import PROBABILITY, least_largest_error
 from counton.analysis.largest_error import largest_error as noise_bound
 from counton.analysis.refilling import RefillingBudget

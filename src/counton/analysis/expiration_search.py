@@ -7,175 +7,21 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from counton.analysis.largest_error import PROBABILITY, largest_noise
+from counton.analysis.expiration_errors import Measure
+from counton.analysis.expiration_noise import PURE, Form
 from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
-from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
-from counton.privacy.discrete_gaussian_loss import concentrated_loss, is_wide
-from counton.privacy.expiration_loss import Analysis, loss_above
+from counton.privacy import ExpiringDP, ExpiringZCDP
+from counton.privacy.expiration_loss import loss_above
 from counton.strategies import Expiring
 
 #: Distance of the growths that are tried at first, and then around the best of them.
 _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
-
-
-class Form(Protocol):
-    """What differs between epsilon with Laplace noise and rho with Gaussian noise.
-
-    The parameter is the epsilon or rho of the guarantee.
-    """
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the noise is Gaussian."""
-        ...
-
-    def noise(self, unit: float, parameter: float) -> float:
-        """How large an error is which has size ``unit`` if the parameter is 1."""
-        ...
-
-    def parameter_for(self, unit: float, noise: float) -> float:
-        """The parameter at which that error has size ``noise``."""
-        ...
-
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
-        ...
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """About the loss after ``age`` + 1 releases."""
-        ...
-
-    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
-        """Loss at an age, rounded up."""
-        ...
-
-    def guarantee(self, parameter: Fraction) -> ExpiringDP | ExpiringZCDP:
-        """The guarantee with this parameter."""
-        ...
-
-
-class _Pure:
-    """Epsilon and Laplace noise of scale 1 / epsilon."""
-
-    gaussian = False
-
-    def noise(self, unit: float, parameter: float) -> float:
-        return unit / parameter
-
-    def parameter_for(self, unit: float, noise: float) -> float:
-        return unit / noise
-
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        return loss / _first_loss(growth, age, "exact")
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        return parameter * _first_loss(growth, age, "exact")
-
-    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
-        return parameter * loss_above(expiry, age, "exact")
-
-    def guarantee(self, parameter: Fraction) -> ExpiringDP:
-        return ExpiringDP(parameter)
-
-
-class _Concentrated:
-    """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
-
-    gaussian = True
-
-    def noise(self, unit: float, parameter: float) -> float:
-        return unit / math.sqrt(parameter)
-
-    def parameter_for(self, unit: float, noise: float) -> float:
-        return (unit / noise) ** 2
-
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        rho = loss / _first_loss(growth, age, "concentrated")
-        wide = is_wide(Expiry(growth), rho, age)
-        return rho if wide else loss / _first_loss(growth, age, "exact")
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        wide = is_wide(Expiry(growth), parameter, age)
-        return parameter * _first_loss(growth, age, "concentrated" if wide else "exact")
-
-    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
-        return concentrated_loss(expiry, parameter, age)
-
-    def guarantee(self, parameter: Fraction) -> ExpiringZCDP:
-        return ExpiringZCDP(parameter)
-
-
-PURE: Form = _Pure()
-CONCENTRATED: Form = _Concentrated()
-
-
-class Measure(Protocol):
-    """What an error is: how large noise is, and how it adds up with ``held`` items held back."""
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        ...
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Size of the noise whose parameter, epsilon or rho, is 1."""
-        ...
-
-    def error(self, noise: float, held: float) -> float:
-        """Noise and items held back together."""
-        ...
-
-    def room(self, error: float, held: float) -> float:
-        """The noise that makes this error; 0 if the items alone exceed it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, of continuous noise."""
-
-    steps: int
-    name = "a typical error"
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Root of the mean variance."""
-        mean = _mean_variance(growth, delay, self.steps, gaussian)
-        return math.sqrt(mean / 2 if gaussian else 2 * mean)
-
-    def error(self, noise: float, held: float) -> float:
-        """Noise has mean 0, so squares add up."""
-        return math.hypot(noise, held)
-
-    def room(self, error: float, held: float) -> float:
-        """The rest of the square."""
-        return math.sqrt(max(error**2 - held**2, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class LargestError:
-    """What all errors of ``steps`` releases stay below with probability 2/3."""
-
-    steps: int
-    name = "a largest error"
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """A bound on all of it."""
-        return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
-
-    def error(self, noise: float, held: float) -> float:
-        """Both at their largest."""
-        return noise + held
-
-    def room(self, error: float, held: float) -> float:
-        """The rest."""
-        return max(error - held, 0.0)
 
 
 class Limit(NamedTuple):
@@ -349,17 +195,6 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Choice:
             f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
     return Choice(form, expiry, _rounded(Fraction(needed), math.ceil))
-
-
-@cache
-def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
-    return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
-
-
-@cache
-def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> float:
-    return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
 
 
 def _rounded(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
