@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
+from postgresql_server import postgres, postgres_server
+
+__all__ = ["postgres", "postgres_server"]  # fixtures for all tests
 
 # No deadline: how long an example takes depends on the machine, and no test here is about time.
 settings.register_profile(

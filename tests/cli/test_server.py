@@ -1,0 +1,46 @@
+"""The command line on a state that is a PostgreSQL server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
+
+
+@pytest.fixture
+def on_server(place: Any, postgres: str) -> Any:
+    place.state = postgres
+    return place
+
+
+def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
+    place, key, out = on_server, str(on_server.folder / "the.key"), "out.parquet"
+    table = ("--key", key, "--out", str(place.folder / out))
+    first = place.count(place.write("e.csv", ROWS[:3]), *table)
+    assert first.code == 0, first.err
+    assert Path(key).stat().st_mode & 0o777 == 0o600
+    events = place.write("e.csv", [*ROWS, "00:50,b"])  # a late row too
+    second = place("count", events, *place.again, *table)
+    assert second.code == 0, second.err
+    assert "arrived late" in second.err
+    assert place.estimates() == [[1, 1], [2, 2], [2, 2]]
+    third = place("count", events, *place.again, *table)
+    assert "Nothing new to release" in third.out
+    shown = place("show", *place.again)
+    assert "stream events" in shown.out
+    spent = json.loads(place("ledger", *place.again, "--limit-epsilon", "150", "--json").out)
+    assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
+    refused = place("count", events, *place.new(), "--stream", "another", "--key", f"{key}2")
+    assert refused.code == 4
+    assert not Path(f"{key}2").exists()
+
+
+def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
+    done = on_server.count(on_server.write("e.csv", ROWS))
+    assert done.code == 6
+    assert "--key FILE" in done.err
+    assert "stream" not in on_server("show", *on_server.again).out
