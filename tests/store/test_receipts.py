@@ -140,3 +140,14 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
 def test_receipts_need_no_database() -> None:
     program = "import sys; sys.modules['sqlalchemy'] = None; from counton.store import Receipts"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_link_that_leads_nowhere_is_no_empty_file_of_receipts(path: Path) -> None:
+    kept = Receipts(path)
+    kept.enter("visits", b"data")
+    moved = kept.path.rename(kept.path.with_name("elsewhere"))
+    kept.path.symlink_to(moved)
+    assert kept.enter("visits", b"data")
+    moved.unlink()
+    with pytest.raises(StateError, match="cannot be read"):
+        kept.enter("visits", b"other data")

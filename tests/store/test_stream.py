@@ -22,7 +22,7 @@ from counton.errors import (
     WrongKey,
 )
 from counton.noise import InsecureSeededKey
-from counton.store import Store, describe_state, key_path
+from counton.store import Store, describe_state, key_path, keyfile
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -481,3 +481,14 @@ def _dump(file: Path) -> list[Any]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
+    """Each made a key of its own before the other had given its key the name."""
+    guarantee = PureDP(1)
+    with keyfile.for_creation(file, keyfile.key_path(file)) as waiting:
+        Stream.create(file, "b", STRATEGY, guarantee).close()
+        Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
+    for name in ("a", "b"):
+        with Stream.open(file, name) as stream:
+            assert stream.release(1).step == 1

@@ -24,6 +24,8 @@ from counton.strategies import Strategy
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
+#: Below this variance, in lattice cells, an atom of a node's law is more than a rounding.
+_NARROW = 400
 
 
 def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
@@ -66,9 +68,9 @@ def halfwidths(
     exact half-width for the nodes they read, also where laws differ by level, computed once for
     each set of nodes; where different Laplace laws add up to a standard deviation beyond 8192, they
     are too wide by up to 1/4096 of it for each node. Strategies with fractional weights get the
-    quantile of a normal law of the exact variance, plus half a lattice cell of their nodes and the
-    grid they are rounded to; with Laplace nodes the quantile of a single Laplace law if that is
-    larger, which is up to 8% too wide at 95%.
+    quantile of a normal law of the exact variance, plus half a lattice cell of their nodes (a whole
+    one where these are narrow) and the grid they are rounded to; with Laplace nodes the quantile of
+    a single Laplace law if that is larger, which is up to 8% too wide at 95%.
 
     Raises:
         InvalidInput: a level out of range or steps the strategy does not serve.
@@ -92,9 +94,12 @@ def halfwidths(
     if isinstance(law, DiscreteLaplace):
         quantile = max(quantile, -math.log1p(-level) / math.sqrt(2))
     # Nodes are whole lattice cells: steps that read few of them jump where a normal law is smooth.
-    coarse = 0.5 * 2.0**-strategy.lattice_bits
+    coarse = (1.0 if law.variance < _NARROW else 0.5) * 2.0**-strategy.lattice_bits
     cell = 2.0**-strategy.fraction_bits
     result: NDArray[np.float64] = np.ceil((quantile * std + coarse) / cell + 0.5) * cell
+    alone = _summed(strategy, law, 1) if 1 in steps and strategy.lattice_bits == 0 else None
+    if alone is not None:  # the first step reads one node, and its law is known exactly
+        result[np.asarray(steps) == 1] = _of_sum(alone, level)
     return result
 
 

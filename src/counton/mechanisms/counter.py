@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StreamConflict, WrongKey
+from counton.errors import InvalidInput, WrongKey
 from counton.mechanisms import checkpoint as saved_states
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.inputs import Progress, Totals, checked
 from counton.mechanisms.lookahead import Lookahead
 from counton.mechanisms.releases import Release, Releases
 from counton.mechanisms.specification import Specification, check_shape
+from counton.mechanisms.turns import Turns
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import Strategy
@@ -85,9 +84,7 @@ class Counter:
         self._lookahead = Lookahead(specification.strategy, specification.noise_field(key))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
-        # Two threads in one step would give both the same noise over different data.
-        self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._turns = Turns(f"the counter of stream {specification.stream!r}")
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -115,10 +112,10 @@ class Counter:
             InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: the running total would leave the exact range.
-            StreamConflict: the counter was made in the process this one is a fork of.
+            StreamConflict: in a fork of the counter's process, or in a handler within a release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
-        with self._lock:
+        with self._turns.take():
             values, done = self._computed(checked(self.specification, self._done, batch, one=True))
             value = values[0] if self.specification.shape else values[0].item()
             release = Release(done.step, value, self._std_at(done.step))
@@ -135,7 +132,7 @@ class Counter:
             InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
                 released.
         """
-        with self._lock:
+        with self._turns.take():
             first = self._done.step + 1
             values, done = self._computed(checked(self.specification, self._done, xs, one=False))
             self._done = done
@@ -154,13 +151,6 @@ class Counter:
 
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
-        if os.getpid() != self._process:
-            raise StreamConflict(
-                f"the counter of stream {self.specification.stream!r} was made by process "
-                f"{self._process} and is used by its fork {os.getpid()}, which would release the "
-                f"same noise over other data: let one process release; to hand over, use "
-                f"Counter.checkpoint() and Counter.resume(saved, key=key)"
-            )
         spec = self.specification
         step, sums, waiting, taken = self._done
         count = len(totals)

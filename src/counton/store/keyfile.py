@@ -13,6 +13,7 @@ from counton.errors import WrongKey
 from counton.noise import Key
 from counton.store import schema
 from counton.store.database import Database, database_url, state_file
+from counton.store.whole_file import sync_folder
 
 
 def key_path(state: str | os.PathLike[str]) -> Path:
@@ -48,9 +49,12 @@ def load(path: Path, fingerprint: str) -> Key:
         WrongKey: it is missing, unreadable or badly protected.
     """
     waiting = _waiting(path, fingerprint)
-    if not path.exists() and waiting.exists():
-        # The process that made the state was killed before it could give the key its name.
-        os.rename(waiting, path)
+    if waiting.exists():
+        # The process that made the state was killed before it could give the key its name, or
+        # another one had given it to its own key.
+        _publish(waiting, path)
+        if waiting.exists():
+            return Key.load(waiting)
     return Key.load(path)
 
 
@@ -82,8 +86,21 @@ def for_creation(state: str | os.PathLike[str], path: Path) -> Iterator[Key]:
     except Exception:
         waiting.unlink(missing_ok=True)
         raise
-    if not path.exists():
-        os.rename(waiting, path)
+    _publish(waiting, path)
+
+
+def _publish(waiting: Path, path: Path) -> None:
+    """Give a key its name, never over another key: then it goes on waiting."""
+    try:
+        os.link(waiting, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links, or another process was faster
+        if not path.exists():
+            os.rename(waiting, path)
+    else:
+        waiting.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def _serves(state: str | os.PathLike[str], key: Key) -> bool:

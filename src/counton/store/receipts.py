@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,7 @@ class Receipts:
     ) -> None:
         self._key_path = Path(key_path).resolve()
         self._remedy = remedy
+        self._lock = threading.Lock()
         self._kept = self._key_path.exists()
         self._key = Key.load(self._key_path) if self._kept else Key.generate()
 
@@ -113,8 +115,9 @@ class Receipts:
         digest = hmac.new(self._key.derive(b"receipt"), data, hashlib.sha256).hexdigest()
         stated = _as_read({**(terms or {}), "format": FORMAT})
         entry = {"terms": stated, "input": digest, "key": self._key.fingerprint}
-        if not self._kept:
-            self._keep()
+        with self._lock:
+            if not self._kept:
+                self._keep()
         with self._alone():
             return self._enter(name, entry)
 
@@ -123,11 +126,10 @@ class Receipts:
         try:
             self._key.save(self._key_path)
         except WrongKey:
-            if Key.load(self._key_path) != self._key:  # it may be this one, saved by a thread
-                raise StreamConflict(
-                    f"another process has made the key {str(self._key_path)!r} in the meantime; "
-                    f"nothing was released under this one: release again, with the key there is now"
-                ) from None
+            raise StreamConflict(
+                f"another process has made the key {str(self._key_path)!r} in the meantime; nothing "
+                f"was released under this one: release again, with the key that is there now"
+            ) from None
         self._kept = True
 
     def __repr__(self) -> str:
@@ -182,7 +184,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    if not os.path.lexists(path):  # a link that leads nowhere is no sign of nothing released
         return {}
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, Connection
 
 from counton.errors import StateError
 from counton.store import schema
+from counton.store.whole_file import sync_folder
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -102,7 +103,7 @@ def create(path: Path) -> None:
         engine.dispose()
         os.fsync(descriptor)
         _publish(name, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (sa.exc.SQLAlchemyError, OSError) as error:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         raise StateError(
@@ -137,13 +138,3 @@ def _publish(name: str, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             os.rename(name, path)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -42,10 +42,22 @@ def _replace_file(path: Path, write: Callable[[str], object]) -> None:
         write(name)
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path.resolve())
+        sync_folder(path.resolve().parent)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Keep the names of a folder through a power cut."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

@@ -7,7 +7,7 @@ guarantee, key and data.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from counton.mechanisms.cells import (
     shift_of_cells,
 )
 from counton.mechanisms.releases import Release
+from counton.mechanisms.turns import Turns
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
@@ -81,8 +82,15 @@ class HierarchyStream:
                 f"step is {step!r}; it must be an integer from 0 to {self.horizon}, the cells "
                 f"the stream serves"
             )
+        self._turns = Turns(f"the hierarchy stream {name!r}")
         self._step = step
         self._magnitude = 0.0  # of the released cells together, in units
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "hierarchy streams are never copied or pickled, since a copy would release the same "
+            "noise over other data: go on with HierarchyStream(..., step=stream.step)"
+        )
 
     @property
     def step(self) -> int:
@@ -125,8 +133,9 @@ class HierarchyStream:
         >>> HierarchyStream(ZCDP(0.5), key=Key.generate(), doublings=10).release(3)
         Release(step=1, value=..., std=2.08...)
         """
-        value = float(self.release_many([count])[0])
-        return Release(self.step, value, self.std)
+        with self._turns.take():
+            value = float(self._released([count])[0])
+            return Release(self.step, value, self.std)
 
     def release_many(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Release the next cells: private counts, float64, one for each; each has `std`.
@@ -140,7 +149,12 @@ class HierarchyStream:
             HorizonExceeded: more cells than were fixed in advance.
             SumOverflow: a count, or the sum of the released cells' magnitudes, too large to be
                 exact; nothing is released then.
+            StreamConflict: in a fork of the stream's process, or in a handler within a release.
         """
+        with self._turns.take():
+            return self._released(counts)
+
+    def _released(self, counts: ArrayLike) -> NDArray[np.float64]:
         data = checked_counts(counts)
         if data.ndim != 1:
             raise InvalidInput(f"the counts have shape {data.shape}; give one axis of cells")

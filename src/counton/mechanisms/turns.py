@@ -1,0 +1,56 @@
+"""One release at a time: a second use of the same steps would show their noise over other data."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from counton.errors import StreamConflict
+
+
+class Turns:
+    """Lets one call at a time into a stream: of one thread, of the process that made it.
+
+    >>> turns = Turns("stream 'visits'")
+    >>> with turns.take():
+    ...     with turns.take():
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    counton.errors.StreamConflict: stream 'visits' is releasing already, ...
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._taken = False
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for the turn, and hold it.
+
+        Raises:
+            StreamConflict: in a fork, or from within a release, as a signal handler is.
+        """
+        if os.getpid() != self._process:
+            raise StreamConflict(
+                f"{self._what} was made by process {self._process} and is used by its fork "
+                f"{os.getpid()}, which would release the same noise over other data: let one "
+                f"process release; a Counter is handed over by Counter.checkpoint() and "
+                f"Counter.resume(saved, key=key)"
+            )
+        # A lock that lets its own thread in again, since a signal handler would wait for ever.
+        with self._lock:
+            if self._taken:
+                raise StreamConflict(
+                    f"{self._what} is releasing already, further up in this thread: release again "
+                    f"when that call has ended, not from a signal handler"
+                )
+            try:
+                self._taken = True
+                yield
+            finally:
+                self._taken = False

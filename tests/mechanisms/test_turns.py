@@ -1,0 +1,128 @@
+"""A stream releases once at a time: threads wait, forks and handlers are refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput, StreamConflict
+from counton.mechanisms import Counter
+from counton.mechanisms.hierarchy import HierarchyStream
+from counton.mechanisms.turns import Turns
+from counton.noise import Key
+from counton.privacy import ZCDP
+from counton.strategies import Binary
+
+
+def streams() -> list[Any]:
+    return [
+        Counter(Binary(10_000), ZCDP(1), key=Key.generate(), stream="visits"),
+        HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14),
+    ]
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+def test_threads_never_share_a_step(stream: Any) -> None:
+    steps: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: steps.extend(stream.release(1).step for _ in range(300)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(steps) == list(range(1, 1201))
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+def test_a_release_within_a_release_is_refused(
+    stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler would do: both would be the same step."""
+    refused: list[Any] = []
+
+    @contextmanager
+    def interrupted(turns: Turns) -> Iterator[None]:
+        with original(turns):
+            if not refused:
+                with pytest.raises(StreamConflict, match="releasing already"):
+                    refused.append(stream.release(1))
+                refused.append(True)
+            yield
+
+    original = Turns.take
+    monkeypatch.setattr(Turns, "take", interrupted)
+    assert stream.release(1).step == 1
+    monkeypatch.undo()
+    assert refused == [True]
+    assert stream.release(1).step == 2
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+def test_copies_are_refused(stream: Any) -> None:
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InvalidInput, match="never copied"):
+            copying(stream)
+
+
+def test_a_failed_release_gives_the_turn_back() -> None:
+    for stream in streams():
+        with pytest.raises(InvalidInput):
+            stream.release(-1)
+        assert stream.release(1).step == 1
+
+
+def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
+    """The lock of a thread that the fork does not have must not be waited for."""
+    program = """
+import os, threading, time
+from counton import CountonError, Key, ZCDP
+from counton.mechanisms.hierarchy import HierarchyStream
+stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
+inside = threading.Event()
+def hold():
+    with stream._turns.take():
+        inside.set()
+        time.sleep(2)
+threading.Thread(target=hold).start()
+inside.wait()
+if os.fork() == 0:
+    try:
+        print(stream.release(1), flush=True)
+    except CountonError as error:
+        print(type(error).__name__, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    start = time.monotonic()
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["StreamConflict"]
+    assert time.monotonic() - start < 60
+
+
+def test_batches_of_hierarchies_wait_for_each_other() -> None:
+    stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda c=count: found.append(stream.release_many([c] * 4000)))
+        for count in (0, 1000)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    difference = found[0] - found[1]
+    assert stream.step == 8000
+    assert len(np.unique(difference)) > 1
