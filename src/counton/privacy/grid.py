@@ -21,6 +21,7 @@ _ONE = Fraction(1)
 _TOLERANCE = 0.01  # of a grid cell
 _FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
 _MOST = 2**62
+_CACHED = 2**16
 _DIGITS = 1000
 
 
@@ -65,7 +66,15 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
     """Smallest and largest of some integers; 0 and 0 if there are none."""
     if numbers.size == 1:  # a single step: no array operation is as cheap
         return numbers.item(), numbers.item()
-    return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+    if not numbers.size:
+        return 0, 0
+    flat = numbers.reshape(-1)
+    # Part by part, so that the second look finds the numbers still in the cache.
+    smallest, largest = int(flat[0]), int(flat[0])
+    for at in range(0, flat.size, _CACHED):
+        part = flat[at : at + _CACHED]
+        smallest, largest = min(smallest, int(part.min())), max(largest, int(part.max()))
+    return smallest, largest
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:

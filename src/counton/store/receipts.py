@@ -127,8 +127,8 @@ class Receipts:
             self._key.save(self._key_path)
         except WrongKey:
             raise StreamConflict(
-                f"another process has made the key {str(self._key_path)!r} in the meantime; nothing "
-                f"was released under this one: release again, with the key that is there now"
+                f"another process has made the key {str(self._key_path)!r} in the meantime; "
+                f"nothing was released under this one: release again, with the key there is now"
             ) from None
         self._kept = True
 
