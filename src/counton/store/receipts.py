@@ -33,7 +33,7 @@ class Receipts:
 
     Args:
         key_path: of the key; where there is none, one is made and saved with the first receipt.
-            Links are followed, so that one key has one file of receipts whatever name it goes by.
+            Symbolic links are followed, so that they all lead to one file of receipts.
         remedy: what an error advises where a release is refused.
 
     Raises:
