@@ -10,7 +10,6 @@ from rich.console import Console
 from counton.cli.option_sets import TableOptions
 from counton.cli.outputs import PICTURES, check_output
 from counton.cli.printing import print_line, print_words
-from counton.mechanisms.cells import protected
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.ranges import RangesRelease
 from counton.store import Receipts
@@ -60,7 +59,7 @@ def print_head(
     print_words(
         console,
         [
-            ("protected", protected(release.contribution, options.unit)),
+            ("protected", release.contribution.describe(options.unit, steps=False)),
             ("guarantee", f"{release.guarantee}: {release.guarantee.meaning_for(options.unit)}"),
             how,
             ("key", f"{receipts.key_path}; what it released: {receipts.path}"),
@@ -75,7 +74,7 @@ def as_json(
     return {
         "name": options.name,
         "released_before": again,
-        "protected": protected(release.contribution, options.unit),
+        "protected": release.contribution.describe(options.unit, steps=False),
         "guarantee": release.guarantee.to_dict(),
         **details,
         "out": str(options.out),

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law, law_to_dict
 from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee, Shift
 from counton.strategies.norms import ColumnNorms
 
@@ -149,19 +150,6 @@ def check_name(name: str) -> None:
         raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
 
 
-def check_key(key: Key) -> None:
-    """Refuse what is no key.
-
-    Raises:
-        InvalidInput: the key is not a `Key`.
-    """
-    if not isinstance(key, Key):
-        raise InvalidInput(
-            f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.generate() "
-            f"for new data or Key.load(path)"
-        )
-
-
 def noise_field(
     key: Key,
     kind: str,
@@ -187,12 +175,3 @@ def noise_field(
     }
     text = json.dumps(specification, sort_keys=True, separators=(",", ":"))
     return NoiseField(key.derive(kind.encode(), text.encode()), noise_law)
-
-
-def protected(contribution: Contribution, unit: str = "unit") -> str:
-    """What is protected in a table, and the neighbouring relation, in words.
-
-    >>> protected(Contribution.replace(), "inhabitant")
-    'one inhabitant, which counts in one cell by at most 1, replaced by another'
-    """
-    return contribution.describe(unit, steps=False)

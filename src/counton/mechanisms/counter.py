@@ -16,6 +16,7 @@ from counton.mechanisms.releases import Release, Releases
 from counton.mechanisms.specification import Specification, check_shape
 from counton.mechanisms.turns import Turns
 from counton.noise import Key
+from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import Strategy
 
@@ -74,17 +75,16 @@ class Counter:
         self._begin(specification, key, Progress.start(specification))
 
     def _begin(self, specification: Specification, key: Key, done: Progress) -> None:
-        if not isinstance(key, Key):
-            raise InvalidInput(
-                f"key is of type {type(key).__name__}; it must be a counton.Key: use "
-                f"Key.generate() for a new stream or Key.load(path)"
-            )
+        check_key(key)
         self.specification = specification
         self.key_fingerprint = key.fingerprint
         self._lookahead = Lookahead(specification.strategy, specification.noise_field(key))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
-        self._turns = Turns(f"the counter of stream {specification.stream!r}")
+        self._turns = Turns(
+            f"the counter of stream {specification.stream!r}",
+            elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
+        )
 
     @property
     def spec(self) -> dict[str, Any]:

@@ -13,7 +13,11 @@ from counton.errors import StreamConflict
 class Turns:
     """Lets one call at a time into a stream: of one thread, of the process that made it.
 
-    >>> turns = Turns("stream 'visits'")
+    Args:
+        what: is used, in messages.
+        elsewhere: what another process is to do instead, in messages.
+
+    >>> turns = Turns("stream 'visits'", elsewhere="open it there")
     >>> with turns.take():
     ...     with turns.take():
     ...         pass
@@ -22,8 +26,8 @@ class Turns:
     counton.errors.StreamConflict: stream 'visits' is releasing already, ...
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, what: str, *, elsewhere: str) -> None:
+        self._what, self._elsewhere = what, elsewhere
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._taken = False
@@ -39,8 +43,7 @@ class Turns:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process} and is used by its fork "
                 f"{os.getpid()}, which would release the same noise over other data: let one "
-                f"process release; a Counter is handed over by Counter.checkpoint() and "
-                f"Counter.resume(saved, key=key)"
+                f"process release, or {self._elsewhere}"
             )
         # A lock that lets its own thread in again, since a signal handler would wait for ever.
         with self._lock:

@@ -12,7 +12,7 @@ from typing import Any
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from counton.errors import WrongKey
+from counton.errors import InvalidInput, WrongKey
 
 _MAGIC = "counton-key-1:"
 _LABEL = b"counton/noise/1"
@@ -133,6 +133,20 @@ class Key:
         raise WrongKey(
             "keys are never pickled: save the key to a file of its own with Key.save(path)"
         )
+
+
+def check_key(key: object) -> Key:
+    """``key`` itself, if it is one.
+
+    Raises:
+        InvalidInput: it is something else, such as the path of a key.
+    """
+    if not isinstance(key, Key):
+        raise InvalidInput(
+            f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.load(path), "
+            f"or Key.generate() for new data"
+        )
+    return key
 
 
 class InsecureSeededKey(Key):

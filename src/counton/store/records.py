@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
 from counton.noise import Key
+from counton.noise.key import check_key
 from counton.store import budget, keyfile, schema
 from counton.store.database import Database, reading
 from counton.strategies import Strategy
@@ -79,10 +80,7 @@ def take_over(
         )
     row = find(connection, name)
     held = _own_key(database, row.key_fingerprint) if key is None else key
-    if not isinstance(held, Key):
-        raise InvalidInput(
-            f"key is of type {type(held).__name__}; it must be a counton.Key: use Key.load(path)"
-        )
+    check_key(held)
     if row.key_fingerprint != held.fingerprint:
         raise WrongKey(
             f"stream {name!r} was created with the key {row.key_fingerprint}, this is the key "

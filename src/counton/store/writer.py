@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Row
 
 from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.exact import check_integer
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
 from counton.store import journal, records, schema
@@ -64,9 +65,7 @@ class Writer:
         array, grid = self._inputs(counter, xs)
         windows = journal.observed_rows(self.stream_id, observed)
         first = self.step + 1 if first_step is None else first_step
-        if isinstance(first, bool) or not isinstance(first, (int, np.integer)):
-            raise InvalidInput(f"first step is {first!r}; it must be the number of a step")
-        first = int(first)
+        first = check_integer("first step", first, 0)
         if not 1 <= first <= self.step + 1:
             raise InvalidInput(
                 f"first step is {first}; it must be within 1 and {self.step + 1}, the next step of "

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 from counton.errors import InvalidInput
 from counton.strategies.base import Strategy
+
+_Base = TypeVar("_Base")
+
+
+def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
+    """Classes that a package exports and that derive from ``base``, in order of name.
+
+    >>> import counton.strategies
+    >>> [cls.__name__ for cls in exported(counton.strategies, Strategy)][:2]
+    ['Binary', 'Expiring']
+    """
+    members = (getattr(package, name) for name in sorted(package.__all__))
+    return tuple(
+        member
+        for member in members
+        if inspect.isclass(member) and issubclass(member, base) and member is not base
+    )
 
 
 def public_strategies() -> tuple[type[Strategy], ...]:
@@ -18,12 +36,7 @@ def public_strategies() -> tuple[type[Strategy], ...]:
     """
     import counton.strategies as package
 
-    members = (getattr(package, name) for name in sorted(package.__all__))
-    return tuple(
-        member
-        for member in members
-        if inspect.isclass(member) and issubclass(member, Strategy) and member is not Strategy
-    )
+    return exported(package, Strategy)  # type: ignore[type-abstract]
 
 
 def describe(strategy: Strategy) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from counton.mechanisms.cells import (
     check_room,
     fraction_bits,
     noise_field,
-    protected,
 )
 from counton.mechanisms.hierarchy.leaves import leaf_counts
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
@@ -149,7 +148,7 @@ class HierarchyRelease:
         kind = "Laplace" if self.plan.family == "laplace" else "Gaussian"
         return (
             f"hierarchy with {kind} noise, children adding up to their parents exactly\n{levels}\n"
-            f"protected: {protected(self.contribution)}\n"
+            f"protected: {self.contribution.describe(steps=False)}\n"
             f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
         )
 

@@ -18,7 +18,6 @@ from counton.mechanisms.cells import (
     checked_counts,
     fraction_bits,
     noise_field,
-    protected,
     shift_of_cells,
 )
 from counton.mechanisms.releases import Release
@@ -82,7 +81,10 @@ class HierarchyStream:
                 f"step is {step!r}; it must be an integer from 0 to {self.horizon}, the cells "
                 f"the stream serves"
             )
-        self._turns = Turns(f"the hierarchy stream {name!r}")
+        self._turns = Turns(
+            f"the hierarchy stream {name!r}",
+            elsewhere="go on there alone with HierarchyStream(..., step=stream.step)",
+        )
         self._step = step
         self._magnitude = 0.0  # of the released cells together, in units
 
@@ -189,6 +191,6 @@ class HierarchyStream:
         return (
             f"growing hierarchy over {self.horizon:,} cells, {self.step:,} released, standard "
             f"deviation {self.std:,.4g} at every complete node\n"
-            f"protected: {protected(self.contribution)}\n"
+            f"protected: {self.contribution.describe(steps=False)}\n"
             f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
         )

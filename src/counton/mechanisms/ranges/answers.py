@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.laws import Family, Law
-from counton.mechanisms.cells import protected
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.ranges import RangeStrategy
@@ -196,7 +195,7 @@ class RangesRelease:
         kind = "Laplace" if self.family == "laplace" else "Gaussian"
         return (
             f"{cells} cells, strategy {self.strategy}, {kind} noise\n"
-            f"protected: {protected(self.contribution)}\n"
+            f"protected: {self.contribution.describe(steps=False)}\n"
             f"guarantee: {self.guarantee}: {self.guarantee.meaning}\n"
             f"expected squared error over the workload: {self.expected_error:,.4g}"
         )

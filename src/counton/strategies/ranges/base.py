@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import SumOverflow
+from counton.exact import check_integer
 from counton.strategies.base import NodeNoise
 from counton.strategies.norms import ColumnNorms
 
@@ -152,11 +153,7 @@ def check_cells(cells: int) -> int:
     Raises:
         InvalidInput: below 1 or above 2^32.
     """
-    if isinstance(cells, bool) or not isinstance(cells, (int, np.integer)):
-        raise InvalidInput(f"cells is {cells!r}; give an integer of at least 1")
-    if not 1 <= cells <= LARGEST_CELLS:
-        raise InvalidInput(f"there are {cells} cells; there must be between 1 and 2^32")
-    return int(cells)
+    return check_integer("cells", cells, 1, LARGEST_CELLS)
 
 
 def rounded_sums(cells: Floats, bits: int) -> Integers:

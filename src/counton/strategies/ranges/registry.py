@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-
 from counton.strategies.ranges.base import RangeStrategy
+from counton.strategies.registry import exported
 
 
 def public_range_strategies() -> tuple[type[RangeStrategy], ...]:
@@ -15,11 +14,4 @@ def public_range_strategies() -> tuple[type[RangeStrategy], ...]:
     """
     import counton.strategies.ranges as package
 
-    members = (getattr(package, name) for name in sorted(package.__all__))
-    return tuple(
-        member
-        for member in members
-        if inspect.isclass(member)
-        and issubclass(member, RangeStrategy)
-        and not inspect.isabstract(member)
-    )
+    return exported(package, RangeStrategy)  # type: ignore[type-abstract]
