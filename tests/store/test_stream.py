@@ -23,6 +23,7 @@ from counton.errors import (
 )
 from counton.noise import InsecureSeededKey
 from counton.store import Store, describe_state, key_path, keyfile
+from counton.store.writer import Writer
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -492,3 +493,23 @@ def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> N
     for name in ("a", "b"):
         with Stream.open(file, name) as stream:
             assert stream.release(1).step == 1
+
+
+def test_a_release_within_a_commit_is_refused(
+    file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler would: its step would be shown before the one it follows is kept."""
+    with create(file, key) as stream:
+        commit, refused = Writer._commit, []
+
+        def interrupted(writer: Writer, *arguments: Any) -> None:
+            with pytest.raises(StreamConflict, match="releasing already"):
+                stream.release(XS[1])
+            refused.append(True)
+            commit(writer, *arguments)
+
+        monkeypatch.setattr(Writer, "_commit", interrupted)
+        assert stream.release(XS[0]).step == 1
+        monkeypatch.undo()
+        assert refused == [True]
+        assert stream.release(XS[1]).step == 2
