@@ -12,8 +12,9 @@ from counton.analysis import halfwidths, interval_halfwidth
 from counton.analysis.noise_tails import _gaussian_tail, _laplace_tail
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.mechanisms import law_for
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
-from counton.privacy import ZCDP, Guarantee, PureDP
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.strategies import (
     Binary,
     Expiring,
@@ -256,3 +257,30 @@ def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -
         # wider than the grid of the nodes asks for would be careless
         shorter = (noise <= widths[:, None] - 1.5).mean(axis=1)
         assert (shorter < level).any()
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 7, 100])
+def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: int) -> None:
+    """It reads one node of whole numbers: as many of them as it takes, and no more."""
+    strategy = HonakerOnline(horizon)
+    for budget in np.geomspace(0.02, 25, 40).round(4):
+        for guarantee in (PureDP(float(budget)), ZCDP(float(budget))):
+            law = law_for(strategy, guarantee, Contribution.add_remove()).law
+            for level in (0.5, 0.95, 0.99, 0.999999):
+                width = halfwidths(strategy, law, range(1, 2), level)[0]
+                assert width == interval_halfwidth(law, 1, level)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(20), PureDP(8), ZCDP(10), ZCDP(3)], ids=repr)
+@pytest.mark.parametrize("horizon", [2, 7])
+def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
+    size = 200_000
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(11)
+    strategy = HonakerOnline(horizon)
+    counter = Counter(strategy, guarantee, key=key, stream="narrow", shape=(size,))
+    noise = np.abs(counter.release_many(np.zeros((horizon, size), np.int64)).values)
+    for level in (0.9, 0.99, 0.999):
+        widths = halfwidths(strategy, counter.specification.law, range(1, horizon + 1), level)
+        covered = (noise <= widths[:, None]).mean(axis=1)
+        assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
