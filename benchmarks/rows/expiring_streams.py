@@ -11,6 +11,7 @@ from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
 from counton.mechanisms import checkpoint
 from counton.mechanisms.inputs import Progress
+from counton.mechanisms.waiting import Waiting
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
@@ -21,7 +22,7 @@ def counter_at(step: int, delay: int = 0) -> Counter:
     """A counter which has released ``step`` steps, by way of a state."""
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, stream="bench")
-    done = Progress.at(step, np.array(step), np.zeros(delay, np.int64))
+    done = Progress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
     return Counter.resume(checkpoint.write(new.spec, key.fingerprint, done), key=key)
 
 

@@ -7,7 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from counton.errors import SumOverflow
+from counton.mechanisms import Counter
 from counton.mechanisms.waiting import Waiting
+from counton.noise import Key
+from counton.privacy import ExpiringDP
+from counton.strategies import Expiring
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 3, 7, 100])
@@ -22,6 +27,7 @@ def test_totals_leave_in_the_order_in_which_they_came(delay: int, shape: tuple[i
         leaving, waiting = waiting.then(everything[start:stop])
         left.append(leaving.copy())
         assert (waiting.totals == everything[stop - delay : stop]).all()
+        assert (waiting.sum == everything[stop - delay : stop].sum(axis=0)).all()
     assert (np.concatenate(left) == everything[: 1000 - delay]).all()
 
 
@@ -42,3 +48,16 @@ def test_memory_is_a_small_multiple_of_the_delay() -> None:
         moves += waiting._room is not before._room
         assert waiting._room.size <= 3000
     assert moves <= 6
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_totals_that_wait_are_part_of_what_must_stay_exact(batch: int) -> None:
+    """Counted only later, they would leave the exact range then, when nothing can be refused."""
+    counter = Counter(Expiring(delay=4), ExpiringDP(1), key=Key.generate(), stream="late")
+    part = counter.specification.largest_sum // 4
+    for _ in range(4 // batch):
+        counter.release_many([part] * batch)
+    with pytest.raises(SumOverflow, match="running total"):
+        counter.release(part)
+    assert counter.step == 4
+    assert counter.release(0).step == 5

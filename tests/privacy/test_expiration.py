@@ -14,6 +14,7 @@ from counton.errors import BudgetExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms import checkpoint, law_for
 from counton.mechanisms.inputs import Progress
+from counton.mechanisms.waiting import Waiting
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -117,7 +118,7 @@ def test_vectors_and_the_gaussian_form_are_the_same_one_by_one() -> None:
 def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, stream="visits")
-    done = Progress.at(10**9, np.array(10**12), np.zeros(0, np.int64))
+    done = Progress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
     far = Counter.resume(checkpoint.write(counter.spec, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from counton.errors import StateError
 from counton.mechanisms.inputs import Progress
 from counton.mechanisms.specification import Specification
+from counton.mechanisms.waiting import Waiting
 
 
 class State(NamedTuple):
@@ -46,7 +47,7 @@ class State(NamedTuple):
                 f"stream cannot have: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)
-        return Progress.at(self.step, self.sums.reshape(start.sums.shape), waiting)
+        return Progress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
 
 
 def _within(numbers: NDArray[np.int64], most: int) -> bool:

@@ -152,11 +152,9 @@ class Counter:
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         spec = self.specification
-        step, sums, waiting, taken = self._done
+        step, sums, waiting = self._done
         count = len(totals)
-        delayed = spec.strategy.delay > 0
-        if delayed:
-            taken = taken + totals.sum(axis=0)
+        if spec.strategy.delay:
             totals, waiting = waiting.then(totals)
         chunk = max(_CHUNK // spec.cells, 1) if spec.strategy.local else max(count, 1)
         values = np.empty(totals.shape, np.int64)
@@ -169,9 +167,7 @@ class Counter:
             if spec.strategy.fraction_bits:
                 prefix <<= spec.strategy.fraction_bits
             prefix += noise
-        return spec.to_data(values), Progress(
-            step + count, sums, waiting, taken if spec.strategy.delay else sums
-        )
+        return spec.to_data(values), Progress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact sums: keep it as secret as data.

@@ -23,24 +23,22 @@ class Progress(NamedTuple):
         step: number of the last released step.
         sums: running totals counted so far, grid units, shape ``shape``.
         waiting: totals of the last ``delay`` steps, not counted yet.
-        taken: running totals of all that came in, counted or waiting, shape ``shape``.
     """
 
     step: int
     sums: NDArray[np.int64]
     waiting: Waiting
-    taken: NDArray[np.int64]
 
-    @classmethod
-    def at(cls, step: int, sums: NDArray[np.int64], waiting: NDArray[np.int64]) -> Progress:
-        """After ``step`` steps; ``waiting`` has shape ``(delay, *shape)``, oldest first."""
-        return cls(step, sums, Waiting(waiting), sums + waiting.sum(axis=0))
+    @property
+    def taken(self) -> NDArray[np.int64]:
+        """Running totals of all that came in, counted or waiting, shape ``shape``."""
+        return self.sums + self.waiting.sum
 
     @classmethod
     def start(cls, spec: Specification) -> Progress:
         """Nothing released yet."""
         waiting = np.zeros((spec.strategy.delay, *spec.shape), np.int64)
-        return cls.at(0, np.zeros(spec.shape, np.int64), waiting)
+        return cls(0, np.zeros(spec.shape, np.int64), Waiting(waiting))
 
 
 def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:

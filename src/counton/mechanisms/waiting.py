@@ -22,6 +22,8 @@ class Waiting:
         self._room = totals
         self._start = 0
         self._delay = len(totals)
+        #: Their sum, shape ``shape``.
+        self.sum: NDArray[np.int64] = totals.sum(axis=0)
 
     @property
     def totals(self) -> NDArray[np.int64]:
@@ -42,4 +44,6 @@ class Waiting:
         room[end : end + count] = entering
         after = Waiting.__new__(Waiting)
         after._room, after._start, after._delay = room, start + count, self._delay
-        return room[start : start + count], after
+        leaving = room[start : start + count]
+        after.sum = self.sum + entering.sum(axis=0) - leaving.sum(axis=0)
+        return leaving, after
