@@ -14,8 +14,8 @@ from benchmarks.row import Row
 from counton import Key, plan_ranges, release_hierarchy, release_ranges
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
-from counton.strategies.hierarchy import Tree
-from counton.strategies.ranges import Haar
+from counton.strategies.lines import Haar
+from counton.strategies.trees import Tree
 
 CELLS = 2**25
 QUERIES = 10**6

@@ -21,7 +21,7 @@ EARLY, LATE, DELAY = 10**3, 10**9, 10**4
 def counter_at(step: int, delay: int = 0) -> Counter:
     """A counter which has released ``step`` steps, by way of a state."""
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
-    new = Counter(strategy, ExpiringDP(epsilon=1), key=key, stream="bench")
+    new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
     done = Progress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
     return Counter.resume(checkpoint.write(new.spec, key.fingerprint, done), key=key)
 

@@ -21,7 +21,7 @@ def measure() -> Iterator[Row]:
     ones = np.ones(STEPS, np.int64)
 
     def releases() -> None:
-        Counter(strategy, PureDP(epsilon=1), key=Key.generate(), stream="bench").release_many(ones)
+        Counter(strategy, PureDP(epsilon=1), key=Key.generate(), name="bench").release_many(ones)
 
     ours, peer = interleaved(releases, lambda: generator.laplace(size=STEPS))
     yield Row(

@@ -17,7 +17,7 @@ from counton import Counter, Key, PureDP
 from counton.strategies import KAry
 steps = int(sys.argv[1])
 ones = np.ones({WINDOW}, np.int64)
-counter = Counter(KAry.best(steps), PureDP(epsilon=1), key=Key.generate(), stream="bench")
+counter = Counter(KAry.best(steps), PureDP(epsilon=1), key=Key.generate(), name="bench")
 counter.release_many(ones)  # builds the law's tables, once
 start = time.process_time()
 for first in range({WINDOW}, steps, {WINDOW}):

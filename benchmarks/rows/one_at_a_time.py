@@ -17,7 +17,7 @@ def measure() -> Iterator[Row]:
     strategy = KAry.best(HORIZON)
 
     def releases() -> None:
-        counter = Counter(strategy, PureDP(epsilon=1), key=Key.generate(), stream="bench")
+        counter = Counter(strategy, PureDP(epsilon=1), key=Key.generate(), name="bench")
         for _ in range(STEPS):
             counter.release(1)
 

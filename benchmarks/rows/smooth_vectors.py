@@ -22,7 +22,7 @@ def measure() -> Iterator[Row]:
 
     def releases() -> None:
         counter = Counter(
-            strategy, ZCDP(rho=0.5), key=Key.generate(), stream="bench", shape=(COORDINATES,)
+            strategy, ZCDP(rho=0.5), key=Key.generate(), name="bench", shape=(COORDINATES,)
         )
         for _ in range(STEPS // WINDOW):
             counter.release_many(zeros)

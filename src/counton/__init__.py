@@ -5,7 +5,7 @@ while data arrives, with noise that is exact, reproducible and as small as is kn
 
 >>> from counton import Counter, Key, PureDP
 >>> from counton.strategies import KAry
->>> counter = Counter(KAry.best(8760), PureDP(epsilon=1.0), key=Key.generate(), stream="visits")
+>>> counter = Counter(KAry.best(8760), PureDP(epsilon=1.0), key=Key.generate(), name="visits")
 >>> release = counter.release(3)
 >>> release.step
 1

@@ -145,7 +145,7 @@ def test_a_plan_can_be_run() -> None:
     plan = plan_expiration({24: 1, 8760: 3})
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
-    counter = Counter(plan.strategy, plan.guarantee, key=key, stream="visits")
+    counter = Counter(plan.strategy, plan.guarantee, key=key, name="visits")
     releases = counter.release_many(np.ones(2000, np.int64))
     errors = releases.values - np.arange(1, 2001)
     assert 0.3 * plan.rmse < np.sqrt((errors**2).mean()) < 3 * plan.rmse

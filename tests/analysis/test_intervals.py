@@ -248,7 +248,7 @@ def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -
     size, steps = 100_000, range(1, 17)
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(7)
-    counter = Counter(HonakerOnline(16), guarantee, key=key, stream="early", shape=(size,))
+    counter = Counter(HonakerOnline(16), guarantee, key=key, name="early", shape=(size,))
     noise = np.abs(counter.release_many(np.zeros((16, size), np.int64)).values)
     for level in (0.5, 0.9, 0.95, 0.99):
         widths = halfwidths(counter.specification.strategy, counter.specification.law, steps, level)
@@ -278,7 +278,7 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(11)
     strategy = HonakerOnline(horizon)
-    counter = Counter(strategy, guarantee, key=key, stream="narrow", shape=(size,))
+    counter = Counter(strategy, guarantee, key=key, name="narrow", shape=(size,))
     noise = np.abs(counter.release_many(np.zeros((horizon, size), np.int64)).values)
     for level in (0.9, 0.99, 0.999):
         widths = halfwidths(strategy, counter.specification.law, range(1, horizon + 1), level)

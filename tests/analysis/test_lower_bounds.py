@@ -7,7 +7,7 @@ import pytest
 
 from counton.analysis import factorisation_bounds, mathias_sum
 from counton.errors import InvalidInput
-from counton.strategies.square_root import square_root_sensitivity
+from counton.strategies.streams.square_root import square_root_sensitivity
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 10, 1000, 2**16, 2**20])

@@ -29,7 +29,7 @@ GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 def error_of(strategy: Strategy, guarantee: Guarantee, metric: Metric) -> float:
     law = law_for(strategy, guarantee, UNIT).law
-    return strategy.error(metric) * law.variance / 4.0**strategy.lattice_bits
+    return strategy.overall_variance(metric) * law.variance / 4.0**strategy.lattice_bits
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
@@ -79,7 +79,7 @@ def test_known_best_trees() -> None:
         assert isinstance(best, KAry)
         assert best.subtraction
         odd = {2**8: 90.25, 2**10: 170.5078125, 2**12: 270.861328, 2**20: 1147.434044}[horizon]
-        assert 2 * best.error("mean") * best.height**2 <= odd + 1e-6
+        assert 2 * best.overall_variance("mean") * best.height**2 <= odd + 1e-6
         if horizon != 2**12:
             assert best.arity in (arity, arity - 1, arity + 1)
     assert plan(2**20, PureDP(1), "max").best.strategy == SmoothBinary(2**20, 33, 6)
@@ -99,8 +99,8 @@ def paper_crossing(horizon: int) -> float:
     """With the bounds in print: Elders' Laplace on odd trees, Balle and Wang's Gaussian."""
     kinds, _ = contenders(horizon, "mean")
     trees = [KAry(horizon, k) for k in range(3, 60, 2)]
-    assert min(t.error("mean") * t.height**2 for t in trees) >= min(
-        t.error("mean") * float(t.l1_sensitivity()) ** 2
+    assert min(t.overall_variance("mean") * t.height**2 for t in trees) >= min(
+        t.overall_variance("mean") * float(t.l1_sensitivity()) ** 2
         for t in dict(kinds)["k-ary with subtraction"]
     )
     (root,) = dict(kinds)["square root"]
@@ -109,14 +109,15 @@ def paper_crossing(horizon: int) -> float:
         gaussian = (
             analytic_gaussian_sigma(1, delta) ** 2
             * float(root.squared_sensitivity())
-            * root.error("mean")
+            * root.overall_variance("mean")
         )
         scales = [
             min(tree.height, float(elders_scale(Fraction(1), Fraction(delta), tree.height)))
             for tree in trees
         ]
         laplace = min(
-            2 * scale**2 * tree.error("mean") for scale, tree in zip(scales, trees, strict=True)
+            2 * scale**2 * tree.overall_variance("mean")
+            for scale, tree in zip(scales, trees, strict=True)
         )
         return laplace < gaussian
 
@@ -197,8 +198,11 @@ def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> 
         members = dict(contenders(horizon, metric)[0])[kind]
         for norm in (1, 2):
             best = KAry.best(horizon, metric, subtraction, norm)
-            costs = [tree.error(metric) * float(tree.sensitivity(norm)) ** 2 for tree in members]
-            least = best.error(metric) * best.height ** (3 - norm)
+            costs = [
+                tree.overall_variance(metric) * float(tree.sensitivity(norm)) ** 2
+                for tree in members
+            ]
+            least = best.overall_variance(metric) * best.height ** (3 - norm)
             assert min(costs) == pytest.approx(least, rel=1e-12)
 
 

@@ -244,7 +244,7 @@ def test_sums_beyond_the_exact_range_are_refused(
     assert done.code == 0, done.err
     grown = place.write("e.csv", ["00:10,a,10"] * 5, "time,group,value")
     before = contents()
-    done = place("sum", grown, *sum_options(place, stream="s"), "--until", "2013-01-01T02:00")
+    done = place("sum", grown, *sum_options(place, name="s"), "--until", "2013-01-01T02:00")
     assert done.code == 2
     words = r"the values add up to 100 times the resolution; the bound is 60: use a coarser"
     assert _matches(words, done.err), done.err

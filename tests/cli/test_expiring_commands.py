@@ -65,7 +65,7 @@ def test_gaussian_noise_and_sums_can_expire_too(place: Any) -> None:
     assert report["last"]["groups"][0]["estimate"] == 4
     bounds = ("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5")
     events = place.write("s.csv", ["00:10,a,2.5", "02:00,b,1"], "time,group,value")
-    done = place("sum", events, *forever(place, *bounds, epsilon="1000"), "--stream", "sums")
+    done = place("sum", events, *forever(place, *bounds, epsilon="1000"), "--name", "sums")
     assert done.code == 0, done.err
 
 
@@ -105,8 +105,8 @@ def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
         done = place("count", events, *place.again, *more)
         assert done.code == 3, more
         assert "was created with" in done.err
-    assert place.count(events, "--stream", "ends").code == 0
-    done = place("count", events, *place.again, "--stream", "ends", "--expire")
+    assert place.count(events, "--name", "ends").code == 0
+    done = place("count", events, *place.again, "--name", "ends", "--expire")
     assert done.code == 3
     assert "created without --expire" in done.err
 

@@ -34,7 +34,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert "stream events" in shown.out
     spent = json.loads(place("ledger", *place.again, "--limit-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
-    refused = place("count", events, *place.new(), "--stream", "another", "--key", f"{key}2")
+    refused = place("count", events, *place.new(), "--name", "another", "--key", f"{key}2")
     assert refused.code == 4
     assert not Path(f"{key}2").exists()
 

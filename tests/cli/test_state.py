@@ -73,7 +73,7 @@ def test_another_format_version_is_refused(place: Any, events: str) -> None:
 
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
-    done = place("count", events, *place.again, "--stream", "mine")
+    done = place("count", events, *place.again, "--name", "mine")
     assert done.code == 3
     assert "was not made by `counton count`" in done.err
 
@@ -93,14 +93,14 @@ def test_a_locked_state_is_refused(
 
 def test_a_new_stream_beyond_the_limit_is_refused(place: Any, events: str) -> None:
     place("ledger", *place.again, "--limit-epsilon", "150")
-    done = place("count", events, *place.new(stream="second"))
+    done = place("count", events, *place.new(name="second"))
     assert done.code == 4
     assert "second" not in place("ledger", *place.again).out
-    assert place("count", events, *place.new(stream="second", epsilon="50")).code == 0
+    assert place("count", events, *place.new(name="second", epsilon="50")).code == 0
 
 
 def test_two_streams_of_one_state_are_kept_apart(place: Any, events: str) -> None:
-    done = place("count", events, *place.new(stream="second", steps="9"), "--json")
+    done = place("count", events, *place.new(name="second", steps="9"), "--json")
     assert json.loads(done.out)["new"] == 3
     assert "Nothing new to release: 3 of 6" in place("count", events, *place.again).out
 
@@ -118,7 +118,7 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
 ) -> None:
     place("ledger", *place.again, "--limit-epsilon", "100")
     key = place.folder / "my.key"
-    assert place("count", events, *place.new(stream="s", key=str(key))).code == 4
+    assert place("count", events, *place.new(name="s", key=str(key))).code == 4
     assert not key.exists()
 
 
@@ -135,7 +135,7 @@ def test_a_key_that_serves_another_state_is_refused_for_a_new_one(
     assert "no stream of state" in done.err
     assert "would reveal the difference" in done.err
     assert contents() == before
-    again = place.new(stream="second")
+    again = place.new(name="second")
     assert place("count", other, *again, "--key", key).code == 0
 
 

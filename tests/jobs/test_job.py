@@ -54,14 +54,14 @@ def test_numbers_may_be_numbers(request_: Request) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(replace(request_, what="sum", **bounds)) as outcome:  # type: ignore[arg-type]
         assert outcome.released().estimates[-1].tolist() == [5.5, 1.0]
-    expiring = replace(request_, stream="forever", expire=True, growth=0, steps=None)
+    expiring = replace(request_, name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Request) -> None:
     forever = replace(request_, expire=True, steps=None)
-    with run(forever) as outcome, run(replace(forever, stream="late", delay=1)) as late:
+    with run(forever) as outcome, run(replace(forever, name="late", delay=1)) as late:
         now, then = outcome.released(), late.released()
     assert (then.curves().times == now.curves().times[:-1]).all()
     assert (then.curves().estimates == now.curves().estimates[:-1]).all()

@@ -14,9 +14,9 @@ from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNo
 from counton.testing import (
     LawBroken,
     check_arguments,
-    check_error,
     check_factorisation,
     check_noise_is_rows,
+    check_overall_variance,
     check_parameters,
     check_sensitivity,
     check_shift,
@@ -58,8 +58,8 @@ class ClaimsLessVariance(Binary):
 
 
 class ClaimsLessError(Binary):
-    def error(self, metric: Metric) -> float:
-        return super().error(metric) * (1 - 1e-9)
+    def overall_variance(self, metric: Metric) -> float:
+        return super().overall_variance(metric) * (1 - 1e-9)
 
 
 class RedrawsEveryWindow(Binary):
@@ -117,7 +117,7 @@ def test_an_honest_subclass_passes() -> None:
         (check_sensitivity, ClaimsTooMuch(20)),
         (check_sensitivity, CountsTwice(20)),
         (check_variance, ClaimsLessVariance(20)),
-        (check_error, ClaimsLessError(20)),
+        (check_overall_variance, ClaimsLessError(20)),
         (check_windows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, LeavesALevelOut(20, 5)),

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-import counton.strategies.ranges as package
+import counton.strategies.lines as package
+from counton.strategies.lines import NAMES, AllRanges, RangeStrategy, public_range_strategies
+from counton.strategies.lines.base import LATTICE_BITS
+from counton.strategies.lines.candidates import built
 from counton.strategies.norms import Norm
-from counton.strategies.ranges import NAMES, AllRanges, RangeStrategy, public_range_strategies
-from counton.strategies.ranges.base import LATTICE_BITS
-from counton.strategies.ranges.candidates import built
 from counton.testing import check_range_strategy
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)

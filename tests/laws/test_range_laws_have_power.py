@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.strategies import NodeNoise
+from counton.strategies.lines import Haar, Nodes, RangeStrategy, SquareRoot, TreeLaw
 from counton.strategies.norms import ColumnNorms
-from counton.strategies.ranges import Haar, Nodes, RangeStrategy, SquareRoot, TreeLaw
 from counton.testing import (
     LawBroken,
     check_range_description,

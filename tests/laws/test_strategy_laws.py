@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from counton.strategies import Strategy, describe, from_parameters, public_strategies
+from counton.strategies import Strategy, public_strategies, strategy_from_dict
 from counton.testing import check_noise_is_rows, check_strategy, check_windows
 
 HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64, 250, 1000)
@@ -26,8 +26,8 @@ def test_strategy_keeps_every_law(strategy: Strategy, horizon: int) -> None:
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
 def test_strategy_is_rebuilt_from_its_description(cls: type[Strategy]) -> None:
     for strategy in cls.examples(100):
-        assert from_parameters(describe(strategy)) == strategy
-        assert hash(from_parameters(describe(strategy))) == hash(strategy)
+        assert strategy_from_dict(strategy.to_dict()) == strategy
+        assert hash(strategy_from_dict(strategy.to_dict())) == hash(strategy)
 
 
 @pytest.mark.parametrize("nodes", [1, 7])

@@ -20,7 +20,7 @@ KEY = Key(bytes(range(32)))
 
 
 def stream(**options: Any) -> Counter:
-    return Counter(Binary(100), PureDP(1), key=KEY, stream="visits", shape=(2,), **options)
+    return Counter(Binary(100), PureDP(1), key=KEY, name="visits", shape=(2,), **options)
 
 
 def sealed(body: str) -> bytes:

@@ -49,7 +49,7 @@ def name(value: object) -> str:
 
 
 def counter(strategy: Strategy, **options: Any) -> Counter:
-    options = {"guarantee": ZCDP(0.5), "stream": "visits", "key": KEY, **options}
+    options = {"guarantee": ZCDP(0.5), "name": "visits", "key": KEY, **options}
     return Counter(strategy, options.pop("guarantee"), **options)
 
 
@@ -101,7 +101,7 @@ def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: Strategy)
 @pytest.mark.parametrize(
     "change",
     [
-        {"stream": "clicks"},
+        {"name": "clicks"},
         {"guarantee": ZCDP(0.6)},
         {"contribution": Contribution.replace()},
         {"key": Key(bytes(32))},
@@ -249,8 +249,8 @@ def test_bad_shapes_of_a_stream_are_refused(shape: Any) -> None:
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"Key\.generate"):
         counter(Binary(10), key=b"secret")
-    with pytest.raises(InvalidInput, match="non-empty name"):
-        counter(Binary(10), stream="")
+    with pytest.raises(InvalidInput, match="non-empty text"):
+        counter(Binary(10), name="")
     with pytest.raises(InvalidInput, match=r"KAry\.best"):
         counter("binary")  # type: ignore[arg-type]
 
@@ -377,7 +377,7 @@ def test_a_contribution_must_be_one() -> None:
 
 def test_shapes_may_be_lists_of_any_integers() -> None:
     one, other = (
-        Counter(Binary(3), PureDP(1), key=KEY, stream="shape", shape=shape)  # type: ignore[arg-type]
+        Counter(Binary(3), PureDP(1), key=KEY, name="shape", shape=shape)  # type: ignore[arg-type]
         for shape in ((2, 3), [np.int64(2), 3])
     )
     assert one.shape == other.shape == (2, 3)
@@ -409,7 +409,7 @@ def test_forks_cannot_release() -> None:
 import os
 from counton import Counter, CountonError, Key, PureDP
 from counton.strategies import Binary
-counter = Counter(Binary(10), PureDP(1), key=Key.generate(), stream="forked")
+counter = Counter(Binary(10), PureDP(1), key=Key.generate(), name="forked")
 counter.release(1)
 if os.fork() == 0:
     for release in (lambda: counter.release(100), lambda: counter.release_many([100])):

@@ -10,7 +10,7 @@ from counton.errors import SumOverflow
 from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import best_of_families, families, ranked
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
-from counton.strategies.ranges import Haar
+from counton.strategies.lines import Haar
 
 
 def refuse(reason: str) -> Any:

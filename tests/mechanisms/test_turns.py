@@ -26,7 +26,7 @@ from counton.strategies import Binary
 
 def streams() -> list[Any]:
     return [
-        Counter(Binary(10_000), ZCDP(1), key=Key.generate(), stream="visits"),
+        Counter(Binary(10_000), ZCDP(1), key=Key.generate(), name="visits"),
         HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14),
     ]
 

@@ -88,7 +88,7 @@ def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
 
 def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> None:
     key = Key.generate()
-    counter = Counter(STRATEGY, ExpiringDP(0.5), key=key, stream="visits")
+    counter = Counter(STRATEGY, ExpiringDP(0.5), key=key, name="visits")
     assert counter.specification.guarantee == ExpiringDP(0.5).bound_to(STRATEGY)
     xs = np.arange(300)
     releases = counter.release_many(xs)
@@ -99,7 +99,7 @@ def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> N
     assert np.abs(releases.values - delayed)[4:].max() < 200
     assert len(set((releases.values - delayed)[4:])) > 10
 
-    single = Counter(STRATEGY, ExpiringDP(0.5), key=key, stream="visits")
+    single = Counter(STRATEGY, ExpiringDP(0.5), key=key, name="visits")
     values = [single.release(int(x)).value for x in xs[:7]]
     resumed = Counter.resume(single.checkpoint(), key=key)
     values += resumed.release_many(xs[7:]).values.tolist()
@@ -110,14 +110,14 @@ def test_vectors_and_the_gaussian_form_are_the_same_one_by_one() -> None:
     key = Key.generate()
     xs = np.arange(300).reshape(100, 3)
     for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
-        whole = Counter(STRATEGY, guarantee, key=key, stream="s", shape=(3,)).release_many(xs)
-        single = Counter(STRATEGY, guarantee, key=key, stream="s", shape=(3,))
+        whole = Counter(STRATEGY, guarantee, key=key, name="s", shape=(3,)).release_many(xs)
+        single = Counter(STRATEGY, guarantee, key=key, name="s", shape=(3,))
         assert (np.array([single.release(x).value for x in xs]) == whole.values).all()
 
 
 def test_state_stays_small_far_out() -> None:
     key = Key.generate()
-    counter = Counter(Expiring(1), ExpiringDP(1), key=key, stream="visits")
+    counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
     done = Progress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
     far = Counter.resume(checkpoint.write(counter.spec, key.fingerprint, done), key=key)
     far.release(1)
@@ -147,16 +147,16 @@ def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> Non
     key = Key.generate()
     for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
         with pytest.raises(InvalidInput, match="its noise does not depend on age"):
-            Counter(Binary(9), guarantee, key=key, stream="s")
+            Counter(Binary(9), guarantee, key=key, name="s")
         with pytest.raises(InvalidInput, match="not bound to a strategy"):
             guarantee.at_age(1)
         with pytest.raises(InvalidInput, match="another growth or delay"):
-            Counter(Expiring(1), guarantee.bound_to(STRATEGY), key=key, stream="s")
+            Counter(Expiring(1), guarantee.bound_to(STRATEGY), key=key, name="s")
         with pytest.raises(InvalidInput, match="age is -1"):
             guarantee.bound_to(STRATEGY).at_age(-1)
     for fixed in (PureDP(1), ApproxDP(1, 1e-6), ZCDP(1)):
         with pytest.raises(InvalidInput, match="use ExpiringDP or ExpiringZCDP"):
-            Counter(STRATEGY, fixed, key=key, stream="s")
+            Counter(STRATEGY, fixed, key=key, name="s")
     with pytest.raises(InvalidInput, match="needs laplace noise"):
         law_for(STRATEGY, ExpiringDP(1), Contribution.add_remove(), family="gaussian")
     with pytest.raises(InvalidInput, match="2\\^40"):  # level 62 would have 63 times this scale

@@ -40,7 +40,7 @@ def test_counting_with_a_pure_guarantee_loads_nothing_heavy() -> None:
     program = (
         "from counton import Counter, Key, PureDP\n"
         "from counton.strategies import KAry\n"
-        "counter = Counter(KAry.best(100), PureDP(epsilon=1), key=Key.generate(), stream='s')\n"
+        "counter = Counter(KAry.best(100), PureDP(epsilon=1), key=Key.generate(), name='s')\n"
         "counter.release_many([0, 1, 5])"
     )
     assert not loaded_by(program) & HEAVY

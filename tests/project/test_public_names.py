@@ -87,9 +87,9 @@ def test_the_reference_shows_every_public_name_once() -> None:
 
 def test_a_name_left_out_of_the_reference_or_shown_twice_is_noticed() -> None:
     page = "# Reference\n\n::: counton.noise.Key\n::: counton.noise.Key\n"
-    public = {"counton.noise.Key", "counton.strategies.ranges.Haar"}
+    public = {"counton.noise.Key", "counton.strategies.lines.Haar"}
     assert faults_of(page, public) == [
-        "counton.strategies.ranges.Haar is missing",
+        "counton.strategies.lines.Haar is missing",
         "counton.noise.Key is shown twice",
     ]
     assert faults_of("::: counton.noise.Key\n", {"counton.noise.Key"}) == []
@@ -97,7 +97,7 @@ def test_a_name_left_out_of_the_reference_or_shown_twice_is_noticed() -> None:
 
 def test_packages_with_public_names_are_found_by_themselves() -> None:
     found = set(public_packages())
-    inner = {"counton.strategies.hierarchy", "counton.strategies.ranges"}
+    inner = {"counton.strategies.trees", "counton.strategies.lines"}
     assert {"counton", "counton.mechanisms.ranges", "counton.testing"} | inner <= found
 
 

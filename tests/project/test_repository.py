@@ -63,17 +63,6 @@ def test_no_file_is_called_utils() -> None:
     assert [path for path in texts() if "util" in path.stem] == []
 
 
-def test_source_files_stay_small() -> None:
-    long = {
-        str(path.relative_to(ROOT)): count
-        for path in texts()
-        if path.suffix == ".py"
-        and "src" in path.parts
-        and (count := len(path.read_text(encoding="utf-8").splitlines())) > 320
-    }
-    assert not long
-
-
 def test_test_files_have_unique_names() -> None:
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))

@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
 from counton.errors import StreamConflict
-from counton.store import describe_state, writer
+from counton.store import state_summary, writer
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -175,7 +175,7 @@ def kill(arguments: list[str]) -> dict[str, Any]:
             raise RuntimeError(f"a writer ended by itself in {progress.phase}: {shown[-1:]}")
         landed.append((progress.phase, progress.step))
         # what the dead has shown must be in the journal now, before anybody can release it again
-        journaled = describe_state(state)["streams"][0]["step"]
+        journaled = state_summary(state)["streams"][0]["step"]
         last_shown = max((int(line.split()[0]) for line in lines), default=0)
         if last_shown > journaled:
             raise RuntimeError(f"step {last_shown} was shown, the journal ends at {journaled}")
@@ -184,7 +184,7 @@ def kill(arguments: list[str]) -> dict[str, Any]:
 
 def warm_up() -> None:
     """Build the tables of the samplers once, not in each child."""
-    counter = Counter(STRATEGY, PureDP(1), key=Key.generate(), stream=NAME, shape=SHAPE)
+    counter = Counter(STRATEGY, PureDP(1), key=Key.generate(), name=NAME, shape=SHAPE)
     counter.release_many(inputs(1, 4))
 
 
@@ -277,7 +277,7 @@ def create(arguments: list[str]) -> dict[str, Any]:
         shown = collect(reading)
         if not os.WIFSIGNALED(os.waitpid(pid, 0)[1]):
             return {"found": found, "shown": len(shown)}
-        streams = describe_state(state)["streams"] if os.path.exists(state) else None
+        streams = state_summary(state)["streams"] if os.path.exists(state) else None
         if streams:
             stream = Stream.open(state, NAME)
         else:

@@ -10,7 +10,7 @@ import pytest
 
 from counton import Key, PureDP, Stream
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
-from counton.store import Store, database, describe_state, schema
+from counton.store import Store, database, schema, state_summary
 from counton.strategies import Binary
 
 
@@ -39,7 +39,7 @@ def refused(file: Path, key: Key, match: str) -> None:
     content = file.read_bytes() if file.exists() else None
     for action in (
         lambda: Stream.open(file, "visits", key=key),
-        lambda: describe_state(file),
+        lambda: state_summary(file),
         lambda: Stream.create(file, "other", Binary(10), PureDP(1), key=key),
     ):
         with pytest.raises(StateError, match=match):
@@ -51,7 +51,7 @@ def test_missing(file: Path, key: Key) -> None:
     with pytest.raises(StateError, match=r"state\.db does not exist: correct the path"):
         Stream.open(file, "visits", key=key)
     with pytest.raises(StateError, match="does not exist"):
-        describe_state(file)
+        state_summary(file)
     assert not file.exists()
 
 
@@ -185,7 +185,7 @@ def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
         stream.release(x)
     with pytest.raises(StreamConflict, match="locked"):
         Stream.open(used, "visits", key=key)
-    assert describe_state(used)["streams"][0]["step"] == 200  # readers are not held up
+    assert state_summary(used)["streams"][0]["step"] == 200  # readers are not held up
     assert stream.step == 200
     holder.execute("ROLLBACK")
     assert stream.release(x).step == 201  # the lock is gone: the same handle goes on

@@ -9,7 +9,7 @@ import pytest
 from counton import ZCDP, ApproxDP, Key, PureDP, Stream
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Guarantee
-from counton.store import Store, describe_state
+from counton.store import Store, state_summary
 from counton.strategies import Binary
 
 
@@ -37,7 +37,7 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
         assert store.spends == (("a", PureDP(0.3)), ("b", PureDP(0.7)))
         store.set_limit(PureDP(1.001))
         create(state, "c", PureDP(0.001), key)
-        described = describe_state(state)
+        described = state_summary(state)
     assert described["limit"] == PureDP(1.001).to_dict()
     assert [entry["stream"] for entry in described["ledger"]] == ["a", "b", "c"]
 

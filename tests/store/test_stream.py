@@ -22,7 +22,7 @@ from counton.errors import (
     WrongKey,
 )
 from counton.noise import InsecureSeededKey
-from counton.store import Store, describe_state, key_path, keyfile
+from counton.store import Store, key_path, keyfile, state_summary
 from counton.store.writer import Writer
 from counton.strategies import Binary, KAry
 
@@ -42,7 +42,7 @@ def create(state: str | Path, key: Key, name: str = "visits", **more: Any) -> St
 
 
 def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: Key) -> None:
-    counter = Counter(STRATEGY, PureDP(1), key=key, stream="visits", shape=(4,))
+    counter = Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
     expected = counter.release_many(XS)
     shown = []
     create(state, key).close()
@@ -74,7 +74,7 @@ def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: K
 
 def test_scalar_values_are_numbers_and_real_values_survive_to_the_bit(file: Path, key: Key) -> None:
     clipped = Contribution.clipped(0, 10, resolution=0.1)
-    counter = Counter(Binary(50), PureDP(1), key=key, stream="takings", contribution=clipped)
+    counter = Counter(Binary(50), PureDP(1), key=key, name="takings", contribution=clipped)
     expected = counter.release_many([0.1 + 0.2, 7.5, 3.0])
     with Stream.create(
         file, "takings", Binary(50), PureDP(1), key=key, contribution=clipped
@@ -113,7 +113,7 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
     file: Path, key: Key
 ) -> None:
     expected = (
-        Counter(STRATEGY, PureDP(1), key=key, stream="visits", shape=(4,))
+        Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
         .release_many(XS[:12])
         .values
     )
@@ -162,7 +162,7 @@ def test_bad_input_releases_nothing_and_changes_nothing(
             stream.release_many(xs)
         assert stream.step == 3
         assert _dump(file) == before
-        reference = Counter(STRATEGY, PureDP(1), key=key, stream="visits", shape=(4,))
+        reference = Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
         reference.release_many(XS[:3])
         assert np.array_equal(stream.release(XS[3]).value, reference.release(XS[3]).value)
 
@@ -181,9 +181,7 @@ def test_a_failed_commit_undoes_the_release(
     from counton.store import journal
 
     expected = (
-        Counter(STRATEGY, PureDP(1), key=key, stream="visits", shape=(4,))
-        .release_many(XS[:6])
-        .values
+        Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,)).release_many(XS[:6]).values
     )
     with create(state, key) as stream:
         stream.release_many(XS[:3])
@@ -310,7 +308,7 @@ def test_threads_take_turns(file: Path, key: Key) -> None:
         for thread in threads:
             thread.join()
         assert stream.step == 40
-        expected = Counter(STRATEGY, PureDP(1), key=key, stream="visits", shape=(4,))
+        expected = Counter(STRATEGY, PureDP(1), key=key, name="visits", shape=(4,))
         assert np.array_equal(
             stream.releases().values, expected.release_many(np.array([XS[0]] * 40)).values
         )
@@ -327,10 +325,10 @@ def test_closed_handles_say_so(file: Path, key: Key) -> None:
 def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
     with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
-        assert describe_state(state)["streams"][0]["last"] is None
+        assert state_summary(state)["streams"][0]["last"] is None
         release = stream.release_many(secret_sums[np.newaxis], observed={1: secret_sums})
         spec = stream.spec
-        shown = describe_state(state)  # needs no key and does not disturb the writer
+        shown = state_summary(state)  # needs no key and does not disturb the writer
         stream.release(XS[0])
     (described,) = shown["streams"]
     assert described["spec"] == spec
@@ -434,7 +432,7 @@ class TestKeyFile:
         with Stream.open(file, "a") as stream:
             assert stream.step == 1
         Stream.create(file, "b", STRATEGY, PureDP(1)).close()
-        prints = {s["key_fingerprint"] for s in describe_state(file)["streams"]}
+        prints = {s["key_fingerprint"] for s in state_summary(file)["streams"]}
         assert prints == {Key.load(path).fingerprint}
         assert sorted(p.name for p in file.parent.iterdir()) == ["state.db", "state.db.key"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from counton.errors import InvalidInput
-from counton.strategies import SmoothBinary, describe, from_parameters
+from counton.strategies import SmoothBinary, strategy_from_dict
 
 
 def test_round_trip() -> None:
     strategy = SmoothBinary.best(1000)
-    saved = describe(strategy)
+    saved = strategy.to_dict()
     assert saved == {"strategy": "SmoothBinary", "horizon": 1000, "height": 20, "zeros": 3}
-    assert from_parameters(saved) == strategy
+    assert strategy_from_dict(saved) == strategy
     assert saved["strategy"] == "SmoothBinary"  # not used up
 
 
@@ -29,4 +29,4 @@ def test_round_trip() -> None:
 )
 def test_refusals(saved: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        from_parameters(saved)
+        strategy_from_dict(saved)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.strategies.hierarchy import Tree, node_sums
+from counton.strategies.trees import Tree, node_sums
 
 
 def random_tree(seed: Any) -> Any:

@@ -34,7 +34,7 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
     (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993, Corollary 3.5). The
     square-root factorisation's product is Psi*(T), within 0.5851 of the lower bound.
 
-    >>> from counton.strategies.square_root import square_root_sensitivity
+    >>> from counton.strategies.streams.square_root import square_root_sensitivity
     >>> lower, upper = factorisation_bounds(1024)
     >>> lower < square_root_sensitivity(1024) < lower + 0.5851
     True

@@ -237,7 +237,8 @@ def _choice(
     node_variance = calibration.law.variance / 4.0**strategy.lattice_bits
     resolution = 1.0 if contribution.resolution is None else float(contribution.resolution)
     mean_std, max_std = (
-        math.sqrt(strategy.error(metric) * node_variance) * resolution for metric in ("mean", "max")
+        math.sqrt(strategy.overall_variance(metric) * node_variance) * resolution
+        for metric in ("mean", "max")
     )
     return Choice(0, kind, strategy, calibration, mean_std, max_std, "")
 

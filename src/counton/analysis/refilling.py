@@ -155,8 +155,8 @@ def error_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float,
     """
     steps = check_integer("steps", steps, 1)
     whole, rest = divmod(steps, window)
-    nodes = whole * window * Binary(window).error("mean")
-    nodes += rest * Binary(rest).error("mean") if rest else 0
+    nodes = whole * window * Binary(window).overall_variance("mean")
+    nodes += rest * Binary(rest).overall_variance("mean") if rest else 0
     height = window.bit_length()
     later = max(steps - window, 0) / steps
     if gaussian:

@@ -21,7 +21,7 @@ from counton.jobs.choices import guarantee_from
 from counton.mechanisms.hierarchy import HierarchyRelease, release_hierarchy
 from counton.privacy import Contribution
 from counton.store.whole_file import replace_file
-from counton.strategies.hierarchy import Tree
+from counton.strategies.trees import Tree
 
 _SHOWN = 12
 

@@ -164,9 +164,9 @@ def _counts_as(
 
 def print_state(state: str, as_json: bool) -> None:
     """What a state holds, without secrets."""
-    from counton.store import describe_state
+    from counton.store import state_summary
 
-    described = describe_state(state)
+    described = state_summary(state)
     if as_json:
         print_json(described)
         return

@@ -41,7 +41,7 @@ class _Stream:
     growth: o.Growth = None
     delay: o.Delay = None
     unit: o.Unit = None
-    stream: o.StreamName = "events"
+    name: o.StreamName = "events"
     key: o.KeyFile = None
     file_format: o.FileFormat = None
     time_format: o.TimeFormat = None

@@ -30,7 +30,7 @@ Events = Annotated[
 State = Annotated[
     str, typer.Option(help="SQLite file or database URL that keeps the stream; secret")
 ]
-StreamName = Annotated[str, typer.Option("--stream", help="name of the stream within the state")]
+StreamName = Annotated[str, typer.Option("--name", help="name of the stream within the state")]
 KeyFile = Annotated[
     Path | None,
     typer.Option("--key", help="file of the key, made for a new state; default: STATE.key"),

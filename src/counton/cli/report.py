@@ -148,7 +148,7 @@ def as_json(outcome: Outcome, released: Released | None, options: EventOptions) 
     definition = outcome.definition
     report: dict[str, Any] = {
         "state": options.state,
-        "stream": options.stream,
+        "name": options.name,
         "steps": definition.windows.steps,
         "released": outcome.after,
         "new": outcome.after - outcome.before,

@@ -46,15 +46,15 @@ def check(definition: Definition, request: Request) -> None:
         pairs.append(("--delay", request.delay, definition.strategy.delay))
     elif request.expire:
         raise StateError(
-            f"stream {request.stream!r} was created without --expire and cannot change its "
-            f"guarantee; leave the option out, or start another stream with --stream"
+            f"stream {request.name!r} was created without --expire and cannot change its "
+            f"guarantee; leave the option out, or start another stream with --name"
         )
     else:
         refuse_without_expire(request)
     if request.what != definition.what:
         raise StateError(
-            f"stream {request.stream!r} is a {definition.what} and cannot be continued as a "
-            f"{request.what}; use `counton {definition.what}` or another --stream"
+            f"stream {request.name!r} is a {definition.what} and cannot be continued as a "
+            f"{request.what}; use `counton {definition.what}` or another --name"
         )
     if request.epsilon is not None or request.delta is not None or request.rho is not None:
         guarantee: Guarantee
@@ -69,9 +69,9 @@ def check(definition: Definition, request: Request) -> None:
     for option, asked, kept in pairs:
         if asked is not None and asked != kept:
             raise StateError(
-                f"{option} is {_shown(asked)}, but stream {request.stream!r} was created with "
+                f"{option} is {_shown(asked)}, but stream {request.name!r} was created with "
                 f"{_shown(kept)}; leave the option out to continue the stream, or start another "
-                f"one with --stream"
+                f"one with --name"
             )
 
 

@@ -135,7 +135,7 @@ def define(request: Request) -> Definition:
 
 def _needed(value: _Given | None, option: str) -> _Given:
     if value is None:
-        raise InvalidInput(f"a new stream needs {option}; give it, or correct --state and --stream")
+        raise InvalidInput(f"a new stream needs {option}; give it, or correct --state and --name")
     return value
 
 
@@ -198,7 +198,7 @@ def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> De
     if details.get("kind") != _KIND:
         raise StateError(
             f"stream {name!r} was not made by `counton count` or `counton sum`, so its windows are "
-            f"not known; continue it with the program that made it, or choose another --stream"
+            f"not known; continue it with the program that made it, or choose another --name"
         )
     saved = Specification.from_dict(dict(spec))
     return Definition(

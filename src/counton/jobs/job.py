@@ -64,12 +64,12 @@ def run(
     """
     _check_choices(request)
     report("choosing a strategy", 0.05)
-    saved = find_stream(request.state, request.stream)
+    saved = find_stream(request.state, request.name)
     file = EventFile(request.events, request.file_format)
     if saved is None:
         definition = define(request)
     else:
-        definition = reopen(saved["spec"], saved["details"], request.stream)
+        definition = reopen(saved["spec"], saved["details"], request.name)
         check(definition, request)
     if approve is not None:
         approve(definition)
@@ -82,7 +82,7 @@ def run(
         refuse_overflow(definition, intake)
         stream = _create(request, definition)
     else:
-        stream = Stream.open(request.state, request.stream, key=_key(request, saved))
+        stream = Stream.open(request.state, request.name, key=_key(request, saved))
     try:
         digests = sources_of(stream, file, request) if found.rows else ()
         before = stream.step  # another process may have released since the state was read
@@ -102,7 +102,7 @@ def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | No
     if file is not None and not file.exists():
         return None
     with Store(state, create=file is None) as store:
-        return next((s for s in store.describe()["streams"] if s["name"] == name), None)
+        return next((s for s in store.summary()["streams"] if s["name"] == name), None)
 
 
 def _check_choices(request: Request) -> None:
@@ -183,7 +183,7 @@ def _create(request: Request, definition: Definition) -> Stream:
     with keeper as key:
         return Stream.create(
             request.state,
-            request.stream,
+            request.name,
             definition.strategy,
             definition.guarantee,
             key=key,

@@ -16,7 +16,7 @@ class Request:
     A new stream needs the options that define it; a later run may leave them out, and may not
     contradict them. Each means what the command line says of it (``start`` is its --from).
 
-    >>> Request(what="count", events="visits.csv", state="visits.db").stream
+    >>> Request(what="count", events="visits.csv", state="visits.db").name
     'events'
 
     Attributes:
@@ -32,7 +32,7 @@ class Request:
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         expire, growth, delay: of a stream without an end.
         unit: what one row is called.
-        stream: name within the state.
+        name: within the state.
         key: file of the key; None: ``STATE.key``.
         file_format, time_format, clock_change: how the events are read.
         unknown: whether rows of undeclared groups are refused or dropped.
@@ -63,7 +63,7 @@ class Request:
     growth: Number | None = None
     delay: int | None = None
     unit: str | None = None
-    stream: str = "events"
+    name: str = "events"
     key: str | os.PathLike[str] | None = None
     file_format: str | None = None
     time_format: str | None = None

@@ -43,7 +43,7 @@ class State(NamedTuple):
             or not _within(self.waiting, 2 * spec.largest_sum)
         ):
             raise StateError(
-                f"checkpoint of stream {spec.stream!r} has step {self.step!r} or sums that the "
+                f"checkpoint of stream {spec.name!r} has step {self.step!r} or sums that the "
                 f"stream cannot have: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)

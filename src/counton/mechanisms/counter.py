@@ -34,7 +34,7 @@ class Counter:
         key: the secret from which the noise is computed; see `counton.Key`. Two counters of
             one key and the same other arguments have the same noise: over different data, their
             difference is the data's. Go on with `resume`; never start a stream twice.
-        stream: name of the stream. One key may serve several streams of different names.
+        name: of the stream. One key may serve several streams of different names.
         contribution: what one protected unit can change; default: one count in one cell, present
             or absent.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
@@ -49,7 +49,7 @@ class Counter:
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
-    >>> counter = Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter = Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> release = counter.release(3)
     >>> release.step, round(release.std, 1)
     (1, 4.2)
@@ -63,7 +63,7 @@ class Counter:
         guarantee: Guarantee,
         *,
         key: Key,
-        stream: str,
+        name: str,
         contribution: Contribution | None = None,
         shape: tuple[int, ...] = (),
     ) -> None:
@@ -71,7 +71,7 @@ class Counter:
         shape = check_shape(shape)
         guarantee = promised(strategy, guarantee)
         law = law_for(strategy, guarantee, contribution, shape).law
-        specification = Specification(stream, strategy, guarantee, contribution, shape, law)
+        specification = Specification(name, strategy, guarantee, contribution, shape, law)
         self._begin(specification, key, Progress.start(specification))
 
     def _begin(self, specification: Specification, key: Key, done: Progress) -> None:
@@ -82,7 +82,7 @@ class Counter:
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
         self._turns = Turns(
-            f"the counter of stream {specification.stream!r}",
+            f"the counter of stream {specification.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
 
@@ -197,7 +197,7 @@ class Counter:
         if counter.key_fingerprint != state.key_fingerprint:
             raise WrongKey(
                 f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
-                f"{specification.stream!r}: load the key that was saved with it"
+                f"{specification.name!r}: load the key that was saved with it"
             )
         return counter
 
@@ -222,6 +222,6 @@ class Counter:
     def __repr__(self) -> str:
         spec = self.specification
         return (
-            f"Counter(stream={spec.stream!r}, strategy={spec.strategy!r}, "
+            f"Counter(name={spec.name!r}, strategy={spec.strategy!r}, "
             f"guarantee={spec.guarantee!r}, shape={spec.shape}, step={self.step})"
         )

@@ -24,7 +24,7 @@ class Release:
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
-    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> counter.release(3)
     Release(step=1, value=..., std=7.05...)
     """
@@ -44,7 +44,7 @@ class Releases:
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
-    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> releases = counter.release_many([3, 0, 5])
     >>> len(releases), releases.values.dtype, releases.std.round(2).tolist()
     (3, dtype('int64'), [7.06, 7.06, 9.98])

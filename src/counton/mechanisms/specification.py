@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, StateError
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Strategy, describe, from_parameters
+from counton.strategies import Strategy, strategy_from_dict
 
 #: Raised when the same specification would give other noise; older states are then refused.
 FORMAT = 1
@@ -33,12 +33,12 @@ class Specification:
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
-    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), stream="visits")
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> counter.specification.law
     DiscreteLaplace(scale=Fraction(5, 1))
     """
 
-    stream: str
+    name: str
     strategy: Strategy
     guarantee: Guarantee
     contribution: Contribution
@@ -46,17 +46,17 @@ class Specification:
     law: Law
 
     def __post_init__(self) -> None:
-        if not self.stream or type(self.stream) is not str:
+        if not self.name or type(self.name) is not str:
             raise InvalidInput(
-                f"stream is {self.stream!r}; it must be a non-empty name such as 'visits'"
+                f"name is {self.name!r}; it must be a non-empty text such as 'visits'"
             )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, without secrets."""
         return {
             "format": FORMAT,
-            "stream": self.stream,
-            "strategy": describe(self.strategy),
+            "stream": self.name,
+            "strategy": self.strategy.to_dict(),
             "guarantee": self.guarantee.to_dict(),
             "contribution": self.contribution.to_dict(),
             "shape": list(self.shape),
@@ -79,14 +79,14 @@ class Specification:
             )
         try:
             if strategy is None:
-                strategy = from_parameters(saved["strategy"])
-            elif describe(strategy) != saved["strategy"]:
+                strategy = strategy_from_dict(saved["strategy"])
+            elif strategy.to_dict() != saved["strategy"]:
                 raise StateError(
-                    f"strategy is {describe(strategy)}, but the state was written with "
+                    f"strategy is {strategy.to_dict()}, but the state was written with "
                     f"{saved['strategy']}: pass that one, or start a new stream"
                 )
             return cls(
-                stream=saved["stream"],
+                name=saved["stream"],
                 strategy=strategy,
                 guarantee=guarantee_from_dict(saved["guarantee"]),
                 contribution=Contribution.from_dict(saved["contribution"]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from counton.store.keyfile import key_path as key_path
     from counton.store.receipts import Receipts as Receipts
     from counton.store.store import Store as Store
-    from counton.store.store import describe_state as describe_state
+    from counton.store.store import state_summary as state_summary
     from counton.store.stream import Stream as Stream
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -23,14 +23,14 @@ _HOME = {
     "Receipts": "counton.store.receipts",
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
-    "describe_state": "counton.store.store",
+    "state_summary": "counton.store.store",
     "key_path": "counton.store.keyfile",
     "state_file": "counton.store.database",
 }
 
 _WITHOUT_DATABASE = {"Receipts"}
 
-__all__ = ["Receipts", "Store", "Stream", "describe_state", "key_path", "state_file"]
+__all__ = ["Receipts", "Store", "Stream", "key_path", "state_file", "state_summary"]
 
 
 _load = loader(__name__, _HOME)

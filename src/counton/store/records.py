@@ -33,7 +33,7 @@ def enter(
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond the limit.
     """
-    name = counter.specification.stream
+    name = counter.specification.name
     budget.lock(connection)
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:

@@ -81,7 +81,7 @@ class Store:
             budget.lock(connection)
             budget.set_limit(connection, limit, age)
 
-    def describe(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
         with self._database.transaction(write=False) as connection, reading("the description"):
             limit = budget.limit(connection)
@@ -110,7 +110,7 @@ class Store:
         self.close()
 
 
-def describe_state(state: str | os.PathLike[str]) -> dict[str, Any]:
+def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     """What a state holds, as JSON values without secrets. Needs no key and disturbs no writer.
 
     Returns:
@@ -127,12 +127,12 @@ def describe_state(state: str | os.PathLike[str]) -> dict[str, Any]:
     >>> folder = tempfile.TemporaryDirectory()
     >>> state = folder.name + "/visits.db"
     >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)).close()
-    >>> [(stream["name"], stream["step"]) for stream in describe_state(state)["streams"]]
+    >>> [(stream["name"], stream["step"]) for stream in state_summary(state)["streams"]]
     [('visits', 0)]
     >>> folder.cleanup()
     """
     with Store(state) as store:
-        return store.describe()
+        return store.summary()
 
 
 def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:

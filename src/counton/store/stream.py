@@ -106,7 +106,7 @@ class Stream:
         )
         with keeper as held:
             counter = Counter(
-                strategy, guarantee, key=held, stream=name, contribution=contribution, shape=shape
+                strategy, guarantee, key=held, name=name, contribution=contribution, shape=shape
             )
             database = Database(state, create=True)
             try:

@@ -1,13 +1,13 @@
 """Strategies: how a stream is cut into nodes, A = B C, one idea a file."""
 
 from counton.strategies.base import Metric, Node, NodeNoise, Strategy
-from counton.strategies.binary import Binary
-from counton.strategies.expiring import Expiring
-from counton.strategies.honaker import HonakerOnline
-from counton.strategies.kary import KAry
-from counton.strategies.registry import describe, from_parameters, public_strategies
-from counton.strategies.smooth import SmoothBinary
-from counton.strategies.square_root import SqrtToeplitz
+from counton.strategies.registry import public_strategies, strategy_from_dict
+from counton.strategies.streams.binary import Binary
+from counton.strategies.streams.expiring import Expiring
+from counton.strategies.streams.honaker import HonakerOnline
+from counton.strategies.streams.kary import KAry
+from counton.strategies.streams.smooth import SmoothBinary
+from counton.strategies.streams.square_root import SqrtToeplitz
 
 __all__ = [
     "Binary",
@@ -20,7 +20,6 @@ __all__ = [
     "SmoothBinary",
     "SqrtToeplitz",
     "Strategy",
-    "describe",
-    "from_parameters",
     "public_strategies",
+    "strategy_from_dict",
 ]

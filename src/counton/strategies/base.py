@@ -104,6 +104,15 @@ class Strategy(ABC):
     def parameters(self) -> dict[str, Any]:
         """Constructor arguments (JSON values) that rebuild it; part of the noise address."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters as JSON values; the inverse of ``strategy_from_dict``.
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).to_dict()
+        {'strategy': 'Binary', 'horizon': 1000}
+        """
+        return {"strategy": type(self).__name__, **self.parameters}
+
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes which item ``step`` enters."""
@@ -136,7 +145,7 @@ class Strategy(ABC):
         return 1.0
 
     @abstractmethod
-    def error(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed."""
 
     @abstractmethod

@@ -39,20 +39,10 @@ def public_strategies() -> tuple[type[Strategy], ...]:
     return exported(package, Strategy)  # type: ignore[type-abstract]
 
 
-def describe(strategy: Strategy) -> dict[str, Any]:
-    """Name and parameters of a strategy as JSON values; the inverse of ``from_parameters``.
+def strategy_from_dict(description: Mapping[str, Any]) -> Strategy:
+    """The strategy that ``Strategy.to_dict`` described.
 
-    >>> from counton.strategies import Binary
-    >>> describe(Binary(1000))
-    {'strategy': 'Binary', 'horizon': 1000}
-    """
-    return {"strategy": type(strategy).__name__, **strategy.parameters}
-
-
-def from_parameters(description: Mapping[str, Any]) -> Strategy:
-    """The strategy which ``describe`` described.
-
-    >>> from_parameters({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
+    >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
     KAry(horizon=1000, arity=13, subtraction=True)
 
     Raises:

@@ -6,7 +6,7 @@
 
 And those of a strategy for ranges:
 
->>> from counton.strategies.ranges import SquareRoot
+>>> from counton.strategies.lines import SquareRoot
 >>> from counton.testing import check_range_strategy
 >>> check_range_strategy(SquareRoot(12))
 """
@@ -14,8 +14,8 @@ And those of a strategy for ranges:
 from counton.testing.laws import check_strategy
 from counton.testing.matrix_laws import (
     check_arguments,
-    check_error,
     check_factorisation,
+    check_overall_variance,
     check_parameters,
     check_sensitivity,
     check_variance,
@@ -38,9 +38,9 @@ __all__ = [
     "LawBroken",
     "ShiftedNoise",
     "check_arguments",
-    "check_error",
     "check_factorisation",
     "check_noise_is_rows",
+    "check_overall_variance",
     "check_parameters",
     "check_range_description",
     "check_range_estimates",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from counton.strategies import Strategy
 from counton.testing.matrix_laws import (
     check_arguments,
-    check_error,
     check_factorisation,
+    check_overall_variance,
     check_parameters,
     check_sensitivity,
     check_variance,
@@ -30,7 +30,7 @@ def check_strategy(strategy: Strategy, steps: int | None = None) -> None:
     check_variance(strategy, steps)
     if strategy.horizon is not None:
         check_sensitivity(strategy)
-        check_error(strategy)
+        check_overall_variance(strategy)
     # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
     few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
     for shape in ((), (2, 20), *few):

@@ -145,21 +145,21 @@ def check_variance(strategy: Strategy, steps: int | None = None) -> None:
     )
 
 
-def check_error(strategy: Strategy) -> None:
+def check_overall_variance(strategy: Strategy) -> None:
     """``error`` is the mean and the maximum of ``variance`` over the horizon.
 
     Raises:
         LawBroken: it is not.
 
     >>> from counton.strategies import Binary
-    >>> check_error(Binary(12))
+    >>> check_overall_variance(Binary(12))
     """
     variance = strategy.variance(range(1, count_steps(strategy, None) + 1))
     for metric, enumerated in (
         ("mean", math.fsum(variance) / len(variance)),
         ("max", max(variance)),
     ):
-        claimed = strategy.error(metric)  # type: ignore[arg-type]
+        claimed = strategy.overall_variance(metric)  # type: ignore[arg-type]
         require(
             math.isclose(claimed, enumerated, rel_tol=1e-12),
             strategy,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats
 from counton.strategies import NodeNoise
-from counton.strategies.ranges import Queries, RangeStrategy
-from counton.strategies.ranges.queries import NAMED
+from counton.strategies.lines import Queries, RangeStrategy
+from counton.strategies.lines.queries import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import require
 
@@ -31,7 +31,7 @@ def check_range_strategy(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: at the first law that does not hold.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_strategy(Haar(5, (3, 2, 1, 1)))
     """
     check_range_description(strategy)
@@ -49,7 +49,7 @@ def check_range_description(strategy: RangeStrategy) -> None:
         LawBroken: no name, parameters that do not survive JSON, a ``repr`` without them, copies
             that differ, or another of its ``examples`` that is equal and measures something else.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_description(Haar.cascade(5))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
@@ -80,7 +80,7 @@ def check_range_sensitivity(strategy: RangeStrategy) -> None:
         LawBroken: C is no integer matrix of the stated shape, ``measure`` is not its product, or a
             claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_sensitivity(Haar.cascade(5))
     """
     matrix = strategy.matrix()
@@ -128,7 +128,7 @@ def check_range_estimates(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: they do not, or other measurements are weighed than would be best.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_estimates(Haar.cascade(5))
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
@@ -148,7 +148,7 @@ def check_range_variance(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: it is another, for intervals in any shape of array.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_variance(Haar.cascade(5))
     """
     low, high = np.triu_indices(strategy.cells + 1)
@@ -169,7 +169,7 @@ def check_range_workloads(strategy: RangeStrategy) -> None:
     Raises:
         LawBroken: a total is wrong.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_range_workloads(Haar.cascade(5))
     """
     covariance = _covariance(strategy)
@@ -191,7 +191,7 @@ def check_running_sums(strategy: RangeStrategy) -> None:
         LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
             x where y does not, or whose noise has another covariance.
 
-    >>> from counton.strategies.ranges import Haar
+    >>> from counton.strategies.lines import Haar
     >>> check_running_sums(Haar.cascade(5))
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97

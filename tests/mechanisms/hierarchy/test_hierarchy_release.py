@@ -18,7 +18,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import plan_hierarchy, release_hierarchy
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.hierarchy import Tree, estimates_of, measurement_for
+from counton.strategies.trees import Tree, estimates_of, measurement_for
 
 KEY = Key(bytes(range(32)))
 

@@ -12,7 +12,7 @@ from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.mechanisms.hierarchy import HierarchyStream
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.ranges import Haar
+from counton.strategies.lines import Haar
 
 KEY = Key(bytes(range(32)))
 

@@ -13,7 +13,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.ranges import release_contingency, release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
-from counton.strategies.ranges.margins import Margins, margins_strategies
+from counton.strategies.lines.margins import Margins, margins_strategies
 
 KEY = Key(bytes(range(32)))
 DOMAIN: dict[str, Any] = {

@@ -17,7 +17,7 @@ from counton.mechanisms.ranges import plan_ranges, release_ranges
 from counton.mechanisms.ranges.release import check_size
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.ranges import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.strategies.lines import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
 
 KEY = Key(bytes(range(32)))
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]

@@ -11,7 +11,7 @@ from counton.arrays import Integers
 from counton.columns import columns_of
 from counton.errors import InvalidInput
 from counton.mechanisms.cells import checked_counts
-from counton.strategies.hierarchy import Tree
+from counton.strategies.trees import Tree
 
 
 def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:

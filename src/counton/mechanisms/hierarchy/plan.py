@@ -20,7 +20,7 @@ from counton.privacy import (
     Shift,
     calibrate,
 )
-from counton.strategies.hierarchy import HierarchyLaw, Measurement, Tree, measurement_for
+from counton.strategies.trees import HierarchyLaw, Measurement, Tree, measurement_for
 
 #: Where `HierarchyPlan.epsilon` looks.
 _LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-40, 2.0**20

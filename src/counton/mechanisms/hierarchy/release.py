@@ -22,7 +22,7 @@ from counton.mechanisms.hierarchy.leaves import leaf_counts
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.hierarchy import Tree, estimates_of, node_sums
+from counton.strategies.trees import Tree, estimates_of, node_sums
 
 
 @dataclass(frozen=True, eq=False)

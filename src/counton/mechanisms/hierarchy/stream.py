@@ -1,6 +1,6 @@
 """A hierarchy that grows as data arrives: cells released one by one, blocks as accurate as cells.
 
-The measurements and their privacy stand in `counton.strategies.hierarchy.growing`; here they meet
+The measurements and their privacy stand in `counton.strategies.trees.growing`; here they meet
 guarantee, key and data.
 """
 
@@ -25,7 +25,7 @@ from counton.mechanisms.turns import Turns
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
-from counton.strategies.hierarchy import GrowingCascade
+from counton.strategies.trees import GrowingCascade
 
 
 class HierarchyStream:

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput
 from counton.laws import Family, Law
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.ranges import RangeStrategy
+from counton.strategies.lines import RangeStrategy
 
 
 @dataclass(frozen=True, eq=False)

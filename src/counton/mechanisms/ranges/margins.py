@@ -6,7 +6,7 @@ from counton.laws import Family
 from counton.mechanisms.families import NORMS, best_of_families
 from counton.mechanisms.ranges.plan import RangesPlan, plan_ranges
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.ranges.margins import Margins, margins_strategies
+from counton.strategies.lines.margins import Margins, margins_strategies
 
 
 def plan_margins(

@@ -16,9 +16,9 @@ from counton.laws import Family, Law
 from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, families, ranked
 from counton.privacy import Contribution, Guarantee, calibrate
+from counton.strategies.lines import Grid, RangeStrategy, Workload, axis_bits, workload
+from counton.strategies.lines.candidates import NAMES, built, serves, total_variance
 from counton.strategies.norms import Norm
-from counton.strategies.ranges import Grid, RangeStrategy, Workload, axis_bits, workload
-from counton.strategies.ranges.candidates import NAMES, built, serves, total_variance
 
 Asked = str | Workload | ArrayLike
 

@@ -16,7 +16,7 @@ from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.plan import Asked, RangesPlan, Strategies, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.ranges import RangeStrategy
+from counton.strategies.lines import RangeStrategy
 
 #: Most measurements of a grid: about 40 bytes each are held at once.
 LARGEST_GRID = 2**28

@@ -1,0 +1,236 @@
+"""A strategy written out as a matrix: for lines of up to 4096 cells."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.lines.base import RangeStrategy
+
+_LARGEST_SQUARED = 2.0**60
+
+
+class Dense(RangeStrategy):
+    """Any integer matrix C of full column rank, and least squares.
+
+    Args:
+        matrix: int64, shape (measurements, cells).
+        name: by which it was chosen.
+
+    Raises:
+        InvalidInput: not an integer matrix over 1 to 4096 cells, of deficient rank, or with
+            entries too large for exact norms.
+
+    >>> Dense(np.array([[2, 1], [0, 2]]), "mine").squared_sensitivity()
+    5
+    """
+
+    def __init__(self, matrix: NDArray[Any], name: str) -> None:
+        if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"the matrix has shape {matrix.shape} and type {matrix.dtype}; it must be a matrix "
+                f"of integers, one row a measurement"
+            )
+        self.measurements, self.cells = matrix.shape
+        if not 1 <= self.cells <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"a dense strategy over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
+                f"are possible: use haar or square_root"
+            )
+        # float64 is exact enough to say that all norms are far from the end of int64
+        if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
+            raise InvalidInput(
+                f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
+                f"squared columns must sum to less than 2^60 to be exact: divide the matrix"
+            )
+        self._matrix = matrix.astype(np.int64)
+        self._matrix.flags.writeable = False
+        self.name = name
+        self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write matrix and name to a new file, so that a release can be made again anywhere.
+
+        What a search finds can differ between processors, and then the noise does too. The file is
+        public, as the strategy is.
+
+        Raises:
+            InvalidInput: the file exists or cannot be written.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Dense(np.array([[2, 1], [0, 2]]), "mine").save(f"{folder}/mine.npz")
+        ...     Dense.load(f"{folder}/mine.npz").matrix().tolist()
+        [[2, 1], [0, 2]]
+        """
+        try:
+            with open(path, "xb") as file:
+                np.savez_compressed(file, matrix=self._matrix, name=np.array(self.name))
+        except OSError as error:
+            raise InvalidInput(
+                f"the strategy cannot be written to {os.fspath(path)!r} ({error.strerror}): give a "
+                f"new file in a folder that exists"
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The strategy that `save` wrote.
+
+        Raises:
+            InvalidInput: the file is missing or holds no strategy.
+        """
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
+                return cls(saved["matrix"], str(saved["name"]))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise InvalidInput(
+                f"{os.fspath(path)!r} cannot be read as a strategy ({error}): give a file that "
+                f"Dense.save wrote"
+            ) from error
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `RangeStrategy.examples`: more rows than cells, and entries below 0."""
+        steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
+        waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
+        return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Size and digest of the matrix."""
+        digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
+        return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
+
+    @cached_property
+    def _factor(self) -> Floats:
+        """Lower Cholesky factor of C^T C."""
+        try:
+            return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            raise InvalidInput(
+                "the columns of the matrix depend on each other, so cells cannot be told apart: "
+                "measure more"
+            ) from None
+
+    def matrix(self) -> Integers:
+        """C itself, shape (measurements, cells)."""
+        return self._matrix
+
+    def measure(self, counts: Integers) -> Integers:
+        """See `RangeStrategy.measure`; exact."""
+        flat = counts.reshape(self.cells, -1)
+        return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """See `RangeStrategy.estimate`; normal equations."""
+        flat = measured.reshape(self.measurements, -1).astype(np.float64)
+        solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
+        return solution.reshape(self.cells, *measured.shape[1:])
+
+    def _solve(self, right: Floats) -> Floats:
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
+
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
+        return int(np.abs(self._matrix).sum(axis=0).max())
+
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
+        return int((self._matrix**2).sum(axis=0).max())
+
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`: the triangle inequality."""
+        return 2 * self.l1_sensitivity()
+
+    @cached_property
+    def _gram(self) -> Floats:
+        real = self._matrix.astype(np.float64)
+        return np.asarray(real.T @ real)
+
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`."""
+        return 2 * self.squared_sensitivity() - 2 * self.least_inner
+
+    @cached_property
+    def least_inner(self) -> int:
+        """See `RangeStrategy.least_inner`: float64, less a bound on its rounding."""
+        rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
+        return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
+
+    @property
+    def largest_entry(self) -> int:
+        """See `RangeStrategy.largest_entry`."""
+        return int(np.abs(self._matrix).max())
+
+    @cached_property
+    def _prefixes(self) -> Floats:
+        """Covariance of all prefix estimates, shape (cells + 1, cells + 1)."""
+        covariance = np.zeros((self.cells + 1, self.cells + 1))
+        inner = covariance[1:, 1:]
+        inner[...] = self._solve(np.eye(self.cells))
+        np.cumsum(inner, axis=0, out=inner)
+        np.cumsum(inner, axis=1, out=inner)
+        return covariance
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `RangeStrategy.variance`."""
+        joint = self._prefixes
+        return np.maximum(joint[low, low] + joint[high, high] - 2 * joint[low, high], 0.0)
+
+    def ranges_variance(self) -> float:
+        """See `RangeStrategy.ranges_variance`."""
+        joint = self._prefixes
+        return float((self.cells + 1) * np.trace(joint) - joint.sum())
+
+    def functional_variance(self, weights: Floats) -> float:
+        """See `RangeStrategy.functional_variance`."""
+        return float((weights * self._solve(weights.T).T).sum())
+
+
+def exact_product(left: Integers, right: Integers) -> Integers:
+    """``left @ right`` of int64 matrices whose product fits int64, at the speed of float64.
+
+    Both are cut into digits so small that float64 adds up their products without rounding, in any
+    order.
+
+    >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
+    [[4611686016279904249]]
+    """
+    if right.shape[1] == 1:  # as many numbers to convert as to multiply
+        return left @ right
+    left_bits = min(_bits(left), 22)
+    right_bits = 53 - left_bits - left.shape[1].bit_length()
+    product = np.zeros((left.shape[0], right.shape[1]), np.int64)
+    for left_place, left_digit in _digits(left, left_bits):
+        for right_place, right_digit in _digits(right, right_bits):
+            # what is shifted out at the top cancels: arithmetic is modulo 2^64
+            product += (left_digit @ right_digit).astype(np.int64) << (left_place + right_place)
+    return product
+
+
+def _bits(numbers: Integers) -> int:
+    """Bits of the largest magnitude; at least 1."""
+    return max(
+        int(numbers.max(initial=0)).bit_length(), int(-numbers.min(initial=0)).bit_length(), 1
+    )
+
+
+def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
+    """Digits of ``bits`` bits, lowest first, and their places; the highest is signed."""
+    place, total = 0, _bits(numbers)
+    while place + bits < total:
+        yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
+        place += bits
+    yield place, (numbers >> place).astype(np.float64)

@@ -1,0 +1,257 @@
+"""Noisy sums of the nodes of a tree, made consistent by least squares.
+
+With binary branching and equal weights this is the hierarchical method of Hay, Rastogi, Miklau and
+Suciu (2010); with all weight on the leaves it is independent noise in every cell. With Laplace
+noise wide branching and unequal weights are far better: `Nodes.best` finds them.
+
+Least squares on a tree needs two passes. Upwards, a node's own measurement and the sum of its
+children's estimates are averaged by precision; downwards, what the final estimate of a node
+differs from the sum of its children is shared out by their variances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.strategies.lines.base import LATTICE_BITS, RangeStrategy, check_cells, on_lattice
+from counton.strategies.lines.branching import best_branching
+from counton.strategies.lines.intervals import AllRanges
+from counton.strategies.lines.tree import TreeLaw, binary_radices
+from counton.strategies.lines.workload import Workload
+from counton.strategies.norms import Norm
+
+
+class Nodes(RangeStrategy):
+    """Noisy node sums with a weight per level, and least squares.
+
+    Args:
+        cells: number of cells.
+        radices: children of a complete node, lowest level first; their product reaches ``cells``.
+        weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
+            level unmeasured (not the leaves).
+        name: what it is called in a table of choices; changes no number.
+
+    Raises:
+        InvalidInput: radices or weights that do not make a tree over the cells.
+
+    >>> Nodes(3, (2, 2), (1, 2, 0)).matrix().tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 2, 0], [0, 0, 2]]
+    """
+
+    def __init__(
+        self,
+        cells: int,
+        radices: Sequence[int],
+        weights: Sequence[int],
+        name: str = "hierarchy",
+    ) -> None:
+        self.cells = check_cells(cells)
+        self.radices = tuple(int(radix) for radix in radices)
+        self.weights = tuple(int(weight) for weight in weights)
+        if min(self.radices, default=2) < 1 or math.prod(self.radices) < cells:
+            raise InvalidInput(
+                f"radices are {self.radices}; they must be at least 1 and their product at least "
+                f"{cells}, the number of cells"
+            )
+        if (
+            len(self.weights) != len(self.radices) + 1
+            or min(self.weights) < 0
+            or self.weights[0] < 1
+        ):
+            raise InvalidInput(
+                f"weights are {self.weights}; there must be {len(self.radices) + 1} integers, the "
+                f"first at least 1 and none below 0"
+            )
+        self.name = name
+        self.unit_columns = max(self.weights) == 1
+        self.measurements = sum(len(rows) for rows in self.rows() if rows)
+
+    @classmethod
+    def independent(cls, cells: int) -> Self:
+        """Noise in every cell, and nothing else.
+
+        >>> Nodes.independent(10).ranges_variance()
+        220.0
+        """
+        return cls(cells, (cells,), (1, 0), "identity")
+
+    @classmethod
+    def binary(cls, cells: int) -> Self:
+        """All nodes of a binary tree with equal weights (Hay et al. 2010)."""
+        radices = binary_radices(check_cells(cells))
+        return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
+
+    @classmethod
+    def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
+        """Branching and weights of the least total error found on ``workload``."""
+        return cls.of(workload, *best_branching(workload, norm), bits)
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        radices: Sequence[int],
+        weights: Floats,
+        bits: int = LATTICE_BITS,
+    ) -> Self:
+        """A tree of real weights, rounded to the lattice."""
+        return cls(workload.cells, radices, on_lattice(weights, bits))
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `RangeStrategy.examples`."""
+        return (
+            cls.independent(cells),
+            cls.binary(cells),
+            *(cls.best(AllRanges(cells), norm) for norm in (1, 2)),
+            cls(cells, (3, -(-cells // 3)), (5, 2, 1)),
+            cls(cells, (cells,), (1, 1)),
+            cls(cells, (2, cells), (3, 0, 1)),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Cells, radices and weights."""
+        return {
+            "cells": self.cells,
+            "radices": list(self.radices),
+            "weights": list(self.weights),
+        }
+
+    def _counts(self) -> list[int]:
+        counts = [self.cells]
+        for radix in self.radices:
+            counts.append(-(-counts[-1] // radix))
+        return counts
+
+    def rows(self) -> list[range]:
+        """Rows of C that hold each level; empty for unmeasured levels."""
+        found, start = [], 0
+        for count, weight in zip(self._counts(), self.weights, strict=True):
+            size = count if weight else 0
+            found.append(range(start, start + size))
+            start += size
+        return found
+
+    def measure(self, counts: Integers) -> Integers:
+        """See `RangeStrategy.measure`."""
+        measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
+        sums = counts
+        for level, (rows, weight) in enumerate(zip(self.rows(), self.weights, strict=True)):
+            if level:
+                starts = np.arange(0, len(sums), self.radices[level - 1])
+                sums = np.add.reduceat(sums, starts, axis=0)
+            if weight:
+                np.multiply(sums, weight, out=measured[rows.start : rows.stop])
+        return measured
+
+    def _spread(self) -> tuple[list[Floats], list[Floats]]:
+        """Variance of every node's estimate from its subtree, and of the sum of its children's."""
+        counts = self._counts()
+        own = np.full(counts[0], 1 / self.weights[0] ** 2)
+        spread, sums = [own], [own]
+        for level, radix in enumerate(self.radices):
+            total = np.add.reduceat(spread[-1], np.arange(0, counts[level], radix))
+            sums.append(total)
+            spread.append(1 / (1 / total + self.weights[level + 1] ** 2))
+        return spread, sums
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """See `RangeStrategy.estimate`; two passes of least squares."""
+        extra = (slice(None),) + (None,) * (measured.ndim - 1)
+        spread, sums = self._spread()
+        rows = self.rows()
+        upward = [measured[rows[0].start : rows[0].stop] / self.weights[0]]
+        summed: list[Floats] = [upward[0]]
+        for level, radix in enumerate(self.radices):
+            total = np.add.reduceat(upward[-1], np.arange(0, len(upward[-1]), radix), axis=0)
+            summed.append(total)
+            weight = self.weights[level + 1]
+            if weight:
+                own = measured[rows[level + 1].start : rows[level + 1].stop]
+                precise = total / sums[level + 1][extra] + own * float(weight)
+                total = precise * spread[level + 1][extra]
+            upward.append(total)
+        final = upward[-1]
+        for level in range(len(self.radices) - 1, -1, -1):
+            parent = np.arange(len(upward[level])) // self.radices[level]
+            share = spread[level] / sums[level + 1][parent]
+            final = upward[level] + share[extra] * (final - summed[level + 1])[parent]
+        return np.asarray(final, dtype=np.float64)
+
+    def l1_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_sensitivity`."""
+        return sum(self.weights)
+
+    def squared_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_sensitivity`."""
+        return sum(weight**2 for weight in self.weights)
+
+    def l1_move_sensitivity(self) -> int:
+        """See `RangeStrategy.l1_move_sensitivity`: the root's sum does not change."""
+        return 2 * max(sum(self.weights[:-1]), 1)
+
+    def squared_move_sensitivity(self) -> int:
+        """See `RangeStrategy.squared_move_sensitivity`."""
+        return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
+
+    @property
+    def least_inner(self) -> int:
+        """See `RangeStrategy.least_inner`: two leaves that share the root only."""
+        return self.weights[-1] ** 2
+
+    @property
+    def largest_entry(self) -> int:
+        """See `RangeStrategy.largest_entry`."""
+        return max(self.weights)
+
+    @cached_property
+    def joint_law(self) -> TreeLaw:
+        """Joint law of the estimates in units of one measurement's noise variance."""
+        complete, last = _upward(self.cells, self.radices, self.weights)
+        return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
+
+    @property
+    def _leaves_only(self) -> bool:
+        """Independent noise in every cell: no tree is needed to know the errors."""
+        return not any(self.weights[1:])
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `RangeStrategy.variance`."""
+        if self._leaves_only:
+            return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
+        return self.joint_law.variance(low, high)
+
+    def ranges_variance(self) -> float:
+        """See `RangeStrategy.ranges_variance`."""
+        if self._leaves_only:
+            return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
+        return math.fsum(self.joint_law.prefix_levels(ranges=True))
+
+    def functional_variance(self, weights: Floats) -> float:
+        """See `RangeStrategy.functional_variance`."""
+        return math.fsum(self.joint_law.functional_levels(weights))
+
+
+def _upward(
+    cells: int, radices: Sequence[int], weights: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Variance of a node's estimate from its subtree, by level: complete nodes and last nodes."""
+    whole = end = 1 / weights[0] ** 2
+    complete, last, count = [whole], [end], cells
+    for radix, weight in zip(radices, weights[1:], strict=True):
+        parents = -(-count // radix)
+        total = (count - (parents - 1) * radix - 1) * whole + end
+        whole, end = (1 / (1 / value + weight**2) for value in (radix * whole, total))
+        complete.append(whole)
+        last.append(end)
+        count = parents
+    return complete, last

@@ -1,0 +1,229 @@
+"""Gradual privacy expiration: counting forever while the protection of old data fades.
+
+The nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1] with j >= 1; a release reads the
+intervals that contain its step. Nothing starts at 0, so the number of nodes read grows with the
+logarithm of the step and no horizon is needed. What an item loses to the releases seen so far grows
+slowly with its age: ``counton.privacy.expiration_loss``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import Number
+from counton.expiry import Expiry
+from counton.laws import Law
+from counton.strategies.base import Metric, Node, NodeNoise, Strategy
+from counton.strategies.streams.chunks import nodes_per_chunk
+
+
+class Expiring(Strategy):
+    """Dyadic intervals on the steps from 1 on, with noise that depends on the level.
+
+    The release at t is 0 for t <= delay, else the sum of the items up to t - delay plus the noise
+    of the 1 + floor(log2(t - delay)) intervals that contain t - delay; that of level l has
+    (1 + l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
+
+    Args:
+        growth: how fast privacy expires, the paper's lambda, 0 to 16: the loss grows like
+            log(age)^growth. Text such as "3/2" is exact.
+        delay: the paper's B: releases count items up to this many steps ago.
+        levels: how many levels of intervals are used; None for all. ``Expiring(1, delay=1,
+            levels=1)`` is the paper's Algorithm 1 (fresh noise at each step: the loss at age d is
+            d), ``Expiring(1)`` its Algorithm 2.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
+
+    Erratum: Algorithm 3 as printed shifts by the delay twice (I_t already contains t - B), so that
+    the outputs B + 1 .. 2B would carry no noise at all. Here the shift is done once.
+
+    >>> s = Expiring(growth=2)
+    >>> s.row(6)
+    (Node(level=0, index=6, weight=1), Node(level=1, index=3, weight=1), Node(level=2, index=1, ...
+    >>> s.variance([1, 2, 6]).round(6).tolist()
+    [1.0, 1.25, 1.361111]
+
+    Raises:
+        InvalidInput: growth, delay or levels out of range.
+    """
+
+    def __init__(
+        self,
+        growth: Number = 1,
+        delay: int = 0,
+        levels: int | None = None,
+    ) -> None:
+        #: What the expiring guarantees and their calibration need to know.
+        self.expiry = Expiry(growth, delay, levels)
+        self.horizon = None
+        self.delay = self.expiry.delay
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[Expiring]:
+        """Growth below, at and above 1, with and without delay, and fresh noise at each step."""
+        return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
+
+    @property
+    def growth(self) -> Fraction:
+        """The paper's lambda."""
+        return self.expiry.growth
+
+    @property
+    def levels(self) -> int | None:
+        """How many levels of intervals are used; None for all."""
+        return self.expiry.levels
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Growth as exact text, delay, and levels."""
+        return self.expiry.to_dict()
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The intervals that contain ``step - delay``, smallest first; none up to the delay."""
+        at = self.check_step(step) - self.delay
+        if at < 1:
+            return ()
+        return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Refused: an item enters ever more intervals as the stream goes on.
+
+        Raises:
+            InvalidInput: always; see ``column_until``.
+        """
+        self._unbounded()
+
+    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+        """Intervals an item enters, as far as releases up to ``last`` read them.
+
+        The disjoint intervals, largest first from the left, which cover all steps from the item's
+        own to the end: a column of one possible C, smallest level first.
+        """
+        position, end = self.check_step(step), self.check_step(last) - self.delay
+        nodes = []
+        while position <= end:
+            level = min((position & -position).bit_length() - 1, self.expiry.top)
+            nodes.append(Node(level, position >> level, 1))
+            position += 1 << level
+        return tuple(sorted(nodes))
+
+    def l1_sensitivity(self) -> Fraction:
+        """Refused: it is infinite over an endless stream.
+
+        Raises:
+            InvalidInput: always; the message names the guarantees this strategy gives.
+        """
+        self._unbounded()
+
+    def squared_sensitivity(self) -> Fraction:
+        """Refused: it is infinite over an endless stream.
+
+        Raises:
+            InvalidInput: always; the message names the guarantees this strategy gives.
+        """
+        self._unbounded()
+
+    def _unbounded(self) -> NoReturn:
+        raise InvalidInput(
+            f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
+            f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
+        )
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variance at ``steps`` in variances of Laplace noise of level 0; 0 up to the delay.
+
+        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
+        error from the items of the last ``delay`` steps is not part of it.
+        """
+        levels = range(self.expiry.top + 1)
+        return self._sums([self.node_variance(level) for level in levels], steps)
+
+    def node_variance(self, level: int) -> float:
+        """Square of the factor on the scale of Laplace noise: (1 + level)^(2 - 2 growth)."""
+        return float(self.expiry.factor(level)) ** 2
+
+    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
+        """Exact variance of the released noise, with the law that each level really has."""
+        laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
+        return self._sums([level.variance for level in laws], steps)
+
+    def _sums(self, by_level: list[float], steps: Iterable[int]) -> NDArray[np.float64]:
+        """Sum over the levels that each step reads."""
+        at = self.check_steps(steps) - self.delay
+        starts = 2 ** np.arange(len(by_level), dtype=np.int64)
+        return np.concatenate([[0.0], np.cumsum(by_level)])[
+            np.searchsorted(starts, at, side="right")
+        ]
+
+    def mean_variance(self, steps: int, *, gaussian: bool = False) -> float:
+        """Mean of ``variance`` over the steps 1..steps, in closed form.
+
+        With ``gaussian``, in variances of Gaussian noise of level 0, where (1 + level)^(1 - growth)
+        is on the variance and not on the scale.
+
+        >>> round(Expiring(growth=2).mean_variance(1000), 6)
+        1.535758
+        """
+        reach = self.check_step(steps) - self.delay
+        total = Fraction(0)
+        for level in range(self._height(reach) if reach > 0 else 0):
+            factor = self.expiry.factor(level)
+            total += (factor if gaussian else factor**2) * (reach - (1 << level) + 1)
+        return float(total / steps)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Refused: the mean and the maximum depend on how far the stream goes.
+
+        Raises:
+            InvalidInput: always; see ``mean_variance`` and ``variance``.
+        """
+        raise InvalidInput(
+            f"{self!r} serves an endless stream; use mean_variance(steps) or variance([step])"
+        )
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up."""
+        return self.expiry.law(base, level)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window, from the largest intervals down to single steps."""
+        self.check_window(steps)
+        out = np.zeros((len(steps), *field.shape), np.int64)
+        first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
+        if first >= stop:
+            return out
+        place = out[len(steps) - (stop - first) :]
+        # Large intervals once for the window, small ones chunk by chunk, in the cache.
+        base = nodes_per_chunk(field.shape).bit_length() - 1
+        shared = np.zeros((1, *field.shape), np.int64)  # nothing lies above the highest level
+        shared = self._descend(field, shared, range(first, stop), range(base, stop.bit_length()))
+        for number, above in enumerate(shared, first >> base):
+            part = range(max(number << base, first), min(number + 1 << base, stop))
+            values = self._descend(field, above[None], part, range(base))
+            place[part.start - first : part.stop - first] = values
+        return out
+
+    def _descend(
+        self, field: NodeNoise, above: NDArray[np.int64], positions: range, levels: range
+    ) -> NDArray[np.int64]:
+        """Add the noise of ``levels``, highest first, for all intervals that meet ``positions``.
+
+        ``above`` holds the sums over all higher levels, one for each interval of the next level.
+        """
+        for level in reversed(levels):
+            low, high = positions.start >> level, (positions.stop - 1 >> level) + 1
+            above = np.repeat(above, 2, axis=0)[low & 1 : (low & 1) + high - low]
+            nodes = range(max(low, 1), high)  # no interval starts at 0
+            if level <= self.expiry.top and len(nodes) > 0:
+                above[nodes.start - low :] += field.run(level, nodes)
+        return above
+
+    def _height(self, position: int) -> int:
+        """How many intervals contain a position."""
+        return min(position.bit_length(), self.expiry.top + 1)

@@ -1,0 +1,225 @@
+"""Honaker's online estimator: the binary tree with every node noised and used.
+
+A completed node knows its items twice: by its own measurement, and as the sum of its children.
+Its estimate is the best linear combination of its own measurement and its children's estimates.
+Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
+
+The weights are fractions, so estimates are rounded. In units of 2^-16, with z the node's own noise:
+
+    estimate = z + round((1 - v) * (left + right - z))
+
+An item in the node moves its measurement and exactly one child by one whole unit and leaves the
+bracket alone. So rounding commutes with a change of the data, whatever it does with the bracket:
+the release is a function of the private measurements C x + z alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.exact import check_integer
+from counton.laws import Law
+from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_metric
+from counton.strategies.streams.chunks import ROWS_CHUNK, nodes_per_chunk
+from counton.strategies.streams.dyadic import dyadic_error
+
+LARGEST_HORIZON = 2**40
+#: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
+#: together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
+LARGEST_NOISE = 2**37
+#: Noise of a standard deviation up to here stays below that, but for one node in 2^130. Wider noise
+#: is refused beforehand: stopping on the noise drawn is not a function of the measurements.
+LARGEST_STD = 2**31
+
+
+class HonakerOnline(Strategy):
+    """The binary tree with estimates from below, over ``horizon`` steps.
+
+    D_1 = D_2^2 = bit_length(horizon). The estimate of a node of level l has variance
+    v_l = 2^l / (2^(l+1) - 1); the variance at t is the sum of v_l over the set bits of t, apart
+    from rounding to 2^-16.
+
+    Source: Honaker, "Efficient Use of Differentially Private Binary Trees", estimation from below;
+    the baseline of Andersson and Pagh, "A Smooth Binary Mechanism".
+
+    >>> tree = HonakerOnline(2**20)
+    >>> round(float(tree.squared_sensitivity()) * tree.overall_variance("max"), 6)
+    226.870289
+
+    Args:
+        horizon: steps it serves, at most 2^40.
+
+    Raises:
+        InvalidInput: horizon not an integer, below 1 or above 2^40.
+    """
+
+    horizon: int
+    fraction_bits = 16
+    local = False
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
+        #: Number of levels.
+        self.height = self.horizon.bit_length()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The horizon."""
+        return {"horizon": self.horizon}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """The nodes above leaf ``step`` which are complete by the horizon."""
+        leaf = self.check_step(step) - 1
+        return tuple(
+            Node(level, leaf >> level, 1)
+            for level in range(self.height)
+            if (leaf >> level) + 1 <= self.horizon >> level
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """All nodes below the dyadic nodes of ``step``, with fractions as weights."""
+        self.check_step(step)
+        nodes: list[Node] = []
+        for top in reversed(range(self.height)):
+            if not step >> top & 1:
+                continue
+            inherited = Fraction(1)
+            for level in range(top, -1, -1):
+                share = _variance(level)
+                end, count = step >> top << top - level, 1 << top - level
+                nodes += [Node(level, j, inherited * share) for j in range(end - count, end)]
+                inherited *= 1 - share
+        return tuple(nodes)
+
+    def l1_sensitivity(self) -> Fraction:
+        """The height: item 1 enters the first node of every level."""
+        return Fraction(self.height)
+
+    def squared_sensitivity(self) -> Fraction:
+        """The height: all entries are 0 or 1."""
+        return Fraction(self.height)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of the estimates' variances over the set bits of each step, in node variances."""
+        numbers = self.check_steps(steps)
+        total = np.zeros(numbers.shape)
+        for level in range(self.height):
+            total += (numbers >> level & 1) * float(_variance(level))
+        return total
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum variance over the horizon, in closed form."""
+        check_metric(metric)
+        return float(dyadic_error(self.horizon, _variance, metric))
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """The same law for all levels, if its sums fit.
+
+        Raises:
+            InvalidInput: a standard deviation above 2^31.
+        """
+        if base.std > LARGEST_STD:
+            raise InvalidInput(
+                f"noise of HonakerOnline would have standard deviation {base.std:,.4g} grid cells "
+                f"a node; at most {LARGEST_STD:,} fit its fixed-point sums: raise the budget, "
+                f"coarsen the resolution, or use Binary or KAry"
+            )
+        return base
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window, in units of 2^-16; draws all nodes from step 1 to the window's end.
+
+        Raises:
+            SumOverflow: a node's noise is 2^37 or more.
+        """
+        self.check_window(steps)
+        out = np.empty((len(steps), *field.shape), np.int64)
+        if len(steps) == 0:
+            return out
+        last = steps.stop - 1
+        bits = nodes_per_chunk(field.shape, ROWS_CHUNK).bit_length() - 1
+        # Estimates of completed nodes that wait for their right sibling, by level.
+        waiting: dict[int, NDArray[np.int64]] = {}
+        for block in range((last >> bits) + 1):
+            start = block << bits
+            estimates = _estimates(field, start, min(last - start, 1 << bits), bits)
+            stop = min(start + (1 << bits), last + 1)
+            if stop > steps.start:
+                base = sum(waiting.values(), np.zeros(field.shape, np.int64))
+                prefixes = _prefix_sums(estimates[:bits], base, stop - start)
+                low = max(start, steps.start)
+                out[low - steps.start : stop - steps.start] = prefixes[low - start :]
+            if len(estimates) > bits:
+                _complete(field, waiting, estimates[bits][0], bits, block)
+        return out
+
+
+def _variance(level: int) -> Fraction:
+    """v_l: variance of a node's estimate, and the weight of its own measurement in it."""
+    return Fraction(2**level, 2 ** (level + 1) - 1)
+
+
+def _estimate(level: int, own: NDArray[np.int64], children: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Estimates of nodes from their noise and the sums of their children's estimates."""
+    scaled = own << HonakerOnline.fraction_bits
+    share = float(1 - _variance(level))
+    return scaled + np.rint((children - scaled) * share).astype(np.int64)
+
+
+def _draw(field: NodeNoise, level: int, nodes: range) -> NDArray[np.int64]:
+    noise = field.run(level, nodes)
+    if noise.size and not -LARGEST_NOISE < noise.min() <= noise.max() < LARGEST_NOISE:
+        raise SumOverflow(
+            f"noise of a node of HonakerOnline is {LARGEST_NOISE} or more, which its fixed-point "
+            f"sums cannot hold: raise epsilon, coarsen the resolution, or use Binary or KAry"
+        )
+    return noise
+
+
+def _estimates(field: NodeNoise, start: int, count: int, bits: int) -> list[NDArray[np.int64]]:
+    """Estimates, level by level up to ``bits``, of nodes complete within ``count`` more items."""
+    if count == 0:
+        return []
+    leaves = _draw(field, 0, range(start, start + count))
+    levels = [leaves << HonakerOnline.fraction_bits]
+    for level in range(1, bits + 1):
+        nodes = count >> level
+        if nodes == 0:
+            break
+        first = start >> level
+        below = levels[-1]
+        children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
+        levels.append(_estimate(level, _draw(field, level, range(first, first + nodes)), children))
+    return levels
+
+
+def _prefix_sums(
+    levels: list[NDArray[np.int64]], base: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    """``base`` plus the estimates read after 0, 1, .., count - 1 items."""
+    sums = base[None]
+    for level in reversed(range(len(levels))):
+        sums = np.repeat(sums, 2, axis=0)[: ((count - 1) >> level) + 1]
+        sums[1::2] += levels[level][: len(sums) - 1 : 2]
+    return sums
+
+
+def _complete(
+    field: NodeNoise,
+    waiting: dict[int, NDArray[np.int64]],
+    estimate: NDArray[np.int64],
+    level: int,
+    index: int,
+) -> None:
+    """Take in a completed node, and every node above it that it completes."""
+    while index & 1:
+        level, index = level + 1, index >> 1
+        children = waiting.pop(level - 1) + estimate
+        estimate = _estimate(level, _draw(field, level, range(index, index + 1))[0], children)
+    waiting[level] = estimate

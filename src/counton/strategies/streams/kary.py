@@ -1,0 +1,279 @@
+"""k-ary trees, with and without subtraction.
+
+Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Alg. 1 and 2.
+
+A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
+with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
+the items (p-1) k^l + 1 .. p k^l and is named by p, its right end.
+
+Let Q be q without its lowest digit. The noise at q on level l is that at Q on level l+1, plus the
+nodes from kQ+1 to q, or minus those from q+1 to kQ: one run of draws and one cumulative sum a
+level.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Strategy,
+    check_metric,
+    check_norm,
+)
+from counton.strategies.streams.chunks import CHUNK, NodeRows, is_wide, nodes_per_chunk
+from counton.strategies.streams.digits import Digits
+
+#: All arities up to here are candidates, of the larger ones those that save a level.
+_ALL_ARITIES = 128
+#: Groups are computed whole, so they must stay small.
+_LARGEST_ARITY = CHUNK
+
+
+class KAry(Strategy):
+    """A tree of given arity over ``horizon`` steps.
+
+    Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
+    horizon; the variance at a step is the sum of the absolute digits of that step.
+
+    Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and
+    Alg. 2 (subtraction, odd arity). Even arity with digits -k/2+1 .. k/2 is the same idea.
+    Erratum: Alg. 2 line 14 sums x_j where it means the items of one node; Alg. 3 line 15 must
+    subtract the interval [p - k^(l-1) + 1, p].
+
+    >>> tree = KAry(1000, 13)
+    >>> tree.height, tree.sensitivity(1), tree.row(20)
+    (3, 3.0, (Node(level=1, index=1, weight=1), Node(level=1, index=2, weight=1),
+     Node(level=0, index=21, weight=-1), ...Node(level=0, index=26, weight=-1)))
+
+    Args:
+        horizon: steps it serves.
+        arity: children per node, k >= 2.
+        subtraction: allow negative digits, which halves the error.
+
+    Raises:
+        InvalidInput: horizon below 1, arity below 2, or either not an integer.
+    """
+
+    horizon: int
+
+    def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
+        self.horizon = check_integer("horizon", horizon, 1)
+        self.arity = check_integer("arity", arity, 2)
+        if not isinstance(subtraction, bool):
+            raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
+        self.subtraction = subtraction
+        self._digits = Digits(self.arity, below=(self.arity - 1) // 2 if subtraction else 0)
+        #: Number of levels, and of nodes which the first item enters.
+        self.height = self._digits.count(self.horizon)
+
+    @classmethod
+    def best(
+        cls,
+        horizon: int,
+        metric: Metric = "mean",
+        subtraction: bool | None = True,
+        norm: Literal[1, 2] = 1,
+    ) -> KAry:
+        """The arity with the least error at this horizon, by exact computation.
+
+        Minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2 for
+        Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
+
+        >>> KAry.best(2**20)
+        KAry(horizon=1048576, arity=19, subtraction=True)
+
+        Raises:
+            InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        check_norm(norm)
+        forms = (True, False) if subtraction is None else (subtraction,)
+        candidates = [tree for form in forms for tree in cls.undominated(horizon, metric, form)]
+        return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))
+
+    @classmethod
+    def undominated(
+        cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
+    ) -> list[KAry]:
+        """Trees of which no other is both lower and no worse: one of them is best for any noise.
+
+        In order of falling height and rising error. Both sensitivities are functions of the height.
+
+        >>> [tree.arity for tree in KAry.undominated(100)]
+        [2, 3, 4, 6, 14, 200]
+
+        Raises:
+            InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        check_metric(metric)
+        best: dict[int, KAry] = {}
+        for arity in _useful_arities(horizon, subtraction):
+            tree = cls(horizon, arity, subtraction)
+            known = best.setdefault(tree.height, tree)
+            if tree._error(metric) < known._error(metric):
+                best[tree.height] = tree
+        front: list[KAry] = []
+        for height in sorted(best):
+            if not front or best[height]._error(metric) < front[-1]._error(metric):
+                front.append(best[height])
+        return front[::-1]
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[KAry, ...]:
+        """Odd and even arities, with and without subtraction, and the best one."""
+        forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
+        return (*forms, cls.best(horizon))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon, arity, subtraction."""
+        return {
+            "horizon": self.horizon,
+            "arity": self.arity,
+            "subtraction": self.subtraction,
+        }
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """One node a level, unless that node stands between two groups: no release reads those."""
+        self.check_step(step)
+        right_ends = (-(-step // self.arity**level) for level in range(self.height))
+        return tuple(
+            Node(level, p, 1)
+            for level, p in enumerate(right_ends)
+            if (p + self._digits.below) % self.arity != 0
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes of the digits of ``step``, from the highest level down."""
+        ends = [self.check_step(step)]
+        for _ in range(self.height):
+            ends.append(self._digits.cut(ends[-1]))
+        nodes = []
+        for level in reversed(range(self.height)):
+            q, start = ends[level], ends[level + 1] * self.arity
+            nodes += [Node(level, p, 1) for p in range(start + 1, q + 1)]
+            nodes += [Node(level, p, -1) for p in range(q + 1, start + 1)]
+        return tuple(nodes)
+
+    def l1_sensitivity(self) -> Fraction:
+        """The height: item 1 enters the first node of every level."""
+        return Fraction(self.height)
+
+    def squared_sensitivity(self) -> Fraction:
+        """The height: all entries are 0 or 1."""
+        return Fraction(self.height)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of the absolute digits of each step, in variances of one node."""
+        return self._digits.weights(self.check_steps(steps)).astype(np.float64)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
+        return float(self._error(metric))
+
+    def _error(self, metric: Metric) -> Fraction:
+        check_metric(metric)
+        if metric == "max":
+            return Fraction(self._digits.largest_weight(self.horizon))
+        return Fraction(self._digits.total_weight(self.horizon), self.horizon)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window: top down, one level at a time."""
+        self.check_window(steps)
+        if len(steps) == 0:
+            return np.zeros((0, *field.shape), np.int64)
+        windows = [steps]
+        for _ in range(self.height):
+            low, high = windows[-1].start, windows[-1].stop
+            windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
+        expand = self._expand_rows if is_wide(field.shape) else self._expand
+        values = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(self.height)):
+            values = expand(field, level, windows[level], values)
+        return values
+
+    def _expand(
+        self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
+
+        Groups are computed whole, also where the window begins or ends within one.
+        """
+        k, below = self.arity, self._digits.below
+        first = self._digits.cut(window.start)
+        out = np.empty((len(parents) * k, *field.shape), np.int64)
+        size = max(1, nodes_per_chunk(field.shape) // k)
+        for at in range(0, len(parents), size):
+            known = parents[at : at + size]
+            low = (first + at) * k - below
+            high = low + len(known) * k
+            chunk = out[at * k : at * k + len(known) * k]
+            # The first node stands between two groups, and there is none with a number below 1.
+            skipped = max(1, 1 - low)
+            chunk[:skipped] = 0
+            noise = field.run(level, range(low + skipped, high))
+            np.cumsum(noise, axis=0, out=chunk[skipped:])
+            groups = chunk.reshape(len(known), k, *field.shape)
+            groups += (known - groups[:, below])[:, None]
+        start = window.start - (first * k - below)
+        return out[start : start + len(window)]
+
+    def _expand_rows(
+        self,
+        field: NodeNoise,
+        level: int,
+        window: range,
+        parents: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
+        low, high = window.start, window.stop
+        out = np.empty((high - low, *field.shape), np.int64)
+        scratch = np.empty(field.shape, np.int64)
+        first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
+        rows = NodeRows(field, level, stop=max(high, last_group * self.arity + 1))
+        for group, parent in enumerate(parents, start=first_group):
+            middle = group * self.arity
+            start = max(low, middle - self._digits.below)
+            stop = min(high, middle + self._digits.above + 1)
+            if start <= middle < stop:
+                out[middle - low] = parent
+            current = parent
+            for q, row in rows.read(range(middle, start, -1)):
+                target = out[q - 1 - low] if q <= stop else scratch
+                current = np.subtract(current, row, out=target)
+            current = parent
+            for q, row in rows.read(range(middle + 1, stop)):
+                target = out[q - low] if q >= start else scratch
+                current = np.add(current, row, out=target)
+        return out
+
+
+def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
+    """Arities among which the best of every height is.
+
+    For a given height the smallest arity that reaches the horizon is best, or one of the next few,
+    of the other parity.
+    """
+    largest = min(2 * horizon + 1, _LARGEST_ARITY)
+    arities = set(range(2, min(largest, _ALL_ARITIES) + 1))
+
+    def height(arity: int) -> int:
+        return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
+
+    for wanted in range(1, height(min(largest, _ALL_ARITIES))):
+        if height(largest) <= wanted:
+            least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
+            arities.update(range(least, min(least + 4, largest + 1)))
+    return sorted(arities)

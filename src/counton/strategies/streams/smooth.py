@@ -1,0 +1,275 @@
+"""The smooth binary mechanism: every release has noise of the same distribution.
+
+Only leaves whose index has a fixed number of zeros are used, in increasing order. Item t sits in
+the t-th of them and enters one node for every zero of its index; the release at t reads one node
+for every one of the index of leaf t+1. A node is named by its level (the bit) and by its place
+among the nodes that releases read on that level, so that new nodes of a window are consecutive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Strategy,
+    check_metric,
+    check_norm,
+)
+from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
+from counton.strategies.streams.leaves import forks_before, successor, unrank
+
+#: Levels of a table of noise are numbered by one byte.
+LARGEST_HEIGHT = 256
+#: Numbers of a window that are computed at once; a new start costs about a millisecond.
+WINDOW = 2**17
+
+
+class SmoothBinary(Strategy):
+    """The smooth binary mechanism with leaves of ``height`` bits, ``zeros`` of them zero.
+
+    D_1 = D_2^2 = zeros; the variance is height - zeros at every step. It can serve
+    C(height, zeros) - 1 steps.
+
+    Source: Andersson and Pagh, "A Smooth Binary Mechanism for Efficient Private Continual
+    Observation", sec. 3, with any number of zeros (the paper takes half of an even height).
+    Erratum: Lemma 3.5's constant is -(k+1), not -(2k+1).
+
+    >>> smooth = SmoothBinary(2**20, height=23, zeros=10)
+    >>> smooth.overall_variance("max") * smooth.sensitivity(1)
+    130.0
+
+    Args:
+        horizon: steps it serves.
+        height: bits of a leaf index, at most 256.
+        zeros: how many of them are zero.
+
+    Raises:
+        InvalidInput: too few leaves for the horizon, or an argument out of range.
+    """
+
+    horizon: int
+
+    def __init__(self, horizon: int, height: int, zeros: int) -> None:
+        self.horizon = check_integer("horizon", horizon, 1)
+        self.height = check_integer("height", height, 2, LARGEST_HEIGHT)
+        self.zeros = check_integer("zeros", zeros, 1, self.height - 1)
+        self._ones = self.height - self.zeros
+        leaves = math.comb(self.height, self.zeros)
+        if leaves <= self.horizon:
+            raise InvalidInput(
+                f"height {self.height} with {self.zeros} zeros has {leaves} leaves; a horizon of "
+                f"{self.horizon} needs at least {self.horizon + 1}: raise the height, or use "
+                f"SmoothBinary.best({self.horizon})"
+            )
+
+    @classmethod
+    def best(cls, horizon: int, norm: Literal[1, 2] = 1) -> SmoothBinary:
+        """The height and zeros with the least error at this horizon, by exact computation.
+
+        Minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
+        D_2^2 for Gaussian noise (``norm=2``). Of equals it takes the smallest height.
+
+        >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
+        (SmoothBinary(horizon=1048576, height=33, zeros=6),
+         SmoothBinary(horizon=1048576, height=23, zeros=10))
+
+        Raises:
+            InvalidInput: an unknown norm, or a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        check_norm(norm)
+        return min(
+            cls.undominated(horizon),
+            key=lambda tree: (tree._ones * tree.zeros ** (3 - norm), tree.height),
+        )
+
+    @classmethod
+    def undominated(cls, horizon: int) -> list[SmoothBinary]:
+        """Trees of which no other has both fewer zeros and fewer ones: one is best for any noise.
+
+        In order of rising sensitivity (the zeros) and falling error (the ones).
+
+        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated(20)]
+        [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
+
+        Raises:
+            InvalidInput: a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        front: list[SmoothBinary] = []
+        least = LARGEST_HEIGHT
+        for zeros in range(1, LARGEST_HEIGHT):
+            ones = _fewest_ones(horizon, zeros)
+            if ones < least and ones + zeros <= LARGEST_HEIGHT:
+                least = ones
+                front.append(cls(horizon, ones + zeros, zeros))
+            if ones == 1:
+                break
+        return front
+
+    @classmethod
+    def even(cls, horizon: int) -> SmoothBinary:
+        """The paper's rule: the smallest even height that suffices, half of its bits zero.
+
+        >>> SmoothBinary.even(2**20).height
+        24
+
+        Raises:
+            InvalidInput: a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        zeros = 1
+        while math.comb(2 * zeros, zeros) <= horizon:
+            zeros += 1
+        return cls(horizon, 2 * zeros, zeros)
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[SmoothBinary, ...]:
+        """The best for either norm, the paper's rule, and one with more leaves than needed."""
+        even = cls.even(horizon)
+        larger = cls(horizon, even.height + 3, even.zeros + 1)
+        return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon, height, zeros."""
+        return {"horizon": self.horizon, "height": self.height, "zeros": self.zeros}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """One node for each zero of leaf ``step`` above its lowest one, from the highest down."""
+        leaf = unrank(self.height, self.zeros, self.check_step(step) - 1)
+        # A release reads a node only if its prefix can go on with a one: trailing zeros cannot.
+        lowest = (leaf & -leaf).bit_length()
+        return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """One node for each one of leaf ``step + 1``, from the highest down."""
+        leaf = unrank(self.height, self.zeros, self.check_step(step))
+        return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
+
+    def _nodes(self, leaf: int, levels: list[int]) -> tuple[Node, ...]:
+        return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
+
+    def _place(self, leaf: int, level: int) -> int:
+        """Place of the first node of ``level`` that is read at or after ``leaf``."""
+        return forks_before(self.height, self.zeros, level, leaf >> level + 1)
+
+    def l1_sensitivity(self) -> Fraction:
+        """The number of zeros, attained by item 1."""
+        return Fraction(self.zeros)
+
+    def squared_sensitivity(self) -> Fraction:
+        """The number of zeros: all entries are 0 or 1."""
+        return Fraction(self.zeros)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """height - zeros at every step, in variances of one node."""
+        return np.full(self.check_steps(steps).shape, float(self._ones))
+
+    def overall_variance(self, metric: Metric) -> float:
+        """height - zeros, mean and maximum alike."""
+        check_metric(metric)
+        return float(self._ones)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window: level by level for narrow nodes, row by row for wide ones."""
+        self.check_window(steps)
+        if len(steps) > 0 and is_wide(field.shape):
+            return self._noise_rows(field, steps)
+        out = np.empty((len(steps), *field.shape), np.int64)
+        size = nodes_per_chunk(field.shape, WINDOW)
+        for at in range(0, len(steps), size):
+            part = steps[at : at + size]
+            out[at : at + size] = self._noise_levels(field, part)
+        return out
+
+    def _noise_levels(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """Top down: every prefix of the window's leaves splits into its continuations."""
+        first = unrank(self.height, self.zeros, steps.start)
+        last = unrank(self.height, self.zeros, steps.stop - 1)
+        zeros_left = np.array([self.zeros], np.int16)
+        values = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(self.height)):
+            with_zero, with_one = zeros_left > 0, zeros_left <= level
+            if first >> level & 1:
+                with_zero[0] = False  # lies before the window
+            if not last >> level & 1:
+                with_one[-1] = False  # lies behind it
+            continuations = with_zero.astype(np.int8) + with_one
+            ones = (np.cumsum(continuations, dtype=np.intp) - 1)[with_one]
+            values = np.repeat(values, continuations, axis=0)
+            zeros_left = np.repeat(zeros_left, continuations) - 1
+            zeros_left[ones] += 1
+            if len(ones) > 0:
+                place = self._place(first, level)
+                values[ones] += field.run(level, range(place, place + len(ones)))
+        return values
+
+    def _noise_rows(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """One addition a new node, in place: between two leaves only the lowest ones change."""
+        out = np.empty((len(steps), *field.shape), np.int64)
+        leaf = unrank(self.height, self.zeros, steps.start)
+        # Sums of the highest 0, 1, 2, .. nodes of the present leaf; the last one is the release.
+        sums = np.zeros((self._ones, *field.shape), np.int64)
+        places = [self._place(leaf, level) for level in range(self.height)]
+        size = nodes_per_chunk(field.shape, ROWS_CHUNK // 2)
+        for at in range(0, len(steps), size):
+            rows = range(at, min(at + size, len(steps)))
+            entered = []
+            for row in rows:
+                if row == 0:
+                    entered.append([i for i in reversed(range(self.height)) if leaf >> i & 1])
+                else:
+                    entered.append(_levels_entered(leaf))
+                    leaf = successor(leaf)
+            drawn = {}
+            for level, nodes in Counter(chain.from_iterable(entered)).items():
+                place = places[level]
+                places[level] += nodes
+                drawn[level] = iter(field.run(level, range(place, place + nodes)))
+            for row, levels in zip(rows, entered, strict=True):
+                depth = self._ones - len(levels)
+                for level in levels:
+                    target = sums[depth + 1] if depth + 1 < self._ones else out[row]
+                    np.add(sums[depth], next(drawn[level]), out=target)
+                    depth += 1
+        return out
+
+
+def _levels_entered(leaf: int) -> list[int]:
+    """Levels of the nodes that the leaf after ``leaf`` reads anew, from the highest down.
+
+    The lowest run of ones moves: its top bit goes up by one, the others to the bottom.
+    """
+    lowest = (leaf & -leaf).bit_length() - 1
+    run = leaf >> lowest
+    length = (run ^ (run + 1)).bit_length() - 1
+    return [lowest + length, *range(length - 2, -1, -1)]
+
+
+def _fewest_ones(horizon: int, zeros: int) -> int:
+    """Smallest number of ones that, with ``zeros`` zeros, gives more leaves than ``horizon``."""
+    high = 1
+    while math.comb(zeros + high, zeros) <= horizon:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if math.comb(zeros + middle, zeros) <= horizon:
+            low = middle
+        else:
+            high = middle
+    return high

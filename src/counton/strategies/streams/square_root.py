@@ -1,0 +1,284 @@
+"""The square-root factorisation: A = C C up to rounding C to a lattice, both Toeplitz.
+
+Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on differentially
+private continual observation", sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
+Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so that private measurements C x + z
+lie on a lattice and the sensitivity is an exact rational; B = A C^-1 then makes B C = A exactly.
+
+Safety errata: the paper draws z anew in every round, which an observer averages away; z is drawn
+once here. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true squared sensitivity for every
+T; the exact sum is used here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, SumOverflow
+from counton.exact import check_integer
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Strategy,
+    check_metric,
+)
+from counton.strategies.streams.toeplitz import (
+    DIGIT_BITS,
+    LEADING_BITS,
+    PrefixQuotient,
+    exact_dot,
+    fft_length,
+    relative_slack,
+)
+
+#: Longest series whose exact arithmetic is proven to stay within int64.
+LARGEST_HORIZON = 2**22
+
+#: C is rounded to multiples of 2^-18, beyond this horizon of 2^-20.
+_FINER_BEYOND = 2**19
+
+#: Rounding offset in cells: 1/2, moved by a multiple of 1/3 so that no dyadic number is a tie.
+_OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
+
+#: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
+_BLOCK = 2**16
+
+#: Windows up to this many steps are summed directly: cheaper than a transform.
+_FEW_STEPS = 16
+
+
+def square_root_coefficients(count: int) -> NDArray[np.float64]:
+    """f(0), ..., f(count - 1): the series of 1 / sqrt(1 - x), f(k) = C(2k, k) / 4^k.
+
+    >>> square_root_coefficients(4).tolist()
+    [1.0, 0.5, 0.375, 0.3125]
+    """
+    k = np.arange(1.0, count)
+    # One rounded division and one rounded product a step, in order: the same bits on any CPU.
+    return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
+
+
+def square_root_sensitivity(horizon: int) -> float:
+    """Psi*(T), the squared 2-norm sensitivity of the real square-root factorisation.
+
+    "Constant matters" section 3, the exact sum of f(k)^2 over k < T.
+
+    >>> f"{square_root_sensitivity(10):.10f}"
+    '1.7913439416'
+    """
+    return math.fsum(square_root_coefficients(_checked_horizon(horizon)) ** 2)
+
+
+def safe_squared_sensitivity(horizon: int) -> float:
+    """1 + ln((4T - 1) / 3) / pi: a closed form never below Psi*(T).
+
+    Erratum: eq. (4) of "Constant matters" has (4T - 3) / 5, which is below Psi*(T) for every T and
+    would add too little noise.
+
+    >>> safe_squared_sensitivity(10) > square_root_sensitivity(10)
+    True
+    """
+    return 1 + math.log((4 * _checked_horizon(horizon) - 1) / 3) / math.pi
+
+
+def _checked_horizon(horizon: int) -> int:
+    horizon = check_integer("horizon", horizon, 1)
+    if horizon > LARGEST_HORIZON:
+        raise InvalidInput(
+            f"horizon of the square-root factorisation is {horizon}; it must be at most 2^22: use "
+            f"a tree strategy such as KAry for longer streams"
+        )
+    return horizon
+
+
+class SqrtToeplitz(Strategy):
+    """Square-root factorisation on a lattice: very small error with Gaussian noise.
+
+    D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2.
+
+    Released noise is B z rounded *correctly* to multiples of ``2^-fraction_bits``: computed by FFT
+    with a proven error bound, and where that leaves two candidates, by integer arithmetic. So a
+    release is one definite function of the measurements C x + z, whatever the CPU, the length of
+    the transform or the window.
+
+    Args:
+        horizon: number of steps, from 1 to 2^22.
+
+    Raises:
+        InvalidInput: a horizon outside that range.
+
+    >>> strategy = SqrtToeplitz(1000)
+    >>> round(strategy.sensitivity(2) ** 2, 4), strategy.variance([1, 1000]).round(4).tolist()
+    (3.265, [1.0, 3.265])
+    """
+
+    fraction_bits = 10
+    local = False
+    unit_columns = False
+
+    horizon: int
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = _checked_horizon(horizon)
+        # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
+        self.lattice_bits = 18 if self.horizon <= _FINER_BEYOND else 20
+        self._kept: tuple[int, NDArray[np.complex128]] | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON values that rebuild this strategy."""
+        return {"horizon": self.horizon}
+
+    @cached_property
+    def numerators(self) -> NDArray[np.int64]:
+        """First column of C in units of ``2^-lattice_bits``, int64 of length ``horizon``."""
+        scaled = square_root_coefficients(self.horizon) * 2.0**self.lattice_bits
+        return np.rint(scaled).astype(np.int64)
+
+    @cached_property
+    def _quotient(self) -> PrefixQuotient:
+        return PrefixQuotient(self.numerators, self.lattice_bits)
+
+    @cached_property
+    def _cumulative(self) -> NDArray[np.float64]:
+        return np.cumsum(self._quotient.approximate**2)
+
+    @cached_property
+    def _exact_row(self) -> list[int]:
+        """Grows on demand: entry k is b_k * 2^(lattice_bits * k), an integer."""
+        return []
+
+    def row_coefficients(self, number: int) -> list[Fraction]:
+        """First ``number`` entries of B's first column, exactly; quadratic time, small horizons.
+
+        >>> SqrtToeplitz(3).row_coefficients(3)
+        [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
+        """
+        p, known = self.lattice_bits, self._exact_row
+        c = [int(v) for v in self.numerators[: max(1, number)]]
+        for k in range(len(known), number):
+            # c * b = 1 + x + x^2 + ..., multiplied through by 2^(p k).
+            spent = sum(c[i] * known[k - i] << p * (i - 1) for i in range(1, k + 1))
+            known.append((1 << p * k) - spent)
+        return [Fraction(known[k], 1 << p * k) for k in range(number)]
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes ``step``, ..., ``horizon`` with the coefficients of C."""
+        step = self.check_step(step)
+        unit = 1 << self.lattice_bits
+        values = self.numerators[: self.horizon - step + 1]
+        return tuple(Node(0, step + k, Fraction(int(v), unit)) for k, v in enumerate(values))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
+        step = self.check_step(step)
+        coefficients = self.row_coefficients(step)
+        return tuple(Node(0, step - k, b) for k, b in reversed(list(enumerate(coefficients))))
+
+    def l1_sensitivity(self) -> Fraction:
+        """1-norm of C's first column, exactly."""
+        return Fraction(int(self.numerators.sum()), 1 << self.lattice_bits)
+
+    def squared_sensitivity(self) -> Fraction:
+        """Squared 2-norm of C's first column, exactly."""
+        return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of the squares of B's first ``step`` coefficients, for every step."""
+        return self._cumulative[self.check_steps(steps) - 1]
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Variance at the horizon, or its mean over all steps."""
+        check_metric(metric)
+        return float(self._cumulative[-1] if metric == "max" else self._cumulative.mean())
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+
+        Raises:
+            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+        """
+        self.check_window(steps)
+        released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
+        if released.size:
+            z = field.run(0, range(1, steps.stop)).reshape(steps.stop - 1, -1)
+            few = len(steps) <= _FEW_STEPS
+            width = max(1, _BLOCK // (len(z) if few else fft_length(len(z))))
+            for start in range(0, z.shape[1], width):
+                part = slice(start, start + width)
+                self._round(z[:, part], steps, released[:, part], few)
+        return released.reshape(len(steps), *field.shape)
+
+    def _round(
+        self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64], few: bool
+    ) -> None:
+        """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
+        b, reals = self._coefficients, np.ascontiguousarray(z.T, dtype=np.float64)
+        if few:
+            backwards = b[len(z) - 1 :: -1].copy()  # BLAS wants it contiguous
+            sums = np.stack([reals[:, :t] @ backwards[len(z) - t :] for t in steps], axis=1)
+            slack = (len(z) + 2) * 2.0**-53
+        else:
+            length = fft_length(len(z))
+            sums = np.fft.irfft(self._spectrum(length) * np.fft.rfft(reals, length), length)
+            sums = sums[:, steps.start - 1 : steps.stop - 1]
+            slack = relative_slack(length)
+        # z and b to float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
+        of_b = self._quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(len(z))
+        norms = 1.001 * np.linalg.norm(reals, axis=1)
+        if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
+            raise SumOverflow(
+                "noise of a node of SqrtToeplitz is 2^52 or more, or of all nodes 2^60, which its "
+                "exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
+            )
+        cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
+        guard = cell * norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
+        cells = sums * cell + float(_OFFSET)
+        guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-51
+        low = np.floor(cells - guard)
+        released[:] = low.astype(np.int64).T
+        for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
+            released[row, column] = self._decide(z[: steps[row], column])
+
+    def _spectrum(self, length: int) -> NDArray[np.complex128]:
+        """Transform of B's first column; kept until another length is asked for."""
+        kept = self._kept  # another thread may replace it meanwhile
+        if kept is None or kept[0] != length:
+            b = self._coefficients[: length // 2]
+            kept = self._kept = (length, np.fft.rfft(b, length))
+        return kept[1]
+
+    @cached_property
+    def _coefficients(self) -> NDArray[np.float64]:
+        """B's first column, each within 2^-53 relative of a proven fixed-point value."""
+        return np.ldexp(self._quotient.digit(0).astype(np.float64), -LEADING_BITS)
+
+    def _decide(self, z: NDArray[np.int64]) -> int:
+        """floor(2^fraction_bits b.z + offset) by integers, with more digits of b until certain."""
+        backwards = z[::-1]
+        length = exact_dot(np.abs(z), np.ones_like(z))
+        total = 0
+        for j in count():
+            digit = self._quotient.digit(j)[: len(z)]
+            total = (total << (DIGIT_BITS if j else 0)) + exact_dot(digit, backwards)
+            error = self._quotient.error_units(j) * length
+            places = self._quotient.places(j) + self.lattice_bits - self.fraction_bits
+            low, high = (
+                ((total + e) * _OFFSET.denominator + (_OFFSET.numerator << places))
+                // (_OFFSET.denominator << places)
+                for e in (-error, error)
+            )
+            if low == high:  # certain to happen: B z is dyadic, and no dyadic number is a tie
+                return low
+        raise AssertionError("unreachable")

@@ -1,0 +1,19 @@
+"""Strategies for a public tree: which sums of nodes to measure so that every level is accurate."""
+
+from counton.strategies.trees.building import TOTAL
+from counton.strategies.trees.estimating import estimates_of, node_sums
+from counton.strategies.trees.growing import GrowingCascade
+from counton.strategies.trees.joint_law import HierarchyLaw
+from counton.strategies.trees.measurement import Measurement, measurement_for
+from counton.strategies.trees.tree import Tree
+
+__all__ = [
+    "TOTAL",
+    "GrowingCascade",
+    "HierarchyLaw",
+    "Measurement",
+    "Tree",
+    "estimates_of",
+    "measurement_for",
+    "node_sums",
+]

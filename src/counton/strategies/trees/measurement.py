@@ -1,0 +1,220 @@
+"""What is measured on a tree so that every level has its wanted accuracy, and what it costs.
+
+Measured are integers: the total, w X, and for every child i of a node with m children and sum S
+
+    y_i = p X_i - q S + z_i,    p = r, q = r / m to the nearest integer  (m >= 3)
+    y = r (X_1 - X_2) + z                                               (m = 2, once)
+
+with independent noise z of one law. Estimates are built downwards, which is post-processing:
+X_i = S / m + (y_i - mean y) / p. Noises of siblings are exchangeable: a child's noise is its
+parent's over m plus sqrt(alpha) (g_i - mean g), where alpha = (variance of z) / p^2, twice that for
+m = 2. Hence
+
+    v_child = v_parent / m^2 + alpha (1 - 1/m),
+
+and any v_parent < m^2 v_child can be had. For m = 2 and equal variances this is cascade sampling of
+"Ranges"; for equal variances an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
+sensitivity over root variance, whatever the fan-out. Since q is a rounded r / m, the mean of the
+y_i says a little about S; it is paid for, and not used.
+
+With Laplace noise q = 0: subtracting S would double the 1-norm and change nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.strategies.norms import ColumnNorms, Norm
+from counton.strategies.trees.building import TOTAL
+from counton.strategies.trees.joint_law import HierarchyLaw
+from counton.strategies.trees.tree import Tree
+
+#: The smallest weight: what rounding weights to integers costs is below 2^-20 of a deviation.
+_LEAST_WEIGHT = 2**20
+#: The largest standard deviation of the noise in units of the weights' lattice.
+_LARGEST_STD = 2**39
+#: The largest weight, so that counts have room in int64.
+_LARGEST_WEIGHT = 2**28
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Which integer combinations of node sums are measured.
+
+    Attributes:
+        tree: the public tree.
+        total: weight of the total.
+        own: for each level, every node's p for its children (0 with fewer than two).
+        shared: for each level, every node's q.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> norms = Measurement(tree, 2, (np.array([3]), np.zeros(3, int)),
+    ...                     (np.array([1]), np.zeros(3, int))).norms()
+    >>> norms.l1, norms.l2_squared, norms.move_l1
+    (6, 10, 6)
+    """
+
+    tree: Tree
+    total: int
+    own: tuple[Integers, ...]
+    shared: tuple[Integers, ...]
+
+    @cached_property
+    def largest_entry(self) -> int:
+        """Largest weight."""
+        return max(self.total, *(int(own.max(initial=0)) for own in self.own))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all weights: part of the noise address."""
+        digest = hashlib.sha256(str(self.total).encode())
+        for part in (*self.own, *self.shared):
+            digest.update(part.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
+        """What the measurements among a node's children add to a leaf's norm, and to a move's."""
+        own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
+        pair = children == 2
+        single = np.where(pair, shared, own - shared) ** power
+        single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
+        return single, np.where(pair, own**power, 2 * own**power)
+
+    def norms(self) -> ColumnNorms:
+        """Exact norms of a leaf's column and of differences of two leaves' columns."""
+        one, two = self._norms(1), self._norms(2)
+        return ColumnNorms(one[0], two[0], max(one[1], 1), max(two[1], 1))
+
+    def _norms(self, power: int) -> tuple[int, int]:
+        """Upwards: the largest cost below every node, and the largest cost of a move within it."""
+        below = np.zeros(self.tree.sizes[-1], np.int64)
+        most_moved = 0
+        for level in range(len(self.own) - 2, -1, -1):
+            single, move = self._steps(level, power)
+            children, starts = self.tree.children[level], self.tree.starts[level]
+            inner = children > 0
+            first = np.zeros(len(children), np.int64)
+            if inner.any():
+                first[inner] = np.maximum.reduceat(below, starts[inner])
+            several = children > 1
+            if several.any():
+                others = below.copy()
+                others[_first_at(below, first, self.tree.parents[level])] = -1
+                second = np.zeros(len(children), np.int64)
+                second[inner] = np.maximum.reduceat(others, starts[inner])
+                moved = (move + first + second)[several]
+                most_moved = max(most_moved, int(moved.max()))
+            below = np.where(inner, first + single, 0)
+        return int(below[0]) + self.total**power, most_moved
+
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        """Joint law of all estimates when every measurement has noise of this variance."""
+        spread = []
+        for own, children in zip(self.own, self.tree.children, strict=True):
+            alpha = np.zeros(len(own))
+            measured = own > 0
+            alpha[measured] = noise_variance / own[measured].astype(np.float64) ** 2
+            spread.append(np.where(children == 2, 2 * alpha, alpha))
+        return HierarchyLaw(self.tree, noise_variance / self.total**2, tuple(spread))
+
+
+def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integers:
+    """Position of one child of every parent that has the largest value among its siblings."""
+    hits = np.flatnonzero(values == largest[parents])
+    _, unique = np.unique(parents[hits], return_index=True)
+    return np.asarray(hits[unique])
+
+
+def measurement_for(
+    tree: Tree, wanted: list[float], norm: Norm, *, unit: float = 1.0
+) -> tuple[Measurement, int]:
+    """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
+
+    With noise of that standard deviation every variance is at most its target.
+
+    Args:
+        tree: the public tree.
+        wanted: target variance of each level, the total's first.
+        norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
+        unit: what the caller calls a standard deviation of 1; messages speak in it.
+
+    Raises:
+        InvalidInput: no estimates have these variances, or no integers can measure them.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> measurement, std = measurement_for(tree, [1.0, 1.0], norm=2)
+    >>> joint_law = measurement.joint_law(std**2)
+    >>> [variance.round(5).tolist() for variance in joint_law.variances]
+    [[1.0], [1.0, 1.0, 1.0]]
+    """
+    variance = np.array([wanted[0]])
+    spreads: list[Floats] = []
+    for level, children in enumerate(tree.children[:-1]):
+        target = wanted[level + 1]
+        _refuse_impossible(tree, level, variance, target, unit)
+        several = children > 1
+        m = np.maximum(children, 2).astype(np.float64)
+        alpha = np.where(several, (target - variance / m**2) * m / (m - 1), 0.0)
+        spreads.append(alpha)
+        passed = np.where(several, target, variance)
+        variance = passed[tree.parents[level]]
+    spreads.append(np.zeros(tree.sizes[-1]))
+    # p = scale / sqrt(alpha); for pairs p = 2 r and alpha = 2 (noise variance) / p^2.
+    pairs = [np.where(children == 2, 0.5, 1.0) for children in tree.children]
+    inverse = [
+        np.sqrt(1 / np.where(alpha > 0, alpha * pair, np.inf))
+        for alpha, pair in zip(spreads, pairs, strict=True)
+    ]
+    largest = max(1 / math.sqrt(wanted[0]), *(float(part.max()) for part in inverse))
+    positive = [float(part[part > 0].min()) for part in inverse if (part > 0).any()]
+    least = min([1 / math.sqrt(wanted[0]), *positive])
+    # Squares of the weights, summed over all ancestors, must fit into int64.
+    most = min(_LARGEST_WEIGHT, math.isqrt(2**60 // len(tree.levels)))
+    if largest / least > most / 2**10:
+        raise InvalidInput(
+            f"the accuracies asked for differ by a factor of {largest / least:.3g} within the "
+            f"tree; at most {most // 2**10:,} can be measured: bring the targets closer"
+        )
+    scale = math.floor(min(_LEAST_WEIGHT / least, most / largest, _LARGEST_STD))
+    if scale < 1:
+        raise InvalidInput(
+            f"an accuracy of {unit / largest:.3g} was asked for; weights above {most:,} cannot be "
+            f"measured exactly: raise the targets"
+        )
+    own, shared = [], []
+    for part, children in zip(inverse, tree.children, strict=True):
+        p = np.ceil(scale * part).astype(np.int64)
+        p += np.where(children == 2, p & 1, 0)  # pairs are measured as r (X_1 - X_2), p = 2 r
+        q = (2 * p + children) // np.maximum(2 * children, 1)
+        own.append(p)
+        shared.append(np.where((children == 2) | (norm == 2), q, 0))
+    total = math.ceil(scale / math.sqrt(wanted[0]))
+    return Measurement(tree, total, tuple(own), tuple(shared)), scale
+
+
+def _refuse_impossible(
+    tree: Tree, level: int, variance: Floats, target: float, unit: float
+) -> None:
+    children = tree.children[level]
+    bound = np.where(children > 1, children.astype(np.float64) ** 2 * target * (1 - 1e-9), np.inf)
+    bound = np.where(children == 1, target * (1 + 1e-9), bound)
+    wrong = (children > 0) & (variance > bound)
+    if not wrong.any():
+        return
+    node = int(np.argmax(wrong))
+    m = int(children[node])
+    where = f"{tree.levels[level]} {tree.path(level, node)!r}" if level else TOTAL
+    raise InvalidInput(
+        f"no estimates have the wanted accuracy: {where} has {m} child{'ren' * (m > 1)} and a "
+        f"target of {unit * math.sqrt(variance[node]):.6g}, which must be "
+        f"{f'below {m} times' if m > 1 else 'at most'} that of {tree.levels[level + 1]}, "
+        f"{unit * math.sqrt(target):.6g}, because the children add up to it: lower the target of "
+        f"{tree.levels[level]} or raise that of {tree.levels[level + 1]}"
+    )

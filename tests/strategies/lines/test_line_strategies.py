@@ -1,0 +1,180 @@
+"""Strategies for a line: the paper's figures, least weights, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.strategies.lines import (
+    AllRanges,
+    Dense,
+    Haar,
+    Nodes,
+    Queries,
+    TreeNodes,
+    optimal_gaussian,
+    optimal_laplace,
+    workload,
+)
+from counton.strategies.lines.dense import exact_product
+
+SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
+
+
+@pytest.mark.parametrize("cells", SIZES[1:])
+def test_haar_says_exactly_what_a_move_costs(cells: Any) -> None:
+    """The laws allow bounds; these are the values themselves."""
+    for strategy in Haar.examples(cells):
+        matrix = strategy.matrix()
+        inner = (matrix.T @ matrix)[~np.eye(cells, dtype=bool)]
+        assert strategy.least_inner == inner.min()
+        if cells & (cells - 1) == 0:
+            moves = matrix[:, :, None] - matrix[:, None, :]
+            assert strategy.squared_move_sensitivity() == (moves**2).sum(axis=0).max()
+            assert strategy.l1_move_sensitivity() == np.abs(moves).sum(axis=0).max()
+
+
+@pytest.mark.parametrize(
+    ("cells", "largest", "mean"), [(4, 7 / 4, 47 / 40), (16, 199 / 64, 1017 / 544)]
+)
+def test_cascade_has_the_fractions_of_the_restated_paper(
+    cells: Any, largest: Any, mean: Any
+) -> None:
+    strategy = Haar.cascade(cells)
+    low, high = np.triu_indices(cells + 1, 1)
+    variance = strategy.variance(low, high) * strategy.weights[0] ** 2
+    assert variance.max() == pytest.approx(largest, rel=1e-11)
+    assert variance.mean() == pytest.approx(mean, rel=1e-11)
+
+
+def test_cascade_over_1024_cells_has_the_published_variances_and_sensitivities() -> None:
+    strategy = Haar.cascade(1024)
+    unit = strategy.weights[0] ** 2
+    low, high = np.triu_indices(1025, 1)
+    variance = strategy.variance(low, high) * unit
+    assert f"{variance.max():.7f}" == "7.1111107"
+    assert f"{variance.mean():.7f}" == "4.7519517"
+    assert strategy.squared_sensitivity() / unit == pytest.approx(1 + 10 / 3, rel=1e-11)
+    assert strategy.squared_move_sensitivity() / unit == pytest.approx(2 * 11 / 3, rel=1e-11)
+    nodes = strategy.variance(*TreeNodes(1024).intervals()) * unit
+    assert nodes == pytest.approx(np.ones(2047), rel=1e-11)  # equal variance at every node
+
+
+@pytest.mark.parametrize("cells", [5, 6, 7, 100])
+def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells: Any) -> None:
+    strategy = Haar.cascade(cells)
+    variance = strategy.variance(*TreeNodes(cells).intervals()) * strategy.weights[0] ** 2
+    assert variance == pytest.approx(np.ones(len(variance)), rel=1e-11)
+
+
+def test_haar_weights_are_a_minimum() -> None:
+    cases: list[Any] = [
+        (1, lambda s: s.l1_sensitivity() ** 2),
+        (2, lambda s: s.squared_sensitivity()),
+    ]
+    for norm, sensitivity in cases:
+        asked = AllRanges(100)
+        best = Haar.best(asked, norm)
+        least = asked.total(best) * sensitivity(best)
+        for level in range(len(best.weights)):
+            for factor in (0.95, 1.05):
+                weights = list(best.weights)
+                weights[level] = int(weights[level] * factor)
+                other = Haar(100, tuple(weights))
+                assert asked.total(other) * sensitivity(other) > least
+
+
+def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
+    strategy = Haar.best(Queries([[1, 1, 1, 1]]), 2)
+    assert np.isfinite(strategy.variance(np.array([0]), np.array([1])))[0]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Haar(4, (1, 1)), "needs 3 integers"),
+        (lambda: Haar(4, (1, 0, 1)), "at least 1"),
+        (lambda: Haar.cascade(0), "between 1 and 2"),
+        (lambda: Nodes(10, (3, 3), (1, 1, 1)), "their product at least 10"),
+        (lambda: Nodes(4, (2, 2), (0, 1, 1)), "the first at least 1"),
+        (lambda: Nodes(4, (2, 2), (1, 1)), "there must be 3 integers"),
+        (lambda: Dense(np.array([[1.0]]), "mine"), "matrix of integers"),
+        (lambda: Dense(np.array([[2**32]]), "mine"), "divide the matrix"),
+        (lambda: Dense(np.array([[3037000500]]), "mine"), "divide the matrix"),
+        (lambda: Dense(np.full((2, 1), 2**62), "mine"), "divide the matrix"),
+        (lambda: Dense(np.array([[-(2**63)]]), "mine"), "divide the matrix"),
+        (lambda: Dense(np.array([[2**63 + 5]], np.uint64), "mine"), "divide the matrix"),
+        (lambda: Dense(np.array([[1, 1], [2, 2]]), "mine"), "depend on each other"),
+        (lambda: optimal_gaussian(AllRanges(5000)), "at most 4096"),
+        (lambda: optimal_laplace(AllRanges(5000)), "at most 1024"),
+        (lambda: AllRanges(5000).gram(), "at most 4096"),
+        (lambda: workload("all", 4), "must be one of ranges, prefixes"),
+        (lambda: workload([[1, 1]], 4), "asks about 2 cells, but there are 4"),
+        (lambda: Queries([[np.nan]]), "must be a finite matrix"),
+        (lambda: Queries([["a"]]), "not a matrix of numbers"),
+        (lambda: Queries([[0, 0]]), "all zeros"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        build()
+
+
+def test_a_name_changes_no_number_and_equal_strategies_are_equal() -> None:
+    low, high = np.triu_indices(9, 1)
+    tree = Nodes(8, (2, 2, 2), (1, 1, 1, 1))
+    named = Nodes(8, (2, 2, 2), (1, 1, 1, 1), name="identity")
+    assert named.variance(low, high).tolist() == tree.variance(low, high).tolist()
+    assert named.ranges_variance() == tree.ranges_variance()
+    assert named == tree
+    assert hash(named) == hash(tree)
+    assert tree != Nodes(8, (2, 2, 2), (1, 1, 1, 2))
+    assert tree != Haar(8, (1, 1, 1, 1))
+
+
+def test_leaves_of_any_weight_are_independent() -> None:
+    low, high = np.triu_indices(9, 1)
+    leaves = Nodes(8, (2, 4), (5, 0, 0))
+    assert leaves.variance(low, high) == pytest.approx((high - low) / 25)
+    assert leaves.ranges_variance() == pytest.approx(((high - low) / 25).sum())
+
+
+def test_a_dense_strategy_is_saved_and_loaded(tmp_path: Any) -> None:
+    strategy = optimal_gaussian(AllRanges(12))
+    path = tmp_path / "strategy.npz"
+    strategy.save(path)
+    loaded = Dense.load(path)
+    assert loaded == strategy
+    assert loaded.name == strategy.name
+    with pytest.raises(InvalidInput, match=r"cannot be written .*File exists"):
+        strategy.save(path)
+    wrong = tmp_path / "wrong.npz"
+    for content in (b"", b"PK", b"text", path.read_bytes()[:-40]):
+        wrong.write_bytes(content)
+        with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
+            Dense.load(wrong)
+    np.savez(wrong, matrix=np.eye(2, dtype=int))
+    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
+        Dense.load(wrong)
+    np.savez(wrong, matrix=np.array([None]), name=np.array("x"))
+    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
+        Dense.load(wrong)
+    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
+        Dense.load(tmp_path / "missing.npz")
+
+
+def test_products_of_dense_matrices_are_exact() -> None:
+    """Digits in float64 give the same as integers, to the last bit, for entries of any size."""
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        rows, cells, columns = generator.integers(1, 40, size=3)
+        left_bits = int(generator.integers(1, 50))
+        right_bits = int(generator.integers(1, 62 - 6 - left_bits))
+        left = generator.integers(-(2**left_bits), 2**left_bits + 1, (rows, cells))
+        right = generator.integers(-(2**right_bits), 2**right_bits + 1, (cells, columns))
+        assert (exact_product(left, right) == left @ right).all()
+    full = np.full((2, 4096), 2**24)
+    assert exact_product(full, np.full((4096, 3), 2**25)).tolist() == [[2**61] * 3] * 2

@@ -1,0 +1,236 @@
+"""Total squared errors: the published figures, optimality with its proof, and large lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.strategies.lines import (
+    AllRanges,
+    Haar,
+    Nodes,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    SquareRoot,
+    TreeLaw,
+    TreeNodes,
+    descent,
+    gaussian_bound,
+    optimal_gaussian,
+    optimal_laplace,
+)
+from counton.strategies.lines import optimal as search
+from counton.strategies.lines.single_thread import product
+
+#: sigma(0.1, 1e-9) for unit sensitivity, squared.
+GAUSSIAN = 50.2098**2
+#: Variance of Laplace noise of scale 1 / 0.1.
+LAPLACE = 2 / 0.1**2
+
+
+def gaussian_cost(strategy: Any, asked: Any) -> Any:
+    """Total squared error, if Gaussian noise has variance 1 for unit sensitivity."""
+    return strategy.squared_sensitivity() * asked.total(strategy)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "published"),
+    [
+        (Haar.cascade(1024), "2.724e+10"),
+        (Haar.best(AllRanges(1024), 2), "2.388e+10"),
+        (Nodes.binary(1024), "2.866e+10"),
+        (Nodes.independent(1024), "4.525e+11"),
+        (SquareRoot(1024), "2.008e+10"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_all_ranges_with_gaussian_noise(strategy: Any, published: Any) -> None:
+    error = GAUSSIAN * gaussian_cost(strategy, AllRanges(1024))
+    assert f"{error:.3e}" == published
+
+
+def test_the_optimal_gaussian_strategy_reaches_its_proven_bound() -> None:
+    asked = AllRanges(1024)
+    strategy = optimal_gaussian(asked)
+    error = GAUSSIAN * gaussian_cost(strategy, asked)
+    assert f"{error:.3e}" == "1.635e+10"
+    assert GAUSSIAN * gaussian_bound(asked) <= error <= 1.0002 * GAUSSIAN * gaussian_bound(asked)
+
+
+def test_pure_epsilon_is_below_the_published_6_485e9() -> None:
+    asked = AllRanges(1024)
+    strategy = optimal_laplace(asked)
+    assert LAPLACE * strategy.l1_sensitivity() ** 2 * asked.total(strategy) < 6.39e9
+    tree = Nodes.best(asked, 1)
+    assert LAPLACE * tree.l1_sensitivity() ** 2 * asked.total(tree) < 8.1e9
+
+
+@pytest.mark.parametrize(
+    "asked", [AllRanges(60), Prefixes(60), TreeNodes(61), RandomSubsets(40), AllRanges(61)]
+)
+def test_no_strategy_is_below_the_bound_and_the_optimal_one_reaches_it(asked: Any) -> None:
+    bound = gaussian_bound(asked)
+    strategy = optimal_gaussian(asked)
+    assert bound <= gaussian_cost(strategy, asked) <= 1.001 * bound
+    for other in (Haar.cascade(asked.cells), Haar.best(asked, 2), Nodes.binary(asked.cells)):
+        assert gaussian_cost(other, asked) > bound
+
+
+@pytest.mark.parametrize("kind", [AllRanges, Prefixes])
+def test_solutions_of_fewer_cells_start_longer_lines(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two steps lead within 0.5% of the proven bound."""
+    taken = []
+    root = search._square_root
+    search._solved.cache_clear()
+
+    def counted(matrix: Any) -> Any:
+        taken.append(len(matrix))
+        return root(matrix)
+
+    monkeypatch.setattr(search, "_square_root", counted)
+    monkeypatch.setattr(search, "_gap", lambda cells: 1e-4 if cells <= 256 else 5e-3)
+    search._solved(kind(900))
+    assert taken.count(900) <= 2
+    search._solved.cache_clear()
+
+
+def test_few_queries_on_many_cells() -> None:
+    asked = Queries(np.random.default_rng(3).normal(size=(4, 16)))
+    strategy = optimal_gaussian(asked)
+    bound = gaussian_bound(asked)
+    assert bound <= gaussian_cost(strategy, asked) <= 1.02 * bound
+
+
+@pytest.mark.parametrize("cells", [2**6, 2**8, 2**10])
+def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells: Any) -> None:
+    asked = AllRanges(cells)
+    cascade, best = Haar.cascade(cells), Haar.best(asked, 2)
+    assert 0.12 < 1 - gaussian_cost(best, asked) / gaussian_cost(cascade, asked) < 0.18
+
+
+@pytest.mark.parametrize("cells", [3, 17, 100, 300])
+def test_square_root_variances_against_its_matrix(cells: Any) -> None:
+    strategy = SquareRoot(cells)
+    first = [float(value) for value in strategy.strategy.row_coefficients(cells)]
+    totals = np.zeros((cells + 1, cells))
+    for step in range(1, cells + 1):
+        totals[step, :step] = first[:step][::-1]
+    totals /= strategy.largest_entry
+    low, high = np.triu_indices(cells + 1)
+    expected = ((totals[high] - totals[low]) ** 2).sum(axis=1)
+    assert strategy.variance(low, high) == pytest.approx(expected, rel=5e-6)
+    cell = np.diff(totals, axis=0)
+    for asked in (
+        AllRanges(cells),
+        Prefixes(cells),
+        TreeNodes(cells),
+        Queries(np.random.default_rng(0).normal(size=(4, cells))),
+    ):
+        exact = np.trace(asked.gram() @ cell @ cell.T)
+        assert asked.total(strategy) == pytest.approx(exact, rel=5e-6)
+
+
+def test_variances_of_long_lines_stay_consistent() -> None:
+    """Far apart and close together, the two square-root formulas meet brute force."""
+    strategy = SquareRoot(20000)
+    first = np.sqrt(np.diff(strategy._cumulative))
+    for low, high in ((15000, 15001), (15000, 15100), (70, 20000), (19999, 20000)):
+        end, start = first[:high][::-1], np.zeros(high)
+        start[:low] = first[:low][::-1]
+        exact = ((end - start) ** 2).sum()
+        assert strategy.variance(np.array([low]), np.array([high]))[0] == pytest.approx(
+            exact, rel=5e-6
+        )
+
+
+@pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
+@pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,)])
+def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radices: Any) -> None:
+    rng = np.random.default_rng(cells)
+    shares = rng.uniform(0.5, 2, size=(2, len(radices)))
+    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
+    counts = law.counts()
+    joint = np.array([[law.root]])
+    for level in range(len(radices) - 1, -1, -1):
+        own = np.full(counts[level], shares[0][level])
+        own[-1] = shares[1][level]
+        family = np.arange(counts[level]) // radices[level]
+        together = family[:, None] == family
+        passed = own[:, None] / np.where(together, own, 0).sum(axis=1)[:, None]
+        joint = joint[np.ix_(family, family)] * passed * passed.T
+        joint += (
+            np.diag(own)
+            - together * np.outer(own, own) / (np.where(together, own, 0).sum(axis=1)[:, None])
+        )
+    for asked in (AllRanges(cells), Prefixes(cells), TreeNodes(cells), RandomSubsets(cells)):
+        assert asked.levels(law).sum() == pytest.approx(np.trace(asked.gram() @ joint))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
+@pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,), (1, 7, 7)])
+def test_variances_of_all_cells_need_no_look_at_any(cells: Any, radices: Any) -> None:
+    shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
+    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    low = np.arange(cells)
+    each = [float(level.sum()) for level in law.interval_levels(low, low + 1)]
+    assert list(law.cell_levels()) == pytest.approx(each, abs=1e-9)
+
+
+def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones() -> None:
+    asked = AllRanges(2**25)
+    strategy = Haar.best(asked, 2)
+    assert gaussian_cost(strategy, asked) < gaussian_cost(Haar.cascade(2**25), asked)
+
+
+@pytest.mark.parametrize(
+    "asked", [AllRanges(70), Prefixes(70), Queries(np.eye(70) + np.eye(70, k=1))]
+)
+def test_sums_that_are_rounded_otherwise_lead_to_the_same_laplace_strategy(
+    asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on another processor: every product is off in the last digits."""
+    found = optimal_laplace(asked)
+    rng = np.random.default_rng(0)
+    calls = []
+
+    def otherwise(left: Any, right: Any) -> Any:
+        calls.append(1)
+        exact = product(left, right)
+        return exact * (1 + 2e-16 * rng.standard_normal(exact.shape))
+
+    monkeypatch.setattr(descent, "product", otherwise)
+    again = optimal_laplace(asked)
+    assert len(calls) > 100
+    assert again == found
+
+
+def test_products_in_pieces_are_products() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((3, 4, 5), (40, 9000, 2), (2, 300, 900), (900, 300, 2), (1, 2**19, 1)):
+        left, right = rng.normal(size=shape[:2]), rng.normal(size=shape[1:])
+        assert product(left, right) == pytest.approx(left @ right, abs=1e-9)
+
+
+@pytest.mark.parametrize("asked", [AllRanges(50), Prefixes(51), TreeNodes(20), Queries([[1, 2.5]])])
+def test_products_with_the_gram_matrix(asked: Any) -> None:
+    rows = np.random.default_rng(1).normal(size=(3, asked.cells))
+    assert asked.gram_times(rows) == pytest.approx(rows @ asked.gram())
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 7, 8, 63, 64, 65, 100, 1031])
+@pytest.mark.parametrize("radices", [(2,) * 11, (4,) * 6, (2, 4, 16, 64), (1, 8, 16, 64), (2048,)])
+def test_nodes_that_a_tree_treats_alike_are_looked_at_once(cells: Any, radices: Any) -> None:
+    shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
+    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    asked = TreeNodes(cells)
+    each = [float(level.sum()) for level in law.interval_levels(*asked.intervals())]
+    assert list(asked.levels(law)) == pytest.approx(each, abs=1e-9 * max(each))
+    alike = asked._alike(law)
+    assert alike is not None
+    assert alike[2].sum() == 2 * cells - 1
+    assert len(alike[0]) < 200

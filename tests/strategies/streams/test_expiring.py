@@ -1,0 +1,158 @@
+"""Expiring: which noise is read when, how much of it, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.expiry import Expiry
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.noise import NoiseField
+from counton.strategies import Expiring
+from counton.testing import check_strategy
+
+
+class OnesAt:
+    """Noise of 1 at every node: releases then count the nodes they read."""
+
+    shape: tuple[int, ...] = ()
+
+    def run(self, level: int, nodes: range) -> Any:
+        assert nodes.start >= 1, "no interval starts at 0"
+        return np.ones(len(nodes), np.int64)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 33, 200])
+@pytest.mark.parametrize("strategy", Expiring.examples(1), ids=repr)
+def test_every_law_of_a_strategy_holds(strategy: Expiring, steps: int) -> None:
+    check_strategy(strategy, steps)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 5, 24])
+def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -> None:
+    # Erratum: Algorithm 3 as printed shifts twice; then steps delay + 1 .. 2 delay carry none.
+    strategy = Expiring(growth=1, delay=delay)
+    noise = strategy.noise(OnesAt(), range(1, 200))
+    assert (noise[:delay] == 0).all()
+    assert [int(n) for n in noise[delay:]] == [t.bit_length() for t in range(1, 200 - delay)]
+    assert (strategy.variance(range(1, 200)) == noise).all()  # growth 1: all nodes weigh the same
+    printed = [max(t - 2 * delay, 0).bit_length() for t in range(1, 200)]
+    assert (np.array(printed[delay : 2 * delay]) == 0).all()  # what the test above would catch
+
+
+def test_a_release_reads_the_intervals_that_contain_its_step() -> None:
+    strategy = Expiring(growth=2, delay=3)
+    for step in range(1, 300):
+        at = step - 3
+        levels = [level for level in range(20) if at >= 1 and at >> level >= 1]
+        assert [node[:2] for node in strategy.row(step)] == [(lv, at >> lv) for lv in levels]
+
+
+@pytest.mark.parametrize("growth", [0, "1/2", 1, "3/2", 2, 3])
+@pytest.mark.parametrize("delay", [0, 7])
+def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> None:
+    strategy, power = Expiring(growth, delay), 2 - 2 * float(Fraction(growth))
+    steps = np.array([*range(1, 70), 2**20 - 1, 2**20, 10**9, 2**61 - 1, 2**61])
+    expected = [
+        sum((1 + level) ** power for level in range(max(int(t) - delay, 0).bit_length()))
+        for t in steps
+    ]
+    assert strategy.variance(steps) == pytest.approx(expected, rel=1e-11)
+    mean = strategy.variance(range(1, 1000)).mean()
+    assert strategy.mean_variance(999) == pytest.approx(mean, rel=1e-12)
+    assert strategy.mean_variance(max(delay, 1)) == pytest.approx(0 if delay else 1)
+
+
+@pytest.mark.parametrize("growth", [0, "3/2", 3])
+def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> None:
+    strategy, power = Expiring(growth), 1 - Fraction(growth)
+    for level in range(60):
+        laplace = strategy.node_law(DiscreteLaplace(Fraction(2)), level)
+        gaussian = strategy.node_law(DiscreteGaussian(Fraction(9)), level)
+        assert isinstance(laplace, DiscreteLaplace)
+        assert isinstance(gaussian, DiscreteGaussian)
+        exact = (1 + level) ** float(power)
+        assert laplace.scale == pytest.approx(2 * exact, rel=1e-11)
+        assert gaussian.sigma_squared == pytest.approx(9 * exact, rel=1e-11)
+        # Never less than asked for, in exact arithmetic: compare the squares of half powers.
+        assert (laplace.scale / 2) ** 2 >= Fraction(1 + level) ** int(2 * power)
+
+
+def test_factors_are_exact_where_rational_and_never_too_small() -> None:
+    assert Expiry("3/2").factor(3) == Fraction(1, 2)
+    assert Expiry("4/3").factor(7) == Fraction(1, 2)
+    assert Expiry(0).factor(62) == 63
+    for growth in ("0.3", "1.000000001", "123/77", "15.9"):
+        power = 1 - Fraction(growth)
+        for level in range(1, 63):
+            factor = Expiry(growth).factor(level)
+            log = math.log(factor.numerator) - math.log(factor.denominator)
+            assert 0 <= log - float(power) * math.log1p(level) + 1e-13 < 3e-12
+            assert factor.denominator.bit_length() < 150
+
+
+def test_released_noise_has_the_variance_that_is_claimed() -> None:
+    strategy = Expiring(growth="3/2", delay=2)
+    law = DiscreteLaplace(Fraction(3))
+    steps = range(1, 40)
+    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (20_000,))
+    drawn = strategy.noise(field, steps).astype(float)
+    claimed = strategy.noise_variance(law, steps)
+    assert (claimed[:2] == 0).all()
+    assert (drawn[:2] == 0).all()
+    # A sum of Laplace numbers has a kurtosis below 6: its variance is known within 2.2% * 4.5.
+    assert drawn.var(axis=1)[2:] == pytest.approx(claimed[2:], rel=0.1)
+    assert claimed[2:] == pytest.approx(strategy.variance(steps)[2:] * law.variance, rel=0.05)
+
+
+def test_far_out_any_window_is_the_same_noise() -> None:
+    strategy = Expiring(growth=2, delay=5)
+    field = NoiseField(bytes(32), DiscreteLaplace(Fraction(50)))
+    start = 10**9 - 40_000
+    whole = strategy.noise(field, range(start, start + 80_000))
+    cuts = [start, start + 1, start + 777, start + 33_333, start + 79_999, start + 80_000]
+    parts = [strategy.noise(field, range(a, b)) for a, b in pairwise(cuts)]
+    assert (np.concatenate(parts) == whole).all()
+
+
+def test_capped_levels_give_fresh_noise_at_each_step() -> None:
+    fresh = Expiring(growth=1, delay=1, levels=1)  # the paper's Algorithm 1
+    assert fresh.variance(range(1, 6)).tolist() == [0, 1, 1, 1, 1]
+    assert [fresh.row(step) for step in (1, 2, 9)] == [(), ((0, 1, 1),), ((0, 8, 1),)]
+    assert [len(Expiring(1, levels=3).row(step)) for step in (1, 2, 4, 9, 99)] == [1, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Expiring(growth=-1), "growth is '-1'"),
+        (lambda: Expiring(growth=float("nan")), "growth is 'nan'"),
+        (lambda: Expiring(growth=float("inf")), "growth is 'inf'"),
+        (lambda: Expiring(growth="much"), "between 0 and 16"),
+        (lambda: Expiring(growth=17), "between 0 and 16"),
+        (lambda: Expiring(growth="1e999999999"), "growth is '1e999999999'"),  # in no time
+        (lambda: Expiring(growth=10**5000), "growth is 'a number of thousands of digits'"),
+        (lambda: Expiring(growth=Fraction(1, 10**5000)), "of thousands of digits"),
+        (lambda: Expiring(growth=True), "growth is 'True'"),
+        (lambda: Expiring(delay=1.5), "delay is 1.5"),  # type: ignore[arg-type]
+        (lambda: Expiring(delay=-1), "delay is -1"),
+        (lambda: Expiring(delay=2**40), r"2\^24"),
+        (lambda: Expiring(levels=0), "levels is 0"),
+        (lambda: Expiring().column(1), "column_until|never ends"),
+        (lambda: Expiring().l1_sensitivity(), "ExpiringDP"),
+        (lambda: Expiring().sensitivity(2), "ExpiringDP"),
+        (lambda: Expiring().overall_variance("mean"), "mean_variance"),
+        (lambda: Expiring().matrices(), "dense"),
+        (lambda: Expiring().noise(OnesAt(), range(3)), "step is 0"),
+    ],
+)
+def test_bad_input_is_refused_in_words(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        make()

@@ -1,0 +1,324 @@
+"""SqrtToeplitz: exact factorisation, correctly rounded noise, and the paper's values."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.strategies.streams import square_root, toeplitz
+from counton.strategies.streams.square_root import (
+    SqrtToeplitz,
+    safe_squared_sensitivity,
+    square_root_coefficients,
+    square_root_sensitivity,
+)
+
+OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
+
+
+class Table:
+    """A fixed table of node noise, as a strategy reads it."""
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self.values = values
+        self.shape = values.shape[1:]
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        assert level == 0
+        assert nodes.start >= 1
+        assert nodes.stop - 1 <= len(self.values)
+        return self.values[nodes.start - 1 : nodes.stop - 1].copy()
+
+
+def table(horizon: int, *shape: int, seed: int = 0, std: float = 2.0**21) -> Table:
+    normal = np.random.default_rng(seed).normal(scale=std, size=(horizon, *shape))
+    return Table(np.rint(normal).astype(np.int64))
+
+
+def rounded(cells: Fraction) -> int:
+    return math.floor(cells + OFFSET)
+
+
+def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
+    """round(B z) by rational arithmetic, scalar z."""
+    b = strategy.row_coefficients(len(z))
+    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    return [rounded(cell * sum(b[t - i] * int(z[i]) for i in range(t + 1))) for t in range(len(z))]
+
+
+# --- the factorisation -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 250])
+def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
+    strategy = SqrtToeplitz(horizon)
+    b, bits = strategy.row_coefficients(horizon), strategy.lattice_bits
+    unit = 2**bits
+    c = [int(v) for v in strategy.numerators]
+    assert c[0] == unit
+    # Over a common denominator 2^(p k), to keep Fractions out of the inner loop.
+    scaled = [b[k] * unit**k for k in range(horizon)]
+    assert all(v.denominator == 1 for v in scaled)
+    whole = [v.numerator for v in scaled]
+    for k in range(horizon):
+        product = sum((c[i] * whole[k - i]) << bits * i for i in range(k + 1))
+        assert product == unit ** (k + 1)
+
+
+@pytest.mark.parametrize("prime", [2**61 - 1, 2**127 - 1])
+def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
+    strategy = SqrtToeplitz(1000)
+    inverse = pow(2**strategy.lattice_bits, -1, prime)
+    c = [int(v) * inverse % prime for v in strategy.numerators]
+    b = [1]
+    for k in range(1, 1000):
+        b.append((1 - sum(c[i] * b[k - i] for i in range(1, k + 1))) % prime)
+    exact = strategy.row_coefficients(1000)
+    for k in (1, 2, 3, 250, 777, 999):
+        value = exact[k].numerator * pow(exact[k].denominator, -1, prime) % prime
+        assert value == b[k]
+
+
+def test_rows_and_columns_are_those_of_b_and_c() -> None:
+    reads, enters = SqrtToeplitz(12).matrices()
+    assert (reads @ enters == np.tril(np.ones((12, 12), dtype=int))).all()
+    strategy = SqrtToeplitz(12)
+    columns = [[entry for entry in column if entry] for column in enters.T]
+    assert strategy.l1_sensitivity() == max(sum(c) for c in columns)
+    assert strategy.squared_sensitivity() == max(sum(v * v for v in c) for c in columns)
+
+
+@pytest.mark.parametrize("horizon", [*range(1, 130), 999, 8760, 2**16, 2**19, 2**19 + 1, 2**20])
+def test_rounding_c_costs_next_to_nothing(horizon: int) -> None:
+    strategy = SqrtToeplitz(horizon)
+    squares = square_root_coefficients(horizon) ** 2
+    ideal = {"max": squares.sum(), "mean": np.cumsum(squares).mean()}
+    for metric in ("mean", "max"):
+        ratio = float(strategy.squared_sensitivity()) * strategy.overall_variance(metric)
+        assert ratio == pytest.approx(squares.sum() * ideal[metric], rel=1e-6)
+
+
+def test_short_horizons_are_the_real_factorisation() -> None:
+    strategy = SqrtToeplitz(9)
+    f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(9)]
+    assert strategy.row_coefficients(9) == f
+    assert strategy.squared_sensitivity() == sum(v * v for v in f)
+
+
+@pytest.mark.parametrize("horizon", [4000, 2**19 + 1])
+def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
+    """Against integers with 100 more bits, at the first and the last 4000 coefficients."""
+    strategy, guard = SqrtToeplitz(horizon), 100
+    scaled = 1 << strategy.lattice_bits + guard
+    exact = []
+    for k in range(4000):
+        scaled = scaled * (2 * k - 1) // (2 * k) if k else scaled
+        exact.append((scaled + (1 << guard - 1)) >> guard)
+    assert strategy.numerators[:4000].tolist() == exact
+    # Far out by Stirling's series, whose next term is below 1e-20.
+    far = np.arange(max(horizon - 4000, 1000), horizon)
+    x = far.astype(np.float64)
+    series = 1 - 1 / (8 * x) + 1 / (128 * x**2) + 5 / (1024 * x**3) - 21 / (32768 * x**4)
+    values = 2.0**strategy.lattice_bits * series / np.sqrt(np.pi * x)
+    assert (strategy.numerators[far] == np.rint(values)).all()
+
+
+def test_c_is_the_same_everywhere() -> None:
+    """Noise is addressed by the horizon, so C must never change: sums of its numerators."""
+    known = {1000: 37411080, 8760: 110738956, 2**16: 302896328, 2**20: 1211587705}
+    for horizon, total in known.items():
+        assert SqrtToeplitz(horizon).l1_sensitivity() == Fraction(total, 2**20)
+
+
+def test_variance_is_the_squared_norm_of_rows() -> None:
+    strategy = SqrtToeplitz(300)
+    squares = [b * b for b in strategy.row_coefficients(300)]
+    exact = [float(sum(squares[:t])) for t in range(1, 301)]
+    np.testing.assert_allclose(strategy.variance(range(1, 301)), exact, rtol=1e-12)
+    assert strategy.overall_variance("max") == pytest.approx(exact[-1], rel=1e-12)
+    assert strategy.overall_variance("mean") == pytest.approx(np.mean(exact), rel=1e-12)
+
+
+# --- values of "constant matters" --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("horizon", "digits"),
+    [(1, "1.0000000000"), (2, "1.2500000000"), (10, "1.7913439416"), (2**20, "5.4789877804")],
+)
+def test_square_root_sensitivity(horizon: int, digits: str) -> None:
+    assert f"{square_root_sensitivity(horizon):.10f}" == digits
+
+
+def test_square_root_sensitivity_grows_like_its_asymptote() -> None:
+    horizon = 2**20
+    asymptote = math.log(horizon) / math.pi + 1.06628
+    assert square_root_sensitivity(horizon) == pytest.approx(asymptote, abs=1e-5)
+
+
+def test_erratum_equation_4_is_below_the_truth_and_the_safe_form_above() -> None:
+    exact = np.cumsum(square_root_coefficients(5000) ** 2)
+    horizon = np.arange(1, 5001)
+    assert (1 + np.log((4 * horizon - 3) / 5) / np.pi < exact).all()
+    safe = np.array([safe_squared_sensitivity(int(t)) for t in horizon])
+    assert (safe >= exact).all()
+    assert (safe - exact).max() < 0.05
+
+
+# --- noise: one definite function of z -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 60, 150])
+def test_noise_is_b_z_correctly_rounded(horizon: int) -> None:
+    strategy, field = SqrtToeplitz(horizon), table(horizon)
+    expected = exact_noise(strategy, field.values)
+    assert strategy.noise(field, range(1, horizon + 1)).tolist() == expected
+
+
+def test_ties_are_rounded_the_same_way_everywhere() -> None:
+    # Multiples of half a cell: every first output is an exact tie.
+    z = np.arange(-40, 40) * 128
+    strategy = SqrtToeplitz(80)
+    assert strategy.noise(Table(z), range(1, 81)).tolist() == exact_noise(strategy, z)
+    for value in z:
+        assert strategy.noise(Table(z[:1] * 0 + value), range(1, 2))[0] == math.floor(
+            value / 256 + 0.5
+        )
+
+
+def test_a_release_is_a_function_of_the_measurements() -> None:
+    strategy, horizon = SqrtToeplitz(60), 60
+    z = table(horizon, seed=3).values
+    x = np.random.default_rng(4).integers(0, 9, horizon)
+    c, b = [int(v) for v in strategy.numerators], strategy.row_coefficients(horizon)
+    y = [
+        sum(c[t - i] * int(x[i]) for i in range(t + 1)) + int(z[t]) for t in range(horizon)
+    ]  # lattice integers: all that is private
+    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    from_measurements = [
+        rounded(cell * sum(b[t - i] * y[i] for i in range(t + 1))) for t in range(horizon)
+    ]
+    released = strategy.noise(Table(z), range(1, 61)) + np.cumsum(x) * 2**strategy.fraction_bits
+    assert released.tolist() == from_measurements
+
+
+@pytest.mark.parametrize(("step", "change"), [(1, 1), (17, -3), (2999, 5), (3000, 1)])
+def test_shifted_noise_is_the_neighbour(step: int, change: int) -> None:
+    strategy = SqrtToeplitz(3000)
+    z = table(3000, seed=5).values
+    moved = z.copy()
+    moved[step - 1 :] += change * strategy.numerators[: 3001 - step]
+    difference = strategy.noise(Table(moved), range(1, 3001)) - strategy.noise(
+        Table(z), range(1, 3001)
+    )
+    assert difference[: step - 1].tolist() == [0] * (step - 1)
+    assert set(difference[step - 1 :].tolist()) == {change * 2**strategy.fraction_bits}
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_noise_does_not_depend_on_the_window(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategy, field = SqrtToeplitz(700), table(700, *shape, seed=6)
+    whole = strategy.noise(field, range(1, 701))
+    assert whole.shape == (700, *shape)
+    assert whole.dtype == np.int64
+    for cuts in ([1, 2, 3, 701], [1, 17, 33, 300, 701], [1, 640, 700, 701]):
+        parts = [strategy.noise(field, range(a, b)) for a, b in pairwise(cuts)]
+        assert (np.concatenate(parts) == whole).all()
+    singles = [strategy.noise(field, range(t, t + 1)) for t in range(1, 701, 23)]
+    assert (np.concatenate(singles) == whole[::23]).all()
+    monkeypatch.setattr(square_root, "_BLOCK", 1)  # one coordinate at a time
+    assert (strategy.noise(field, range(1, 701)) == whole).all()
+    assert strategy.noise(field, range(5, 5)).shape == (0, *shape)
+
+
+def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = table(400, seed=7)
+    whole = SqrtToeplitz(400).noise(field, range(1, 401))
+    asked = []
+    decide = SqrtToeplitz._decide
+
+    def counted(self: SqrtToeplitz, z: NDArray[np.int64]) -> int:
+        asked.append(len(z))
+        return decide(self, z)
+
+    monkeypatch.setattr(SqrtToeplitz, "_decide", counted)
+    assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
+    assert len(asked) <= 3
+    # A guard so wide that integers decide everything, first with the usual bound on b's error ...
+    monkeypatch.setattr(square_root, "relative_slack", lambda length: 1e6)
+    assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
+    assert len(asked) >= 400
+    # ... then with one so large that further digits of b are needed.
+    bound = toeplitz.PrefixQuotient.error_units
+    monkeypatch.setattr(
+        toeplitz.PrefixQuotient,
+        "error_units",
+        lambda self, j: bound(self, j) + (2 ** (61 + 30 * j) if j < 3 else 0),
+    )
+    fresh = SqrtToeplitz(400)
+    assert (fresh.noise(field, range(1, 401)) == whole).all()
+    assert len(fresh._quotient._digits) == 4
+
+
+def test_large_noise_and_long_streams_stay_exact() -> None:
+    """Around the largest law (scale 2^40), float64 alone decides little."""
+    strategy, field = SqrtToeplitz(120), table(120, seed=8, std=2.0**43)
+    expected = exact_noise(strategy, field.values)
+    assert strategy.noise(field, range(1, 121)).tolist() == expected
+
+
+def test_long_noise_against_integers_at_some_steps() -> None:
+    horizon = 2**14 + 3
+    strategy, field = SqrtToeplitz(horizon), table(horizon, seed=9)
+    whole = strategy.noise(field, range(1, horizon + 1))
+    for step in (1, 2, 1000, 9999, horizon):
+        assert strategy._decide(field.values[:step]) == whole[step - 1]
+    np.testing.assert_allclose(
+        whole / 2**strategy.fraction_bits,
+        toeplitz.convolve(
+            strategy._quotient.approximate, field.values / 2.0**strategy.lattice_bits, horizon
+        ),
+        atol=0.51 / 2**strategy.fraction_bits,
+    )
+
+
+def test_noise_has_the_claimed_variance() -> None:
+    strategy, draws = SqrtToeplitz(64), 20_000
+    field = table(64, draws, seed=10, std=16.0 * 2**strategy.lattice_bits)
+    noise = strategy.noise(field, range(1, 65)) / 2**strategy.fraction_bits
+    ratio = (noise**2).mean(axis=1) / (256 * strategy.variance(range(1, 65)))
+    assert np.abs(ratio - 1).max() < 6 * math.sqrt(2 / draws)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 2**22 + 1, 1.0, True])
+def test_bad_horizons_are_refused(horizon: object) -> None:
+    with pytest.raises(InvalidInput, match="horizon"):
+        SqrtToeplitz(horizon)  # type: ignore[arg-type]
+
+
+def test_noise_beyond_exact_arithmetic_is_refused() -> None:
+    with pytest.raises(SumOverflow, match=r"2\^52"):
+        SqrtToeplitz(3).noise(Table(np.array([1, 2**52, 1])), range(1, 4))
+
+
+def test_steps_beyond_the_horizon_are_refused() -> None:
+    strategy, field = SqrtToeplitz(10), table(10)
+    for call in (
+        lambda: strategy.noise(field, range(5, 12)),
+        lambda: strategy.variance([11]),
+        lambda: strategy.row(11),
+        lambda: strategy.column(11),
+    ):
+        with pytest.raises(HorizonExceeded, match="11"):
+            call()
+    with pytest.raises(InvalidInput, match="metric"):
+        strategy.overall_variance("median")  # type: ignore[arg-type]

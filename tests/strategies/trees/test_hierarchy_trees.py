@@ -1,0 +1,123 @@
+"""Public trees: from tables and from parents, and what is no tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.strategies.trees import Tree
+
+
+def test_nodes_are_known_by_their_paths() -> None:
+    tree = Tree.from_leaves(
+        {"state": ["NY", "CA", "CA", "DC"], "county": ["Kings", "Kings", "Napa", None]},
+        ["state", "county"],
+    )
+    assert tree.levels == ("total", "state", "county")
+    assert tree.sizes == [1, 3, 3]
+    assert tree.find(("CA", "Kings")) != tree.find(("NY", "Kings"))
+    assert tree.path(*tree.find(("NY", "Kings"))) == ("NY", "Kings")
+    assert tree.find("DC") == tree.find(("DC",)) == (1, 1)
+    assert tree.find(()) == (0, 0)
+    assert [nodes.tolist() for nodes in tree.leaves] == [[], [1], [0, 1, 2]]
+    with pytest.raises(InvalidInput, match="not in the domain"):
+        tree.find(("TX",))
+    with pytest.raises(InvalidInput, match="level is 'city'"):
+        tree.level("city")
+
+
+def test_children_stand_together_in_the_order_of_their_parents() -> None:
+    rng = np.random.default_rng(0)
+    table = {"a": rng.integers(0, 5, 200), "b": rng.integers(0, 9, 200), "c": np.arange(200)}
+    tree = Tree.from_leaves(table, ["a", "b", "c"])
+    for level, parents in enumerate(tree.parents):
+        assert (np.diff(parents) >= 0).all()
+        assert tree.children[level].sum() == len(parents)
+        assert (parents[tree.starts[level]] == np.arange(tree.sizes[level])).all()
+    depth, node = tree.locate([table[name] for name in "abc"])
+    assert (depth == 3).all()
+    assert sorted(node.tolist()) == list(range(200))
+    for row in (0, 57, 199):
+        assert tree.path(3, int(node[row])) == tuple(int(table[name][row]) for name in "abc")
+
+
+def test_the_digest_tells_trees_apart() -> None:
+    def digest(*args: Any) -> Any:
+        return Tree.from_leaves(*args).digest
+
+    base = digest({"a": [1, 2]}, ["a"])
+    assert base == digest({"a": [2, 1]}, ["a"])
+    assert base != digest({"b": [1, 2]}, ["b"])
+    assert base != digest({"a": [1, 3]}, ["a"])
+    assert base != digest({"a": ["1", "2"]}, ["a"])
+    sly = [["a\x1fstr:b", "c"], ["a", "b\x1fstr:c"]]  # the same text once joined
+    assert digest({"a": sly[0]}, ["a"]) != digest({"a": sly[1]}, ["a"])
+    assert digest({"a": ["\ud800", "x"]}, ["a"]) != digest({"a": ["\ud801", "x"]}, ["a"])
+
+
+def test_rows_that_name_inner_nodes_say_nothing_new() -> None:
+    nodes = {"a": ["x", "x", "x", "w"], "b": [None, "y", "z", None]}
+    leaves = {"a": ["x", "x", "w"], "b": ["y", "z", None]}
+    assert Tree.from_leaves(nodes, ["a", "b"]).digest == Tree.from_leaves(leaves, ["a", "b"]).digest
+
+
+def test_a_tree_may_be_one_node() -> None:
+    tree = Tree.from_parents({"all": None})
+    assert tree.sizes == [1]
+    assert [nodes.tolist() for nodes in tree.leaves] == [[0]]
+
+
+def test_trees_from_parents() -> None:
+    tree = Tree.from_parents([("a", "r"), ("b", "r"), ("c", "a"), ("d", "c"), ("e", "c")])
+    assert tree.sizes == [1, 2, 1, 2]
+    assert tree.path(3, 1) == ("a", "c", "e")
+    forest = Tree.from_parents({"x": None, "y": None, "x1": "x"})
+    assert forest.sizes == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([("a", "r"), ("a", "s")], "has two parents, 'r' and 's'"),
+        ({"a": "b", "b": "a"}, "is its own ancestor"),
+        ({"a": "r", "b": "c", "c": "b"}, "node 'b' is its own ancestor"),
+        ({"a": "a"}, "is its own ancestor"),
+        ({}, "no nodes"),
+    ],
+)
+def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Tree.from_parents(parents)
+
+
+@pytest.mark.parametrize(
+    ("domain", "levels", "message"),
+    [
+        ({"a": []}, ["a"], "no rows"),
+        ({"a": [1, 1]}, ["a"], "repeats a leaf"),
+        ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
+        ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 2 .* repeats a leaf"),
+        ({"total": [1, 2]}, ["total"], "rename the column"),
+        ({1: [1, 2]}, [1], "name columns by texts"),
+        ({"a": [[1], None]}, ["a"], "labels must be plain values"),
+        ({"std": [1, 2]}, ["std"], "column of the released table"),
+        ({"a": [None, "x"]}, ["a"], "has no a"),
+        (
+            {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},
+            ["a", "b", "c"],
+            "below a missing level",
+        ),
+        ({"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]}, ["a", "b", "c"], "missing level"),
+        ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),
+        ({"a": [1]}, ["b"], "no column 'b'"),
+        ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] repeat a name"),
+        ({"a": [1]}, "a", "at least one column"),
+        (5, ["a"], "give a data frame"),
+    ],
+)
+def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Tree.from_leaves(domain, levels)
