@@ -4,14 +4,23 @@
 >>> from counton.testing import check_strategy
 >>> check_strategy(Binary(12))
 
-And those of a strategy for ranges:
+And those of a strategy for lines:
 
 >>> from counton.strategies.lines import SquareRoot
->>> from counton.testing import check_range_strategy
->>> check_range_strategy(SquareRoot(12))
+>>> from counton.testing import check_line_strategy
+>>> check_line_strategy(SquareRoot(12))
 """
 
 from counton.testing.laws import check_strategy
+from counton.testing.line_laws import (
+    check_line_description,
+    check_line_estimates,
+    check_line_sensitivity,
+    check_line_strategy,
+    check_line_variance,
+    check_line_workloads,
+    check_running_sums,
+)
 from counton.testing.matrix_laws import (
     check_arguments,
     check_factorisation,
@@ -22,15 +31,6 @@ from counton.testing.matrix_laws import (
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
-from counton.testing.range_laws import (
-    check_range_description,
-    check_range_estimates,
-    check_range_sensitivity,
-    check_range_strategy,
-    check_range_variance,
-    check_range_workloads,
-    check_running_sums,
-)
 from counton.testing.tables import LawBroken
 
 __all__ = [
@@ -39,15 +39,15 @@ __all__ = [
     "ShiftedNoise",
     "check_arguments",
     "check_factorisation",
+    "check_line_description",
+    "check_line_estimates",
+    "check_line_sensitivity",
+    "check_line_strategy",
+    "check_line_variance",
+    "check_line_workloads",
     "check_noise_is_rows",
     "check_overall_variance",
     "check_parameters",
-    "check_range_description",
-    "check_range_estimates",
-    "check_range_sensitivity",
-    "check_range_strategy",
-    "check_range_variance",
-    "check_range_workloads",
     "check_running_sums",
     "check_sensitivity",
     "check_shift",

@@ -18,7 +18,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import plan_hierarchy, release_hierarchy
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.trees import Tree, estimates_of, measurement_for
+from counton.strategies.trees import Tree, estimates_of, tree_strategy_for
 
 KEY = Key(bytes(range(32)))
 
@@ -339,7 +339,7 @@ def test_rounding_favours_no_sibling() -> None:
     """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
     siblings, bits, draws = 1000, 16, 60
     tree = Tree.from_leaves({"a": range(siblings)}, ["a"])
-    measurement, scale = measurement_for(tree, [1.0, 1.0], 2)
+    measurement, scale = tree_strategy_for(tree, [1.0, 1.0], 2)
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 100, siblings)
     sums = [np.array([counts.sum()]), counts]
@@ -360,7 +360,7 @@ def test_rounding_favours_no_sibling() -> None:
 
 def test_families_of_any_size_share_out_exactly_what_there_is() -> None:
     tree = random_wide_tree()
-    measurement, scale = measurement_for(tree, [1.0] * len(tree.levels), 2)
+    measurement, scale = tree_strategy_for(tree, [1.0] * len(tree.levels), 2)
     rng = np.random.default_rng(6)
     drawn = {
         level: np.rint(rng.normal(0, scale, 3000)).astype(np.int64)

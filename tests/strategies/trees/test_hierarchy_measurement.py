@@ -10,7 +10,7 @@ from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree, sums_of
 
 from counton.errors import InvalidInput
-from counton.strategies.trees import Tree, estimates_of, measurement_for
+from counton.strategies.trees import Tree, estimates_of, tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])
@@ -20,10 +20,10 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
     tree = random_tree(seed)
     wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
     try:
-        measurement, _ = measurement_for(tree, wanted, norm)
+        measurement, _ = tree_strategy_for(tree, wanted, norm)
     except InvalidInput:  # one child, whose target is below its parent's
         wanted = sorted(wanted)
-        measurement, _ = measurement_for(tree, wanted, norm)
+        measurement, _ = tree_strategy_for(tree, wanted, norm)
     matrix = measured_matrix(measurement)
     whole = np.vstack(list(matrix.values()))
     norms = measurement.norms()
@@ -51,14 +51,14 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
 def test_weights_that_int64_cannot_square_are_refused() -> None:
     tree = Tree.from_leaves({"a": [0, 0], "b": [0, 1]}, ["a", "b"])
     with pytest.raises(InvalidInput, match="cannot be measured exactly: raise the targets"):
-        measurement_for(tree, [1e-20, 1e-20, 1e-20], 2)
+        tree_strategy_for(tree, [1e-20, 1e-20, 1e-20], 2)
 
 
 @pytest.mark.parametrize("norm", [2, 1])
 def test_tables_add_up_where_floats_end(norm: Any) -> None:
     """Near 2^53 units the rounded shares of a node can be more than the node."""
     tree = Tree.from_leaves({"a": range(3)}, ["a"])
-    measurement, scale = measurement_for(tree, [1.0, 1.0], norm)
+    measurement, scale = tree_strategy_for(tree, [1.0, 1.0], norm)
     rng = np.random.default_rng(20)
     bits = 16
     for _ in range(400):

@@ -20,7 +20,7 @@ from counton.privacy import (
     Shift,
     calibrate,
 )
-from counton.strategies.trees import HierarchyLaw, Measurement, Tree, measurement_for
+from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy, tree_strategy_for
 
 #: Where `HierarchyPlan.epsilon` looks.
 _LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-40, 2.0**20
@@ -44,7 +44,7 @@ class HierarchyPlan:
     (ZCDP(rho=...), 10.0)
     """
 
-    measurement: Measurement
+    measurement: TreeStrategy
     noise_law: Law
     guarantee: Guarantee
     contribution: Contribution
@@ -151,14 +151,14 @@ def plan_hierarchy(
         raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
     wanted, one = _wanted(tree, targets, relative=guarantee is not None)
     if guarantee is None:
-        measurement, scale = measurement_for(tree, wanted, NORMS["gaussian"])
+        measurement, scale = tree_strategy_for(tree, wanted, NORMS["gaussian"])
         noise_law = DiscreteGaussian(Fraction(scale) ** 2)
         shift = shift_of_cells(measurement.norms(), unit)
         promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise_law.sigma_squared))
         return HierarchyPlan(measurement, noise_law, promise, unit)
 
     def attempt(family: Family) -> HierarchyPlan:
-        measurement, _ = measurement_for(tree, wanted, NORMS[family], unit=one)
+        measurement, _ = tree_strategy_for(tree, wanted, NORMS[family], unit=one)
         shift = shift_of_cells(measurement.norms(), unit)
         noise_law = calibrate(guarantee, shift, family).law
         return HierarchyPlan(measurement, noise_law, guarantee, unit)

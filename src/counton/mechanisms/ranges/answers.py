@@ -14,7 +14,7 @@ from counton.errors import InvalidInput
 from counton.laws import Family, Law
 from counton.mechanisms.ranges.plan import RangesChoice, RangesPlan
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.lines import RangeStrategy
+from counton.strategies.lines import LineStrategy
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class RangesRelease:
         return self.choice.name
 
     @property
-    def strategies(self) -> tuple[RangeStrategy, ...]:
+    def strategies(self) -> tuple[LineStrategy, ...]:
         """The strategy of every axis: as ``strategy=`` of `release_ranges`, the same again.
 
         >>> from counton import Key, ZCDP, release_ranges

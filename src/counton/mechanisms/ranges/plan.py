@@ -16,14 +16,14 @@ from counton.laws import Family, Law
 from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, families, ranked
 from counton.privacy import Contribution, Guarantee, calibrate
-from counton.strategies.lines import Grid, RangeStrategy, Workload, axis_bits, workload
+from counton.strategies.lines import Grid, LineStrategy, Workload, axis_bits, workload
 from counton.strategies.lines.candidates import NAMES, built, serves, total_variance
 from counton.strategies.norms import Norm
 
 Asked = str | Workload | ArrayLike
 
 #: A name or a strategy for every axis.
-Strategies = tuple[str | RangeStrategy, ...]
+Strategies = tuple[str | LineStrategy, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def plan_ranges(
     *,
     guarantee: Guarantee,
     contribution: Contribution | None = None,
-    strategy: str | RangeStrategy | Strategies = "auto",
+    strategy: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> RangesPlan:
     """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
@@ -112,7 +112,7 @@ def plan_ranges(
             f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
         )
     for name in names:
-        if not isinstance(name, RangeStrategy) and name not in ("auto", *NAMES):
+        if not isinstance(name, LineStrategy) and name not in ("auto", *NAMES):
             raise InvalidInput(
                 f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
                 f"strategy, or a tuple with one of these an axis"
@@ -179,8 +179,8 @@ def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[G
 
 
 def _axis(
-    name: str | RangeStrategy, asked: Workload, norm: Norm, axes: int
-) -> tuple[RangeStrategy, float]:
+    name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
+) -> tuple[LineStrategy, float]:
     """The strategy of one of the axes and its total variance on the axis' workload."""
     if not isinstance(name, str):
         return name, asked.total(_fitting(name, asked))
@@ -189,7 +189,7 @@ def _axis(
     return built(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
 
 
-def _fitting(strategy: RangeStrategy, asked: Workload) -> RangeStrategy:
+def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
     if strategy.cells != asked.cells:
         raise InvalidInput(
             f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "

@@ -16,7 +16,7 @@ from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.plan import Asked, RangesPlan, Strategies, plan_ranges
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.lines import RangeStrategy
+from counton.strategies.lines import LineStrategy
 
 #: Most measurements of a grid: about 40 bytes each are held at once.
 LARGEST_GRID = 2**28
@@ -29,7 +29,7 @@ def release_ranges(
     contribution: Contribution | None = None,
     key: Key,
     name: str = "ranges",
-    strategy: str | RangeStrategy | Strategies = "auto",
+    strategy: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> RangesRelease:
     """Measure a line or grid of counts privately, once, so that any interval can be answered.
@@ -75,7 +75,7 @@ def release_ranges(
     return released_cells(data, plan, key=key, kind="ranges", name=name)
 
 
-def check_size(shape: tuple[int, ...], axes: Sequence[RangeStrategy]) -> None:
+def check_size(shape: tuple[int, ...], axes: Sequence[LineStrategy]) -> None:
     """Refuse grids whose measurements would take up all memory.
 
     Raises:

@@ -1,6 +1,6 @@
 """Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
 
-from counton.strategies.lines.base import LATTICE_BITS, RangeStrategy
+from counton.strategies.lines.base import LATTICE_BITS, LineStrategy
 from counton.strategies.lines.candidates import NAMES
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.descent import LARGEST_LAPLACE, optimal_laplace
@@ -10,7 +10,7 @@ from counton.strategies.lines.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.optimal import gaussian_bound, optimal_gaussian
 from counton.strategies.lines.queries import Queries, RandomSubsets, workload
-from counton.strategies.lines.registry import public_range_strategies
+from counton.strategies.lines.registry import public_line_strategies
 from counton.strategies.lines.square_root import SquareRoot
 from counton.strategies.lines.tree import TreeLaw
 from counton.strategies.lines.workload import Workload
@@ -23,11 +23,11 @@ __all__ = [
     "Dense",
     "Grid",
     "Haar",
+    "LineStrategy",
     "Nodes",
     "Prefixes",
     "Queries",
     "RandomSubsets",
-    "RangeStrategy",
     "SquareRoot",
     "TreeLaw",
     "TreeNodes",
@@ -36,6 +36,6 @@ __all__ = [
     "gaussian_bound",
     "optimal_gaussian",
     "optimal_laplace",
-    "public_range_strategies",
+    "public_line_strategies",
     "workload",
 ]

@@ -1,4 +1,4 @@
-"""What a strategy for ranges is: an integer matrix C whose noisy product gives all cells back.
+"""What a strategy for lines is: an integer matrix C whose noisy product gives all cells back.
 
 One line of ``cells`` counts x is measured as y = C x + z with one independent draw of noise per row
 of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers
@@ -27,7 +27,7 @@ LATTICE_BITS = 20
 LARGEST_CELLS = 2**32
 
 
-class RangeStrategy(ABC):
+class LineStrategy(ABC):
     """A way to measure a line of cells.
 
     Attributes:
@@ -45,7 +45,7 @@ class RangeStrategy(ABC):
     unit_columns: bool = False
 
     @classmethod
-    def examples(cls, cells: int) -> Sequence[RangeStrategy]:
+    def examples(cls, cells: int) -> Sequence[LineStrategy]:
         """Instances over ``cells`` cells: what the laws of ``counton.testing`` run over.
 
         Override it where the constructor needs more than the number of cells.

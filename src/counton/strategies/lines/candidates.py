@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from counton.strategies.base import LARGEST_DENSE
-from counton.strategies.lines.base import RangeStrategy
+from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.descent import LARGEST_LAPLACE, optimal_laplace
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.nodes import Nodes
@@ -17,11 +17,11 @@ from counton.strategies.norms import Norm
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 
-def _optimal(asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
     return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
 
 
-_BUILDERS: dict[str, Callable[[Workload, Norm, int], RangeStrategy]] = {
+_BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
     "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
     "haar": Haar.best,
@@ -35,7 +35,7 @@ NAMES = tuple(_BUILDERS)
 
 
 @lru_cache(maxsize=64)
-def built(name: str, asked: Workload, norm: Norm, bits: int) -> RangeStrategy:
+def built(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
     """The strategy of that name for a workload."""
     return _BUILDERS[name](asked, norm, bits)
 

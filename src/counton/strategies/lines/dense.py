@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
-from counton.strategies.lines.base import RangeStrategy
+from counton.strategies.lines.base import LineStrategy
 
 _LARGEST_SQUARED = 2.0**60
 
 
-class Dense(RangeStrategy):
+class Dense(LineStrategy):
     """Any integer matrix C of full column rank, and least squares.
 
     Args:
@@ -100,7 +100,7 @@ class Dense(RangeStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `RangeStrategy.examples`: more rows than cells, and entries below 0."""
+        """See `LineStrategy.examples`: more rows than cells, and entries below 0."""
         steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
@@ -127,12 +127,12 @@ class Dense(RangeStrategy):
         return self._matrix
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`; exact."""
+        """See `LineStrategy.measure`; exact."""
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `RangeStrategy.estimate`; normal equations."""
+        """See `LineStrategy.estimate`; normal equations."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -143,15 +143,15 @@ class Dense(RangeStrategy):
         return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
 
     def l1_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_sensitivity`."""
+        """See `LineStrategy.l1_sensitivity`."""
         return int(np.abs(self._matrix).sum(axis=0).max())
 
     def squared_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_sensitivity`."""
+        """See `LineStrategy.squared_sensitivity`."""
         return int((self._matrix**2).sum(axis=0).max())
 
     def l1_move_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_move_sensitivity`: the triangle inequality."""
+        """See `LineStrategy.l1_move_sensitivity`: the triangle inequality."""
         return 2 * self.l1_sensitivity()
 
     @cached_property
@@ -160,18 +160,18 @@ class Dense(RangeStrategy):
         return np.asarray(real.T @ real)
 
     def squared_move_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_move_sensitivity`."""
+        """See `LineStrategy.squared_move_sensitivity`."""
         return 2 * self.squared_sensitivity() - 2 * self.least_inner
 
     @cached_property
     def least_inner(self) -> int:
-        """See `RangeStrategy.least_inner`: float64, less a bound on its rounding."""
+        """See `LineStrategy.least_inner`: float64, less a bound on its rounding."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
     @property
     def largest_entry(self) -> int:
-        """See `RangeStrategy.largest_entry`."""
+        """See `LineStrategy.largest_entry`."""
         return int(np.abs(self._matrix).max())
 
     @cached_property
@@ -185,17 +185,17 @@ class Dense(RangeStrategy):
         return covariance
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `RangeStrategy.variance`."""
+        """See `LineStrategy.variance`."""
         joint = self._prefixes
         return np.maximum(joint[low, low] + joint[high, high] - 2 * joint[low, high], 0.0)
 
     def ranges_variance(self) -> float:
-        """See `RangeStrategy.ranges_variance`."""
+        """See `LineStrategy.ranges_variance`."""
         joint = self._prefixes
         return float((self.cells + 1) * np.trace(joint) - joint.sum())
 
     def functional_variance(self, weights: Floats) -> float:
-        """See `RangeStrategy.functional_variance`."""
+        """See `LineStrategy.functional_variance`."""
         return float((weights * self._solve(weights.T).T).sum())
 
 

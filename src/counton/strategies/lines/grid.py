@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import NodeNoise
-from counton.strategies.lines.base import LATTICE_BITS, RangeStrategy, rounded_sums
+from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, rounded_sums
 from counton.strategies.lines.workload import Workload
 from counton.strategies.norms import ColumnNorms
 
@@ -52,7 +52,7 @@ class Grid:
     True
     """
 
-    axes: tuple[RangeStrategy, ...]
+    axes: tuple[LineStrategy, ...]
 
     def __post_init__(self) -> None:
         if not self.axes:
@@ -117,7 +117,7 @@ class Grid:
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Private running sums along every axis, with zeros in front; see `RangeStrategy`."""
+        """Private running sums along every axis, with zeros in front; see `LineStrategy`."""
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
         measured = self.measure(counts)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.strategies.lines.base import LATTICE_BITS, RangeStrategy, check_cells, on_lattice
+from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.intervals import AllRanges
 from counton.strategies.lines.queries import Queries
 from counton.strategies.lines.tree import TreeLaw, binary_radices
@@ -29,7 +29,7 @@ from counton.strategies.lines.workload import Workload
 from counton.strategies.norms import Norm
 
 
-class Haar(RangeStrategy):
+class Haar(LineStrategy):
     """Noisy total and noisy differences of siblings.
 
     Args:
@@ -89,7 +89,7 @@ class Haar(RangeStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `RangeStrategy.examples`."""
+        """See `LineStrategy.examples`."""
         ranges, slope = AllRanges(cells), Queries(np.arange(1, cells + 1)[None])
         return (
             cls.cascade(cells),
@@ -119,7 +119,7 @@ class Haar(RangeStrategy):
         return found
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`."""
+        """See `LineStrategy.measure`."""
         measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
         sums = counts
         for (below, pairs), rows, weight in zip(
@@ -137,7 +137,7 @@ class Haar(RangeStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `RangeStrategy.estimate`; the cascade from the root down."""
+        """See `LineStrategy.estimate`; the cascade from the root down."""
         return self.cascaded(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def cascaded(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
@@ -164,11 +164,11 @@ class Haar(RangeStrategy):
         return nodes
 
     def l1_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_sensitivity`."""
+        """See `LineStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
     def squared_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_sensitivity`."""
+        """See `LineStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def _moves(self, power: int) -> int:
@@ -180,16 +180,16 @@ class Haar(RangeStrategy):
         return max(most, self.weights[0] ** power if self.cells == 1 else 1)
 
     def l1_move_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_move_sensitivity`."""
+        """See `LineStrategy.l1_move_sensitivity`."""
         return self._moves(1)
 
     def squared_move_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
+        """See `LineStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
         return self._moves(2)
 
     @property
     def least_inner(self) -> int:
-        """See `RangeStrategy.least_inner`: two leaves that meet where few ancestors lie above."""
+        """See `LineStrategy.least_inner`: two leaves that meet where few ancestors lie above."""
         least = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):
@@ -204,7 +204,7 @@ class Haar(RangeStrategy):
 
     @property
     def largest_entry(self) -> int:
-        """See `RangeStrategy.largest_entry`."""
+        """See `LineStrategy.largest_entry`."""
         return max(self.weights)
 
     @cached_property
@@ -214,15 +214,15 @@ class Haar(RangeStrategy):
         return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `RangeStrategy.variance`."""
+        """See `LineStrategy.variance`."""
         return self.joint_law.variance(low, high)
 
     def ranges_variance(self) -> float:
-        """See `RangeStrategy.ranges_variance`; time logarithmic in the cells."""
+        """See `LineStrategy.ranges_variance`; time logarithmic in the cells."""
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     def functional_variance(self, weights: Floats) -> float:
-        """See `RangeStrategy.functional_variance`."""
+        """See `LineStrategy.functional_variance`."""
         return math.fsum(self.joint_law.functional_levels(weights))
 
 

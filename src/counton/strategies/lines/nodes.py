@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.strategies.lines.base import LATTICE_BITS, RangeStrategy, check_cells, on_lattice
+from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.branching import best_branching
 from counton.strategies.lines.intervals import AllRanges
 from counton.strategies.lines.tree import TreeLaw, binary_radices
@@ -29,7 +29,7 @@ from counton.strategies.lines.workload import Workload
 from counton.strategies.norms import Norm
 
 
-class Nodes(RangeStrategy):
+class Nodes(LineStrategy):
     """Noisy node sums with a weight per level, and least squares.
 
     Args:
@@ -107,7 +107,7 @@ class Nodes(RangeStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `RangeStrategy.examples`."""
+        """See `LineStrategy.examples`."""
         return (
             cls.independent(cells),
             cls.binary(cells),
@@ -142,7 +142,7 @@ class Nodes(RangeStrategy):
         return found
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`."""
+        """See `LineStrategy.measure`."""
         measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
         sums = counts
         for level, (rows, weight) in enumerate(zip(self.rows(), self.weights, strict=True)):
@@ -165,7 +165,7 @@ class Nodes(RangeStrategy):
         return spread, sums
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `RangeStrategy.estimate`; two passes of least squares."""
+        """See `LineStrategy.estimate`; two passes of least squares."""
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()
         rows = self.rows()
@@ -188,29 +188,29 @@ class Nodes(RangeStrategy):
         return np.asarray(final, dtype=np.float64)
 
     def l1_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_sensitivity`."""
+        """See `LineStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
     def squared_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_sensitivity`."""
+        """See `LineStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def l1_move_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_move_sensitivity`: the root's sum does not change."""
+        """See `LineStrategy.l1_move_sensitivity`: the root's sum does not change."""
         return 2 * max(sum(self.weights[:-1]), 1)
 
     def squared_move_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_move_sensitivity`."""
+        """See `LineStrategy.squared_move_sensitivity`."""
         return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
 
     @property
     def least_inner(self) -> int:
-        """See `RangeStrategy.least_inner`: two leaves that share the root only."""
+        """See `LineStrategy.least_inner`: two leaves that share the root only."""
         return self.weights[-1] ** 2
 
     @property
     def largest_entry(self) -> int:
-        """See `RangeStrategy.largest_entry`."""
+        """See `LineStrategy.largest_entry`."""
         return max(self.weights)
 
     @cached_property
@@ -225,19 +225,19 @@ class Nodes(RangeStrategy):
         return not any(self.weights[1:])
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `RangeStrategy.variance`."""
+        """See `LineStrategy.variance`."""
         if self._leaves_only:
             return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
         return self.joint_law.variance(low, high)
 
     def ranges_variance(self) -> float:
-        """See `RangeStrategy.ranges_variance`."""
+        """See `LineStrategy.ranges_variance`."""
         if self._leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     def functional_variance(self, weights: Floats) -> float:
-        """See `RangeStrategy.functional_variance`."""
+        """See `LineStrategy.functional_variance`."""
         return math.fsum(self.joint_law.functional_levels(weights))
 
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
-from counton.strategies.lines.base import RangeStrategy
+from counton.strategies.lines.base import LineStrategy
 from counton.strategies.streams.square_root import SqrtToeplitz
 from counton.strategies.streams.toeplitz import convolve, convolve_modulo, reciprocal
 
 _EXACT_TERMS = 64
 
 
-class SquareRoot(RangeStrategy):
+class SquareRoot(LineStrategy):
     """Running totals by the square-root factorisation.
 
     Args:
@@ -50,21 +50,21 @@ class SquareRoot(RangeStrategy):
         return {"cells": self.cells}
 
     def measure(self, counts: Integers) -> Integers:
-        """See `RangeStrategy.measure`; exact, modulo 2^64."""
+        """See `LineStrategy.measure`; exact, modulo 2^64."""
         numerators = self.strategy.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
         return np.stack(measured, axis=1).reshape(counts.shape)
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `RangeStrategy.estimate`; C^-1 y, a product of power series."""
+        """See `LineStrategy.estimate`; C^-1 y, a product of power series."""
         inverse = reciprocal(self.strategy.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
         return np.stack(cells, axis=1).reshape(measured.shape)
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """See `RangeStrategy.running_sums`; correctly rounded to the grid of `SqrtToeplitz`."""
+        """See `LineStrategy.running_sums`; correctly rounded to the grid of `SqrtToeplitz`."""
         bits = self.strategy.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
@@ -73,24 +73,24 @@ class SquareRoot(RangeStrategy):
         return sums, bits
 
     def l1_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_sensitivity`."""
+        """See `LineStrategy.l1_sensitivity`."""
         return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
 
     def squared_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_sensitivity`."""
+        """See `LineStrategy.squared_sensitivity`."""
         return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
 
     def l1_move_sensitivity(self) -> int:
-        """See `RangeStrategy.l1_move_sensitivity`."""
+        """See `LineStrategy.l1_move_sensitivity`."""
         return 2 * self.l1_sensitivity()
 
     def squared_move_sensitivity(self) -> int:
-        """See `RangeStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        """See `LineStrategy.squared_move_sensitivity`: no entry of C is negative."""
         return 2 * self.squared_sensitivity()
 
     @property
     def largest_entry(self) -> int:
-        """See `RangeStrategy.largest_entry`."""
+        """See `LineStrategy.largest_entry`."""
         return 1 << self.strategy.lattice_bits
 
     @cached_property
@@ -134,7 +134,7 @@ class SquareRoot(RangeStrategy):
         return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `RangeStrategy.variance`."""
+        """See `LineStrategy.variance`."""
         if (high - low == 1).all():
             return self._cells[low]
         cumulative = self._cumulative
@@ -145,12 +145,12 @@ class SquareRoot(RangeStrategy):
         return np.where(apart, np.maximum(values, 0.0), 0.0)
 
     def ranges_variance(self) -> float:
-        """See `RangeStrategy.ranges_variance`."""
+        """See `LineStrategy.ranges_variance`."""
         columns = np.cumsum(self._row)  # sum of each column of B over all rows, last first
         return float((self.cells + 1) * self._cumulative.sum() - (columns**2).sum())
 
     def functional_variance(self, weights: Floats) -> float:
-        """See `RangeStrategy.functional_variance`: queries in terms of running totals, times B."""
+        """See `LineStrategy.functional_variance`: queries in terms of running totals, times B."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

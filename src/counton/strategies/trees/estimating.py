@@ -7,7 +7,7 @@ import numpy as np
 from counton.arrays import Floats, Integers
 from counton.errors import SumOverflow
 from counton.strategies.base import NodeNoise
-from counton.strategies.trees.measurement import Measurement
+from counton.strategies.trees.measurement import TreeStrategy
 from counton.strategies.trees.tree import Tree
 
 
@@ -34,7 +34,7 @@ def node_sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
 
 
 def estimates_of(
-    measurement: Measurement, sums: list[Integers], noise: NodeNoise, bits: int
+    measurement: TreeStrategy, sums: list[Integers], noise: NodeNoise, bits: int
 ) -> list[Integers]:
     """Measure, then share every node's estimate out among its children.
 
@@ -55,10 +55,10 @@ def estimates_of(
     Raises:
         SumOverflow: estimates beyond 2^53 units, where float64 is not exact.
 
-    >>> from counton.strategies.trees.measurement import measurement_for
+    >>> from counton.strategies.trees.measurement import tree_strategy_for
     >>> from counton.testing import HashedNoise
     >>> tree = Tree.from_parents({"a": "root", "b": "root"})
-    >>> measurement, _ = measurement_for(tree, [1.0, 1.0], norm=2)
+    >>> measurement, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)
     >>> total, (a, b) = estimates_of(measurement, [np.array([8]), np.array([3, 5])],
     ...                              HashedNoise(), bits=10)
     >>> bool(total[0] == a + b)

@@ -45,7 +45,7 @@ _LARGEST_WEIGHT = 2**28
 
 
 @dataclass(frozen=True)
-class Measurement:
+class TreeStrategy:
     """Which integer combinations of node sums are measured.
 
     Attributes:
@@ -55,7 +55,7 @@ class Measurement:
         shared: for each level, every node's q.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> norms = Measurement(tree, 2, (np.array([3]), np.zeros(3, int)),
+    >>> norms = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
     ...                     (np.array([1]), np.zeros(3, int))).norms()
     >>> norms.l1, norms.l2_squared, norms.move_l1
     (6, 10, 6)
@@ -132,9 +132,9 @@ def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integer
     return np.asarray(hits[unique])
 
 
-def measurement_for(
+def tree_strategy_for(
     tree: Tree, wanted: list[float], norm: Norm, *, unit: float = 1.0
-) -> tuple[Measurement, int]:
+) -> tuple[TreeStrategy, int]:
     """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
 
     With noise of that standard deviation every variance is at most its target.
@@ -149,7 +149,7 @@ def measurement_for(
         InvalidInput: no estimates have these variances, or no integers can measure them.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> measurement, std = measurement_for(tree, [1.0, 1.0], norm=2)
+    >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
     >>> joint_law = measurement.joint_law(std**2)
     >>> [variance.round(5).tolist() for variance in joint_law.variances]
     [[1.0], [1.0, 1.0, 1.0]]
@@ -196,7 +196,7 @@ def measurement_for(
         own.append(p)
         shared.append(np.where((children == 2) | (norm == 2), q, 0))
     total = math.ceil(scale / math.sqrt(wanted[0]))
-    return Measurement(tree, total, tuple(own), tuple(shared)), scale
+    return TreeStrategy(tree, total, tuple(own), tuple(shared)), scale
 
 
 def _refuse_impossible(

@@ -1,4 +1,4 @@
-"""Laws of a strategy for ranges: what it measures, what it gives back, and the errors it claims.
+"""Laws of a strategy for lines: what it measures, what it gives back, and the errors it claims.
 
 Everything is compared with dense matrices, so lines of a few dozen cells are the place to check.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats
 from counton.strategies import NodeNoise
-from counton.strategies.lines import Queries, RangeStrategy
+from counton.strategies.lines import LineStrategy, Queries
 from counton.strategies.lines.queries import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import require
@@ -25,24 +25,24 @@ _BITS = 10
 _SPREAD = 2**36
 
 
-def check_range_strategy(strategy: RangeStrategy) -> None:
+def check_line_strategy(strategy: LineStrategy) -> None:
     """Check every law of a strategy for a line.
 
     Raises:
         LawBroken: at the first law that does not hold.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_strategy(Haar(5, (3, 2, 1, 1)))
+    >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))
     """
-    check_range_description(strategy)
-    check_range_sensitivity(strategy)
-    check_range_estimates(strategy)
-    check_range_variance(strategy)
-    check_range_workloads(strategy)
+    check_line_description(strategy)
+    check_line_sensitivity(strategy)
+    check_line_estimates(strategy)
+    check_line_variance(strategy)
+    check_line_workloads(strategy)
     check_running_sums(strategy)
 
 
-def check_range_description(strategy: RangeStrategy) -> None:
+def check_line_description(strategy: LineStrategy) -> None:
     """Its name, and parameters that say which C it is: they are part of noise addresses.
 
     Raises:
@@ -50,7 +50,7 @@ def check_range_description(strategy: RangeStrategy) -> None:
             that differ, or another of its ``examples`` that is equal and measures something else.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_description(Haar.cascade(5))
+    >>> check_line_description(Haar.cascade(5))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     saved = json.loads(json.dumps(strategy.parameters))
@@ -73,7 +73,7 @@ def check_range_description(strategy: RangeStrategy) -> None:
             require(alike, strategy, f"equals {other}, which claims another variance")
 
 
-def check_range_sensitivity(strategy: RangeStrategy) -> None:
+def check_line_sensitivity(strategy: LineStrategy) -> None:
     """Sensitivities against all columns of C and all pairs of columns.
 
     Raises:
@@ -81,7 +81,7 @@ def check_range_sensitivity(strategy: RangeStrategy) -> None:
             claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_sensitivity(Haar.cascade(5))
+    >>> check_line_sensitivity(Haar.cascade(5))
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
@@ -122,14 +122,14 @@ def check_range_sensitivity(strategy: RangeStrategy) -> None:
         require(strategy.least_inner <= least, strategy, f"inner product of columns is {least}")
 
 
-def check_range_estimates(strategy: RangeStrategy) -> None:
+def check_line_estimates(strategy: LineStrategy) -> None:
     """Cells come back without bias; their covariance is the inverse of C^T C, the least there is.
 
     Raises:
         LawBroken: they do not, or other measurements are weighed than would be best.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_estimates(Haar.cascade(5))
+    >>> check_line_estimates(Haar.cascade(5))
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
@@ -142,14 +142,14 @@ def check_range_estimates(strategy: RangeStrategy) -> None:
     require(least, strategy, "covariance of the cells is not the inverse of C^T C")
 
 
-def check_range_variance(strategy: RangeStrategy) -> None:
+def check_line_variance(strategy: LineStrategy) -> None:
     """``variance`` of every interval against the covariance of the cells.
 
     Raises:
         LawBroken: it is another, for intervals in any shape of array.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_variance(Haar.cascade(5))
+    >>> check_line_variance(Haar.cascade(5))
     """
     low, high = np.triu_indices(strategy.cells + 1)
     joint = _prefix_covariance(strategy)
@@ -163,14 +163,14 @@ def check_range_variance(strategy: RangeStrategy) -> None:
         require(not away.any(), strategy, complaint)
 
 
-def check_range_workloads(strategy: RangeStrategy) -> None:
+def check_line_workloads(strategy: LineStrategy) -> None:
     """Total variance over every kind of workload against the covariance of the cells.
 
     Raises:
         LawBroken: a total is wrong.
 
     >>> from counton.strategies.lines import Haar
-    >>> check_range_workloads(Haar.cascade(5))
+    >>> check_line_workloads(Haar.cascade(5))
     """
     covariance = _covariance(strategy)
     cells = strategy.cells
@@ -182,7 +182,7 @@ def check_range_workloads(strategy: RangeStrategy) -> None:
         require(right, strategy, f"total over {asked} is {found:.9g}, not {expected:.9g}")
 
 
-def check_running_sums(strategy: RangeStrategy) -> None:
+def check_running_sums(strategy: LineStrategy) -> None:
     """``running_sums`` is a function of y = C x + z with the claimed covariance.
 
     Noise shifted by a column of C gives the sums of the neighbour to the bit: that is privacy.
@@ -219,7 +219,7 @@ def check_running_sums(strategy: RangeStrategy) -> None:
     require(right, strategy, "noise of the running sums has another covariance")
 
 
-def _nodes_read(strategy: RangeStrategy, counts: NDArray[np.int64]) -> range:
+def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     """The nodes whose noise the running sums read: one a measurement, in order."""
     asked: list[tuple[int, range]] = []
 
@@ -237,13 +237,13 @@ def _nodes_read(strategy: RangeStrategy, counts: NDArray[np.int64]) -> range:
     return wanted
 
 
-def _covariance(strategy: RangeStrategy) -> Floats:
+def _covariance(strategy: LineStrategy) -> Floats:
     """Least covariance of the cells, in units of one measurement's noise variance."""
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))
 
 
-def _prefix_covariance(strategy: RangeStrategy) -> Floats:
+def _prefix_covariance(strategy: LineStrategy) -> Floats:
     """The same of the sums of the first 0, 1, ..., n cells."""
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

@@ -1,4 +1,4 @@
-"""A strategy for ranges broken on purpose breaks the law that is meant to catch it."""
+"""A strategy for lines broken on purpose breaks the law that is meant to catch it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.strategies import NodeNoise
-from counton.strategies.lines import Haar, Nodes, RangeStrategy, SquareRoot, TreeLaw
+from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot, TreeLaw
 from counton.strategies.norms import ColumnNorms
 from counton.testing import (
     LawBroken,
-    check_range_description,
-    check_range_estimates,
-    check_range_sensitivity,
-    check_range_strategy,
-    check_range_variance,
-    check_range_workloads,
+    check_line_description,
+    check_line_estimates,
+    check_line_sensitivity,
+    check_line_strategy,
+    check_line_variance,
+    check_line_workloads,
     check_running_sums,
 )
 
@@ -220,44 +220,44 @@ class DropsTheZero(Haar):
 
 
 def test_an_honest_subclass_passes() -> None:
-    check_range_strategy(type("Honest", (Haar,), {})(CELLS, WEIGHTS))
+    check_line_strategy(type("Honest", (Haar,), {})(CELLS, WEIGHTS))
 
 
-def haar(cls: type[Haar]) -> RangeStrategy:
+def haar(cls: type[Haar]) -> LineStrategy:
     return cls(CELLS, WEIGHTS)
 
 
-def nodes(cls: type[Nodes]) -> RangeStrategy:
+def nodes(cls: type[Nodes]) -> LineStrategy:
     return cls(CELLS, (3, 4), (5, 2, 1))
 
 
 @pytest.mark.parametrize(
     ("check", "strategy"),
     [
-        (check_range_description, haar(Nameless)),
-        (check_range_description, ForgetsItsWeights.cascade(CELLS)),
-        (check_range_description, haar(ForgetsItsCells)),
-        (check_range_description, haar(ParametersNoJson)),
-        (check_range_description, haar(ShowsLess)),
-        (check_range_description, haar(OnlyItself)),
-        (check_range_description, haar(EqualsEverything)),
-        (check_range_description, ErrorsByName(CELLS, (CELLS,), (1, 1), "hierarchy 2")),
-        (check_range_sensitivity, nodes(MeasuresLess)),
-        (check_range_sensitivity, haar(ClaimsLess)),
-        (check_range_sensitivity, haar(ClaimsMore)),
-        (check_range_sensitivity, nodes(MovesLess)),
-        (check_range_sensitivity, nodes(MovesShorter)),
-        (check_range_sensitivity, nodes(InnerProductsTooLarge)),
-        (check_range_sensitivity, haar(EntriesTooSmall)),
-        (check_range_sensitivity, haar(ClaimsUnits)),
-        (check_range_sensitivity, haar(OtherNorms)),
-        (check_range_estimates, haar(LosesACell)),
-        (check_range_estimates, nodes(WeighsBadly)),
-        (check_range_variance, haar(ClaimsLessVariance)),
-        (check_range_variance, haar(OneShapeOnly)),
-        (check_range_workloads, haar(RangesTotalTooSmall)),
-        (check_range_workloads, haar(ClaimsLessJointly)),
-        (check_range_workloads, QueriesTotalTooSmall(CELLS)),
+        (check_line_description, haar(Nameless)),
+        (check_line_description, ForgetsItsWeights.cascade(CELLS)),
+        (check_line_description, haar(ForgetsItsCells)),
+        (check_line_description, haar(ParametersNoJson)),
+        (check_line_description, haar(ShowsLess)),
+        (check_line_description, haar(OnlyItself)),
+        (check_line_description, haar(EqualsEverything)),
+        (check_line_description, ErrorsByName(CELLS, (CELLS,), (1, 1), "hierarchy 2")),
+        (check_line_sensitivity, nodes(MeasuresLess)),
+        (check_line_sensitivity, haar(ClaimsLess)),
+        (check_line_sensitivity, haar(ClaimsMore)),
+        (check_line_sensitivity, nodes(MovesLess)),
+        (check_line_sensitivity, nodes(MovesShorter)),
+        (check_line_sensitivity, nodes(InnerProductsTooLarge)),
+        (check_line_sensitivity, haar(EntriesTooSmall)),
+        (check_line_sensitivity, haar(ClaimsUnits)),
+        (check_line_sensitivity, haar(OtherNorms)),
+        (check_line_estimates, haar(LosesACell)),
+        (check_line_estimates, nodes(WeighsBadly)),
+        (check_line_variance, haar(ClaimsLessVariance)),
+        (check_line_variance, haar(OneShapeOnly)),
+        (check_line_workloads, haar(RangesTotalTooSmall)),
+        (check_line_workloads, haar(ClaimsLessJointly)),
+        (check_line_workloads, QueriesTotalTooSmall(CELLS)),
         (check_running_sums, RoundsTheExactSums(CELLS)),
         (check_running_sums, haar(ShowsACount)),
         (check_running_sums, haar(NoNoise)),
@@ -270,9 +270,9 @@ def nodes(cls: type[Nodes]) -> RangeStrategy:
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_broken_strategy_is_caught(
-    check: Callable[[RangeStrategy], None], strategy: RangeStrategy
+    check: Callable[[LineStrategy], None], strategy: LineStrategy
 ) -> None:
     with pytest.raises(LawBroken, match=type(strategy).__name__):
         check(strategy)
     with pytest.raises(LawBroken):
-        check_range_strategy(strategy)
+        check_line_strategy(strategy)

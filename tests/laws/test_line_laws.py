@@ -1,4 +1,4 @@
-"""Every law over every strategy for ranges; a new strategy is found without a line here."""
+"""Every law over every strategy for lines; a new strategy is found without a line here."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Iterator
 import pytest
 
 import counton.strategies.lines as package
-from counton.strategies.lines import NAMES, AllRanges, RangeStrategy, public_range_strategies
+from counton.strategies.lines import NAMES, AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.base import LATTICE_BITS
 from counton.strategies.lines.candidates import built
 from counton.strategies.norms import Norm
-from counton.testing import check_range_strategy
+from counton.testing import check_line_strategy
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 
 
 @pytest.mark.parametrize("cells", SIZES)
-@pytest.mark.parametrize("cls", public_range_strategies(), ids=lambda cls: cls.__name__)
-def test_strategy_keeps_every_law(cls: type[RangeStrategy], cells: int) -> None:
+@pytest.mark.parametrize("cls", public_line_strategies(), ids=lambda cls: cls.__name__)
+def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
     for strategy in cls.examples(cells):
-        check_range_strategy(strategy)
+        check_line_strategy(strategy)
 
 
 @pytest.mark.parametrize("cells", SIZES)
@@ -32,17 +32,17 @@ def test_strategy_keeps_every_law(cls: type[RangeStrategy], cells: int) -> None:
 def test_what_release_ranges_builds_by_name_keeps_every_law(
     name: str, norm: Norm, cells: int
 ) -> None:
-    check_range_strategy(built(name, AllRanges(cells), norm, LATTICE_BITS))
+    check_line_strategy(built(name, AllRanges(cells), norm, LATTICE_BITS))
 
 
-def defined_in_the_package() -> Iterator[type[RangeStrategy]]:
+def defined_in_the_package() -> Iterator[type[LineStrategy]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         for _, thing in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if issubclass(thing, RangeStrategy) and not inspect.isabstract(thing):
+            if issubclass(thing, LineStrategy) and not inspect.isabstract(thing):
                 yield thing
 
 
 def test_no_strategy_is_forgotten() -> None:
-    assert set(public_range_strategies()) == set(defined_in_the_package())
-    for cls in public_range_strategies():
+    assert set(public_line_strategies()) == set(defined_in_the_package())
+    for cls in public_line_strategies():
         assert {type(strategy) for strategy in cls.examples(5)} == {cls}
