@@ -22,7 +22,7 @@ from counton.strategies import (
     KAry,
     SmoothBinary,
     SqrtToeplitz,
-    Strategy,
+    StreamStrategy,
 )
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
@@ -175,7 +175,9 @@ LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60*
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_intervals_cover_as_often_as_they_say(strategy: Strategy, law: Law, level: float) -> None:
+def test_intervals_cover_as_often_as_they_say(
+    strategy: StreamStrategy, law: Law, level: float
+) -> None:
     draws, steps = 40_000, range(1, 16)
     noise = strategy.noise(Draws(law, draws, seed=11), steps) / 2.0**strategy.fraction_bits
     covered = (np.abs(noise) <= halfwidths(strategy, law, steps, level)[:, None]).mean(axis=1)

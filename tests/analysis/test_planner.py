@@ -20,14 +20,14 @@ from counton.strategies import (
     Metric,
     SmoothBinary,
     SqrtToeplitz,
-    Strategy,
+    StreamStrategy,
 )
 
 UNIT = Contribution.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 
-def error_of(strategy: Strategy, guarantee: Guarantee, metric: Metric) -> float:
+def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
     law = law_for(strategy, guarantee, UNIT).law
     return strategy.overall_variance(metric) * law.variance / 4.0**strategy.lattice_bits
 
@@ -37,7 +37,11 @@ def error_of(strategy: Strategy, guarantee: Guarantee, metric: Metric) -> float:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 10, 250, 1000])
 def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
     """All arities, and all heights and zeros that suffice, not only the contenders."""
-    everything: list[Strategy] = [Binary(horizon), HonakerOnline(horizon), SqrtToeplitz(horizon)]
+    everything: list[StreamStrategy] = [
+        Binary(horizon),
+        HonakerOnline(horizon),
+        SqrtToeplitz(horizon),
+    ]
     everything += [KAry(horizon, arity, form) for arity in range(2, 40) for form in (True, False)]
     everything += [
         SmoothBinary(horizon, height, zeros)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNoise, Strategy
+from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNoise, StreamStrategy
 from counton.testing import (
     LawBroken,
     check_arguments,
@@ -128,6 +128,8 @@ def test_an_honest_subclass_passes() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_broken_strategy_is_caught(check: Callable[[Strategy], None], strategy: Strategy) -> None:
+def test_broken_strategy_is_caught(
+    check: Callable[[StreamStrategy], None], strategy: StreamStrategy
+) -> None:
     with pytest.raises(LawBroken, match=type(strategy).__name__):
         check(strategy)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from counton.strategies import Strategy, public_strategies, strategy_from_dict
+from counton.strategies import StreamStrategy, public_strategies, strategy_from_dict
 from counton.testing import check_noise_is_rows, check_strategy, check_windows
 
 HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64, 250, 1000)
@@ -19,12 +19,12 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
-def test_strategy_keeps_every_law(strategy: Strategy, horizon: int) -> None:
+def test_strategy_keeps_every_law(strategy: StreamStrategy, horizon: int) -> None:
     check_strategy(strategy, horizon)
 
 
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
-def test_strategy_is_rebuilt_from_its_description(cls: type[Strategy]) -> None:
+def test_strategy_is_rebuilt_from_its_description(cls: type[StreamStrategy]) -> None:
     for strategy in cls.examples(100):
         assert strategy_from_dict(strategy.to_dict()) == strategy
         assert hash(strategy_from_dict(strategy.to_dict())) == hash(strategy)
@@ -33,7 +33,7 @@ def test_strategy_is_rebuilt_from_its_description(cls: type[Strategy]) -> None:
 @pytest.mark.parametrize("nodes", [1, 7])
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
 def test_chunk_sizes_never_change_a_value(
-    cls: type[Strategy], nodes: int, monkeypatch: pytest.MonkeyPatch
+    cls: type[StreamStrategy], nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sys.modules[cls.__module__]
     if hasattr(module, "nodes_per_chunk"):

@@ -28,12 +28,12 @@ from counton.strategies import (
     KAry,
     SmoothBinary,
     SqrtToeplitz,
-    Strategy,
+    StreamStrategy,
 )
 
 KEY = Key(bytes(range(32)))
 STEPS = 250
-STRATEGIES: list[Strategy] = [
+STRATEGIES: list[StreamStrategy] = [
     Binary(STEPS),
     KAry(STEPS, 5, subtraction=True),
     KAry(STEPS, 4, subtraction=True),
@@ -48,7 +48,7 @@ def name(value: object) -> str:
     return repr(value)
 
 
-def counter(strategy: Strategy, **options: Any) -> Counter:
+def counter(strategy: StreamStrategy, **options: Any) -> Counter:
     options = {"guarantee": ZCDP(0.5), "name": "visits", "key": KEY, **options}
     return Counter(strategy, options.pop("guarantee"), **options)
 
@@ -60,7 +60,7 @@ def inputs(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3)], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_any_way_of_cutting_a_stream_gives_the_same_bits(
-    strategy: Strategy, shape: tuple[int, ...]
+    strategy: StreamStrategy, shape: tuple[int, ...]
 ) -> None:
     xs = inputs(shape)
     batch = counter(strategy, shape=shape).release_many(xs)
@@ -79,7 +79,7 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_noise_has_the_stated_standard_deviation(strategy: Strategy) -> None:
+def test_noise_has_the_stated_standard_deviation(strategy: StreamStrategy) -> None:
     cells = 4000
     zeros = np.zeros((STEPS, cells), np.int64)
     releases = counter(strategy, shape=(cells,)).release_many(zeros)
@@ -88,7 +88,7 @@ def test_noise_has_the_stated_standard_deviation(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
-def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: Strategy) -> None:
+def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: StreamStrategy) -> None:
     """Same noise, different data: releases differ by exactly the difference of the sums."""
     one, two = inputs(()), inputs(())
     two[17] += 1
@@ -209,7 +209,7 @@ def test_steps_beyond_the_horizon_are_refused() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Binary(10), SqrtToeplitz(10)], ids=name)
-def test_sums_beyond_the_exact_range_are_refused(strategy: Strategy) -> None:
+def test_sums_beyond_the_exact_range_are_refused(strategy: StreamStrategy) -> None:
     largest = 2**61 >> strategy.fraction_bits
     stream = counter(strategy)
     stream.release(largest // 2)
@@ -330,7 +330,7 @@ def test_every_integer_type_and_layout_gives_the_same_bits(dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(), (3,), (40,)], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_writing_into_inputs_and_outputs_changes_nothing_later(
-    strategy: Strategy, shape: tuple[int, ...]
+    strategy: StreamStrategy, shape: tuple[int, ...]
 ) -> None:
     xs = inputs(shape)
     expected = counter(strategy, shape=shape).release_many(xs).values

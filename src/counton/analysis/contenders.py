@@ -13,14 +13,14 @@ from counton.strategies import (
     Metric,
     SmoothBinary,
     SqrtToeplitz,
-    Strategy,
+    StreamStrategy,
 )
 
 
 @lru_cache(maxsize=64)
 def contenders(
     horizon: int, metric: Metric
-) -> tuple[tuple[tuple[str, tuple[Strategy, ...]], ...], tuple[str, ...]]:
+) -> tuple[tuple[tuple[str, tuple[StreamStrategy, ...]], ...], tuple[str, ...]]:
     """Strategies by kind, and notes on kinds which cannot serve the horizon.
 
     Within a kind, parameters appear only if no others have both a smaller sensitivity and a
@@ -31,7 +31,7 @@ def contenders(
     ['binary', 'Honaker online', 'k-ary', 'k-ary with subtraction', 'smooth binary',
      'smooth binary, even height', 'square root']
     """
-    sources: dict[str, Callable[[], Iterable[Strategy]]] = {
+    sources: dict[str, Callable[[], Iterable[StreamStrategy]]] = {
         "binary": lambda: [Binary(horizon)],
         "Honaker online": lambda: [HonakerOnline(horizon)],
         "k-ary": lambda: KAry.undominated(horizon, metric, subtraction=False),

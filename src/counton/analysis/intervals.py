@@ -20,7 +20,7 @@ from counton.analysis.noise_tails import sum_tail
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import DiscreteLaplace, Law
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
@@ -60,7 +60,7 @@ def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
 
 
 def halfwidths(
-    strategy: Strategy, law: Law, steps: range | NDArray[np.int64], level: float = 0.95
+    strategy: StreamStrategy, law: Law, steps: range | NDArray[np.int64], level: float = 0.95
 ) -> NDArray[np.float64]:
     """Half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
@@ -114,7 +114,7 @@ def check_level(level: float) -> float:
     return float(level)
 
 
-def _summed(strategy: Strategy, law: Law, step: int) -> tuple[tuple[Law, int], ...] | None:
+def _summed(strategy: StreamStrategy, law: Law, step: int) -> tuple[tuple[Law, int], ...] | None:
     """Laws the release at ``step`` adds up draws of, and of each how many; weights all +1 or -1."""
     row = strategy.row(step)
     if any(abs(node.weight) != 1 for node in row):

@@ -16,7 +16,7 @@ from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.specification import check_shape
 from counton.privacy import Calibration, Contribution, Guarantee
-from counton.strategies import Metric, Strategy
+from counton.strategies import Metric, StreamStrategy
 from counton.strategies.base import check_metric
 
 #: How a metric is called in sentences.
@@ -44,7 +44,7 @@ class Choice:
 
     rank: int
     kind: str
-    strategy: Strategy
+    strategy: StreamStrategy
     calibration: Calibration = field(repr=False)
     mean_std: float
     max_std: float
@@ -153,7 +153,7 @@ def plan(
     metric: Metric = "mean",
     contribution: Contribution | None = None,
     shape: Sequence[int] = (),
-    strategies: Iterable[Strategy] | None = None,
+    strategies: Iterable[StreamStrategy] | None = None,
 ) -> Plan:
     """Strategies ranked by the exact variance of their releases.
 
@@ -228,7 +228,7 @@ def plan(
 
 def _choice(
     kind: str,
-    strategy: Strategy,
+    strategy: StreamStrategy,
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],

@@ -7,7 +7,7 @@ import re
 
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.strategies import Expiring, Strategy
+from counton.strategies import Expiring, StreamStrategy
 
 _SECONDS = {
     "s": 1.0,
@@ -88,7 +88,7 @@ def targets_from(text: str, every: str) -> dict[int, float]:
     return targets
 
 
-def loss_in_words(guarantee: Guarantee, strategy: Strategy, every: str) -> str | None:
+def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:
     """What an item has lost by age; None for guarantees that do not expire."""
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None

@@ -13,7 +13,7 @@ from counton.errors import InvalidInput
 from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
 from counton.jobs.expiring import CHOICE
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 
 def print_plan(options: PlanOptions) -> None:
@@ -88,7 +88,7 @@ def _refuse_expiring(options: PlanOptions) -> None:
             )
 
 
-def _without_horizon(strategy: Strategy) -> str:
+def _without_horizon(strategy: StreamStrategy) -> str:
     """A strategy in a table whose heading says the number of steps."""
     shown = {name: value for name, value in strategy.parameters.items() if name != "horizon"}
     arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())

@@ -8,7 +8,7 @@ from counton.analysis import plan
 from counton.errors import InvalidInput
 from counton.exact import Number
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 #: Names on the command line, and the strategies they stand for.
 STRATEGIES = {
@@ -77,7 +77,7 @@ def choose_strategy(
     metric: str | None,
     contribution: Contribution,
     shape: tuple[int, ...],
-) -> Strategy:
+) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for.
 
     Raises:

@@ -22,7 +22,7 @@ from counton.jobs.expiring import (
 from counton.jobs.request import Request
 from counton.mechanisms import Specification
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
@@ -57,7 +57,7 @@ class Definition:
     unit: str
     guarantee: Guarantee
     contribution: Contribution
-    strategy: Strategy
+    strategy: StreamStrategy
     choice: str
     metric: str
 
@@ -108,7 +108,7 @@ def define(request: Request) -> Definition:
     domain = declared_groups(request)
     contribution = contribution_from(request)
     guarantee: Guarantee
-    strategy: Strategy
+    strategy: StreamStrategy
     if request.expire:
         strategy = expiring_strategy(request)
         guarantee = expiring_guarantee(request, strategy)

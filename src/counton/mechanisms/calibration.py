@@ -17,10 +17,12 @@ from counton.privacy import (
     calibrate,
     calibrate_expiring,
 )
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 
-def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, ...] = ()) -> Shift:
+def shift_of(
+    strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
+) -> Shift:
     """How far one protected unit moves all node values together, in lattice integers.
 
     A unit changes one step by a vector d, hence the nodes by (column of C) x d, whose norms are the
@@ -43,7 +45,7 @@ def shift_of(strategy: Strategy, contribution: Contribution, shape: tuple[int, .
     )
 
 
-def promised(strategy: Strategy, guarantee: Guarantee) -> Guarantee:
+def promised(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """The guarantee as ``strategy`` gives it: an expiring one with the strategy's growth and delay.
 
     Raises:
@@ -56,7 +58,7 @@ def promised(strategy: Strategy, guarantee: Guarantee) -> Guarantee:
 
 
 def law_for(
-    strategy: Strategy,
+    strategy: StreamStrategy,
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...] = (),
@@ -97,8 +99,8 @@ def check_contribution(contribution: Contribution) -> None:
         )
 
 
-def _check_strategy(strategy: Strategy) -> None:
-    if not isinstance(strategy, Strategy):
+def _check_strategy(strategy: StreamStrategy) -> None:
+    if not isinstance(strategy, StreamStrategy):
         raise InvalidInput(
             f"strategy is {strategy!r}; pass an instance such as KAry.best(8760), or "
             f"counton.plan(...).best.strategy"

@@ -18,7 +18,7 @@ from counton.mechanisms.turns import Turns
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 #: Steps handled at once inside a batch, all coordinates together: stays in the cache.
 _CHUNK = 2**17
@@ -59,7 +59,7 @@ class Counter:
 
     def __init__(
         self,
-        strategy: Strategy,
+        strategy: StreamStrategy,
         guarantee: Guarantee,
         *,
         key: Key,
@@ -177,7 +177,7 @@ class Counter:
         return saved_states.write(self.spec, self.key_fingerprint, self._done)
 
     @classmethod
-    def resume(cls, saved: bytes, *, key: Key, strategy: Strategy | None = None) -> Counter:
+    def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
         """Continue where `checkpoint` stood: the same values as if never stopped.
 
         Args:

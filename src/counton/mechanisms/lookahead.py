@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.noise import NoiseField
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
@@ -23,7 +23,7 @@ class Lookahead:
     What is remembered never changes a value: the noise of a step is a function of its address.
     """
 
-    def __init__(self, strategy: Strategy, field: NoiseField) -> None:
+    def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
         self._strategy = strategy
         self._field = field
         self._size = math.prod(field.shape)

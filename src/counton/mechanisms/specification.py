@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, StateError
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import Strategy, strategy_from_dict
+from counton.strategies import StreamStrategy, strategy_from_dict
 
 #: Raised when the same specification would give other noise; older states are then refused.
 FORMAT = 1
@@ -39,7 +39,7 @@ class Specification:
     """
 
     name: str
-    strategy: Strategy
+    strategy: StreamStrategy
     guarantee: Guarantee
     contribution: Contribution
     shape: tuple[int, ...]
@@ -64,7 +64,7 @@ class Specification:
         }
 
     @classmethod
-    def from_dict(cls, saved: Any, strategy: Strategy | None = None) -> Specification:
+    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Specification:
         """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
 
         Raises:
@@ -136,7 +136,7 @@ class Specification:
         return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
 
 
-def largest_sum(strategy: Strategy) -> int:
+def largest_sum(strategy: StreamStrategy) -> int:
     """Running sums, in grid units, are exact up to here under a strategy.
 
     >>> from counton.strategies import Binary

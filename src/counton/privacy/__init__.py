@@ -15,7 +15,7 @@ from counton.privacy.guarantees import (
     guarantee_from_dict,
 )
 from counton.privacy.ledger import Budget, Ledger
-from counton.privacy.shift import Shift
+from counton.shift import Shift
 
 __all__ = [
     "ZCDP",

@@ -10,7 +10,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy import candidates
 from counton.privacy.candidates import Candidate
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from counton.privacy.shift import Shift
+from counton.shift import Shift
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from counton.exact import float_below, root_rounded_up, rounded_up
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy import concentrated, gaussian, laplace
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from counton.privacy.shift import Shift
+from counton.shift import Shift
 
 _PURE = "Laplace of scale l1 / epsilon"
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput
 from counton.exact import Number, exact, text
 from counton.privacy import grid
-from counton.privacy.shift import Shift
+from counton.shift import Shift
 
 Relation = Literal["add_remove", "replace"]
 

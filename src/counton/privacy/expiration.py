@@ -16,7 +16,7 @@ from counton.privacy.candidates import Candidate
 from counton.privacy.discrete_gaussian_loss import concentrated_loss
 from counton.privacy.expiration_loss import checked_age, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
-from counton.privacy.shift import Shift
+from counton.shift import Shift
 
 
 class Expiring(Guarantee):

@@ -16,7 +16,7 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.store import budget, keyfile, schema
 from counton.store.database import Database, reading
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 
 def find(connection: Connection, name: str) -> Row[Any]:
@@ -101,7 +101,7 @@ def _own_key(database: Database, fingerprint: str) -> Key:
     return keyfile.load(keyfile.beside(database.path, database.label), fingerprint)
 
 
-def revive(row: Row[Any], key: Key, strategy: Strategy | None) -> Counter:
+def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     """The counter at the row's step.
 
     Raises:

@@ -21,7 +21,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database, reading
 from counton.store.writer import Writer
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 
 class Stream:
@@ -61,7 +61,7 @@ class Stream:
         cls,
         state: str | os.PathLike[str],
         name: str,
-        strategy: Strategy,
+        strategy: StreamStrategy,
         guarantee: Guarantee,
         *,
         key: Key | None = None,
@@ -124,7 +124,7 @@ class Stream:
         name: str,
         *,
         key: Key | None = None,
-        strategy: Strategy | None = None,
+        strategy: StreamStrategy | None = None,
     ) -> Stream:
         """Continue a stream and become its writer.
 

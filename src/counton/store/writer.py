@@ -15,7 +15,7 @@ from counton.mechanisms import Counter, Releases
 from counton.noise import Key
 from counton.store import journal, records, schema
 from counton.store.database import Database
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 
 
 class Writer:
@@ -27,7 +27,7 @@ class Writer:
     """
 
     def __init__(
-        self, database: Database, row: Row[Any], key: Key, strategy: Strategy | None
+        self, database: Database, row: Row[Any], key: Key, strategy: StreamStrategy | None
     ) -> None:
         self.database = database
         self.stream_id: int = row.id

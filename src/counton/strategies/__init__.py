@@ -1,6 +1,6 @@
-"""Strategies: how a stream is cut into nodes, A = B C, one idea a file."""
+"""Strategies: what is measured, C; those for streams by name, A = B C, one idea a file."""
 
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy
+from counton.strategies.base import Metric, Node, NodeNoise, Norm, Strategy, StreamStrategy
 from counton.strategies.registry import public_strategies, strategy_from_dict
 from counton.strategies.streams.binary import Binary
 from counton.strategies.streams.expiring import Expiring
@@ -17,9 +17,11 @@ __all__ = [
     "Metric",
     "Node",
     "NodeNoise",
+    "Norm",
     "SmoothBinary",
     "SqrtToeplitz",
     "Strategy",
+    "StreamStrategy",
     "public_strategies",
     "strategy_from_dict",
 ]

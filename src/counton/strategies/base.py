@@ -1,9 +1,10 @@
-"""What a strategy is: a factorisation A = B C of the prefix-sum matrix.
+"""What a strategy is: what is measured, C, and how far one protected unit moves it.
 
-Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step`` reads
-the nodes of ``row(step)`` (a row of B). The released value is the exact prefix sum plus ``B z``,
-where z is one independent draw per node. A strategy is pure mathematics: no randomness, no data, no
-privacy. Steps count from 1; A is lower triangular and all ones.
+Every strategy measures y = C x + z: x exact counts, z one independent draw of noise for each row of
+C, a *node*. What is released is a function of y alone. `Strategy` is the root of all: C, its
+parameters and its norms. Below it stands `StreamStrategy`, C with B, so that A = B C for a workload
+A over time; lines of cells are in ``counton.strategies.lines``, trees in
+``counton.strategies.trees``. A strategy is pure mathematics: no randomness, no data, no privacy.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, float_above
 from counton.laws import Law
+from counton.shift import Shift
 
 Metric = Literal["mean", "max"]
+#: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
+Norm = Literal[1, 2]
+#: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
+Relation = Literal["add_remove", "move"]
+#: What a stream releases: totals so far, or each step's own count.
+Workload = Literal["totals", "windows"]
 
 #: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
 LARGEST_HORIZON = 2**62
@@ -59,35 +67,30 @@ class NodeNoise(Protocol):
 
 
 class Strategy(ABC):
-    """A factorisation A = B C with exact sensitivity, exact error and a fast way to compute B z.
+    """What is measured: the rows of C, over the steps of a stream or the cells of a table.
 
     Attributes:
-        horizon: how many steps it can serve; None if unbounded.
-        lattice_bits: node values C x and noise z lie on multiples of ``2**-lattice_bits``
+        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
             (0: integers), so that C x is exact in integer arithmetic.
-        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
-            Where B is not integral, B z is rounded to that grid such that the rounded value is a
-            function of the private measurements y = C x + z alone.
-        delay: the release at ``step`` counts items up to ``step - delay`` (0: prefix sums).
-        local: noise on a window costs time in proportion to the window; otherwise in proportion to
-            the window's end.
-        unit_columns: all non-zero entries of C are +1 or -1.
+        unit_columns: all non-zero entries of C are known to be +1 or -1.
     """
 
-    horizon: int | None
     lattice_bits: int = 0
-    fraction_bits: int = 0
-    delay: int = 0
-    local: ClassVar[bool] = True
-    unit_columns: ClassVar[bool] = True
+    unit_columns: bool = False
 
-    @classmethod
-    def examples(cls, horizon: int) -> Sequence[Strategy]:
-        """Instances which serve ``horizon`` steps: what the laws of ``counton.testing`` run over.
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """JSON values that say which C this is; part of the noise address."""
 
-        Override it where the constructor needs more than a horizon.
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters as JSON values.
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).to_dict()
+        {'strategy': 'Binary', 'horizon': 1000}
         """
-        return (cls(horizon),)  # type: ignore[call-arg]
+        return {"strategy": type(self).__name__, **self.parameters}
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
@@ -101,17 +104,89 @@ class Strategy(ABC):
 
     @property
     @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Constructor arguments (JSON values) that rebuild it; part of the noise address."""
+    def largest_entry(self) -> int:
+        """At least the largest magnitude in C, in units of ``2**-lattice_bits``: bounds C x."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters as JSON values; the inverse of ``strategy_from_dict``.
+    @abstractmethod
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all measurements together, in units of ``2**-lattice_bits``.
+
+        The unit counts by 1 in one cell, which is never below the truth.
+
+        Args:
+            relation: the unit is added or removed, or moved to another cell.
+            steps: in how many steps of a stream it counts at most; 1 unless stated.
+            separation: any two of these steps are at least so far apart.
+            every: instead a fixed schedule: the unit counts in the steps i, i + every,
+                i + 2 every, ... for one i, to the end unless ``steps`` is stated.
+
+        Raises:
+            InvalidInput: an argument out of range, or one that makes no sense here.
+        """
+
+    def sensitivity(
+        self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
+    ) -> float:
+        """Largest p-norm by which one unit moves the measurements: `shift` as a float.
+
+        With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
+        is never below the exact value.
+
+        Raises:
+            InvalidInput: ``p`` is neither 1 nor 2, or as `shift`.
 
         >>> from counton.strategies import Binary
-        >>> Binary(1000).to_dict()
-        {'strategy': 'Binary', 'horizon': 1000}
+        >>> Binary(1000).sensitivity(1)
+        10.0
         """
-        return {"strategy": type(self).__name__, **self.parameters}
+        check_norm(p)
+        moved = self.shift(steps=steps, separation=separation, every=every)
+        exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
+        if steps in (None, 1) and every is None:
+            return float(exact) if p == 1 else math.sqrt(exact)
+        return float_above(exact) if p == 1 else _root_above(exact)
+
+
+class StreamStrategy(Strategy):
+    """A factorisation A = B C with exact sensitivity, exact error and a fast way to compute B z.
+
+    Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step``
+    reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
+    ``B z``, where z is one independent draw per node. Steps count from 1.
+
+    Attributes:
+        horizon: how many steps it can serve; None if unbounded.
+        workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
+            far; "windows": A is the identity, a release is the step's own item.
+        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
+            Where B is not integral, B z is rounded to that grid such that the rounded value is a
+            function of the private measurements y = C x + z alone.
+        delay: the release at ``step`` counts items up to ``step - delay``.
+        local: noise on a window costs time in proportion to the window; otherwise in proportion to
+            the window's end.
+    """
+
+    horizon: int | None
+    workload: ClassVar[Workload] = "totals"
+    fraction_bits: int = 0
+    delay: int = 0
+    local: ClassVar[bool] = True
+    unit_columns: bool = True
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
+        """Instances which serve ``horizon`` steps: what the laws of ``counton.testing`` run over.
+
+        Override it where the constructor needs more than a horizon.
+        """
+        return (cls(horizon),)  # type: ignore[call-arg]
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
@@ -166,14 +241,48 @@ class Strategy(ABC):
         """Exact variance of the released noise at ``steps`` under a calibrated law."""
         return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
 
-    def sensitivity(self, p: Literal[1, 2]) -> float:
-        """Largest p-norm of a column of C: D_1 or D_2, as a float (see the exact methods above).
+    @property
+    def largest_entry(self) -> int:
+        """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
+        return 1 << self.lattice_bits if self.unit_columns else self.shift().l1
+
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
 
         Raises:
-            InvalidInput: ``p`` is neither 1 nor 2.
+            InvalidInput: an argument out of range, a relation other than "add_remove", or an
+                unbounded strategy.
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).shift()
+        Shift(l1=10, l2_squared=10, entries=((1, 10),))
         """
-        check_norm(p)
-        return float(self.l1_sensitivity()) if p == 1 else math.sqrt(self.squared_sensitivity())
+        if relation != "add_remove":
+            raise InvalidInput(
+                f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
+                f"use 'add_remove'"
+            )
+        if steps not in (None, 1) or every is not None:
+            raise InvalidInput("units that act in several steps are not served yet")
+        l1 = self.l1_sensitivity() * 2**self.lattice_bits
+        l2_squared = self.squared_sensitivity() * 4**self.lattice_bits
+        if l1.denominator != 1 or l2_squared.denominator != 1:
+            raise InvalidInput(
+                f"columns with norms {l1} and {l2_squared} squared do not lie on multiples of "
+                f"2^-{self.lattice_bits}: {self!r} states wrong lattice_bits or sensitivities"
+            )
+        entries = None
+        if self.unit_columns:
+            unit = 1 << self.lattice_bits
+            entries = ((unit, int(l1) // unit),)
+        return Shift(int(l1), int(l2_squared), entries)
 
     def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Dense (B, C) over the first ``steps`` steps (default: the horizon).
@@ -276,3 +385,11 @@ def check_norm(norm: int) -> None:
     """
     if norm not in (1, 2):
         raise InvalidInput(f"norm is {norm!r}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+
+
+def _root_above(square: Fraction) -> float:
+    """Smallest float, or the next, whose square is not below ``square``."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-#: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
-Norm = Literal[1, 2]
+from counton.strategies.base import Norm as Norm
 
 
 @dataclass(frozen=True, slots=True)

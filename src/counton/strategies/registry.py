@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from counton.errors import InvalidInput
-from counton.strategies.base import Strategy
+from counton.strategies.base import StreamStrategy
 
 _Base = TypeVar("_Base")
 
@@ -17,7 +17,7 @@ def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
     """Classes that a package exports and that derive from ``base``, in order of name.
 
     >>> import counton.strategies
-    >>> [cls.__name__ for cls in exported(counton.strategies, Strategy)][:2]
+    >>> [cls.__name__ for cls in exported(counton.strategies, StreamStrategy)][:2]
     ['Binary', 'Expiring']
     """
     members = (getattr(package, name) for name in sorted(package.__all__))
@@ -28,19 +28,19 @@ def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
     )
 
 
-def public_strategies() -> tuple[type[Strategy], ...]:
-    """Every strategy class that ``counton.strategies`` exports, in order of name.
+def public_strategies() -> tuple[type[StreamStrategy], ...]:
+    """Every strategy for streams that ``counton.strategies`` exports, in order of name.
 
     >>> [cls.__name__ for cls in public_strategies()]
     ['Binary', ...'KAry', ...]
     """
     import counton.strategies as package
 
-    return exported(package, Strategy)  # type: ignore[type-abstract]
+    return exported(package, StreamStrategy)  # type: ignore[type-abstract]
 
 
-def strategy_from_dict(description: Mapping[str, Any]) -> Strategy:
-    """The strategy that ``Strategy.to_dict`` described.
+def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
+    """The strategy for streams that ``to_dict`` described.
 
     >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
     KAry(horizon=1000, arity=13, subtraction=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 from counton.testing.matrix_laws import (
     check_arguments,
     check_factorisation,
@@ -15,7 +15,7 @@ from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_w
 from counton.testing.tables import count_steps
 
 
-def check_strategy(strategy: Strategy, steps: int | None = None) -> None:
+def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check every law that applies.
 
     Raises:

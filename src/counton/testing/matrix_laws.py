@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from counton.errors import InvalidInput
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 from counton.testing.node_noise import HashedNoise
 from counton.testing.tables import (
     LawBroken,
@@ -23,7 +23,7 @@ from counton.testing.tables import (
 )
 
 
-def check_parameters(strategy: Strategy) -> None:
+def check_parameters(strategy: StreamStrategy) -> None:
     """``parameters`` survive JSON and rebuild an equal strategy; they are part of noise addresses.
 
     Raises:
@@ -40,7 +40,7 @@ def check_parameters(strategy: Strategy) -> None:
     require(same, strategy, "parameters do not rebuild it")
 
 
-def check_arguments(strategy: Strategy) -> None:
+def check_arguments(strategy: StreamStrategy) -> None:
     """Steps outside 1..horizon, and steps that are no integers, are refused everywhere.
 
     Raises:
@@ -63,7 +63,7 @@ def check_arguments(strategy: Strategy) -> None:
     _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
 
 
-def check_factorisation(strategy: Strategy, steps: int | None = None) -> None:
+def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
     """B C is the matrix of prefix sums, exactly; columns have the weights that are promised.
 
     Raises:
@@ -95,7 +95,7 @@ def check_factorisation(strategy: Strategy, steps: int | None = None) -> None:
             require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
 
 
-def check_sensitivity(strategy: Strategy, steps: int | None = None) -> None:
+def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
     """The claimed sensitivities are those of the worst column.
 
     Raises:
@@ -117,7 +117,7 @@ def check_sensitivity(strategy: Strategy, steps: int | None = None) -> None:
         require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
 
 
-def check_variance(strategy: Strategy, steps: int | None = None) -> None:
+def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """``variance`` is the squared norm of the row, weighted where levels differ in noise.
 
     Raises:
@@ -145,7 +145,7 @@ def check_variance(strategy: Strategy, steps: int | None = None) -> None:
     )
 
 
-def check_overall_variance(strategy: Strategy) -> None:
+def check_overall_variance(strategy: StreamStrategy) -> None:
     """``error`` is the mean and the maximum of ``variance`` over the horizon.
 
     Raises:
@@ -167,7 +167,7 @@ def check_overall_variance(strategy: Strategy) -> None:
         )
 
 
-def _refuses(strategy: Strategy, call: Callable[[Any], object], argument: object) -> None:
+def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: object) -> None:
     try:
         call(argument)
     except InvalidInput:

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from counton.strategies import Strategy
+from counton.strategies import StreamStrategy
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import count_steps, lattice_units, require, rows_by_step
 
 
 def check_noise_is_rows(
-    strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
     """``noise`` is B z: equal to the rows, or within rounding where B is not integral.
 
@@ -40,7 +40,7 @@ def check_noise_is_rows(
 
 
 def check_windows(
-    strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
     """Any window, and any split into windows, gives the same noise.
 
@@ -66,7 +66,9 @@ def check_windows(
         )
 
 
-def check_shift(strategy: Strategy, steps: int | None = None, shape: tuple[int, ...] = ()) -> None:
+def check_shift(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
     """The shift z + d C e_i turns one stream's releases into its neighbour's, exactly.
 
     With d more in item i, the prefix sums from i on are larger by d; noise shifted by -d C e_i must

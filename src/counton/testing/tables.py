@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from counton.errors import InvalidInput
-from counton.strategies import Node, Strategy
+from counton.strategies import Node, StreamStrategy
 
 Address = tuple[int, int]
 #: Rows of fractions are checked one by one in exact arithmetic; so many of them at long horizons.
@@ -25,7 +25,7 @@ def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
         raise LawBroken(f"{strategy}: {complaint}")
 
 
-def count_steps(strategy: Strategy, steps: int | None) -> int:
+def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
     """How many steps to look at: ``steps``, else the horizon."""
     count = strategy.horizon if steps is None else steps
     if count is None:
@@ -33,12 +33,12 @@ def count_steps(strategy: Strategy, steps: int | None) -> int:
     return count
 
 
-def is_integral(strategy: Strategy) -> bool:
+def is_integral(strategy: StreamStrategy) -> bool:
     """Whether B and C are matrices of integers."""
     return strategy.fraction_bits == strategy.lattice_bits == 0
 
 
-def rows_by_step(strategy: Strategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
+def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
     """Rows of the first ``count`` steps; of rows of fractions, at long horizons, only a few."""
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
@@ -46,13 +46,13 @@ def rows_by_step(strategy: Strategy, count: int) -> dict[int, dict[Address, int 
     return {step: _weights(strategy, strategy.row(step)) for step in chosen}
 
 
-def columns_in_order(strategy: Strategy, count: int) -> list[dict[Address, int]]:
+def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
     """Columns of the first ``count`` items, as far as their releases read them, as integers."""
     items = range(1, count + 1)
     return [lattice_units(strategy, strategy.column_until(item, count)) for item in items]
 
 
-def _weights(strategy: Strategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
+def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
     """Weights by address; no node is listed twice, none with weight 0."""
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
@@ -61,7 +61,7 @@ def _weights(strategy: Strategy, nodes: Iterable[Node]) -> dict[Address, int | F
     return weights
 
 
-def lattice_units(strategy: Strategy, nodes: Iterable[Node]) -> dict[Address, int]:
+def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
     """A column as integers: its weights lie on multiples of 2^-lattice_bits."""
     units = {}
     for address, weight in _weights(strategy, nodes).items():

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.exact import check_integer
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_metric
+from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy, check_metric
 from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.streams.dyadic import dyadic_error
 
 
-class Binary(Strategy):
+class Binary(StreamStrategy):
     """The binary tree with left children only, over ``horizon`` steps.
 
     D_1 = D_2^2 = bit_length(horizon), attained by item 1; the variance at t is the number of set

@@ -19,11 +19,11 @@ from counton.errors import InvalidInput
 from counton.exact import Number
 from counton.expiry import Expiry
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy
+from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy
 from counton.strategies.streams.chunks import nodes_per_chunk
 
 
-class Expiring(Strategy):
+class Expiring(StreamStrategy):
     """Dyadic intervals on the steps from 1 on, with noise that depends on the level.
 
     The release at t is 0 for t <= delay, else the sum of the items up to t - delay plus the noise

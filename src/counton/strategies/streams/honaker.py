@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, Strategy, check_metric
+from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy, check_metric
 from counton.strategies.streams.chunks import ROWS_CHUNK, nodes_per_chunk
 from counton.strategies.streams.dyadic import dyadic_error
 
@@ -38,7 +38,7 @@ LARGEST_NOISE = 2**37
 LARGEST_STD = 2**31
 
 
-class HonakerOnline(Strategy):
+class HonakerOnline(StreamStrategy):
     """The binary tree with estimates from below, over ``horizon`` steps.
 
     D_1 = D_2^2 = bit_length(horizon). The estimate of a node of level l has variance

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Strategy,
+    Norm,
+    StreamStrategy,
     check_metric,
     check_norm,
 )
@@ -40,7 +41,7 @@ _ALL_ARITIES = 128
 _LARGEST_ARITY = CHUNK
 
 
-class KAry(Strategy):
+class KAry(StreamStrategy):
     """A tree of given arity over ``horizon`` steps.
 
     Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
@@ -83,7 +84,7 @@ class KAry(Strategy):
         horizon: int,
         metric: Metric = "mean",
         subtraction: bool | None = True,
-        norm: Literal[1, 2] = 1,
+        norm: Norm = 1,
     ) -> KAry:
         """The arity with the least error at this horizon, by exact computation.
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Strategy,
+    Norm,
+    StreamStrategy,
     check_metric,
     check_norm,
 )
@@ -37,7 +38,7 @@ LARGEST_HEIGHT = 256
 WINDOW = 2**17
 
 
-class SmoothBinary(Strategy):
+class SmoothBinary(StreamStrategy):
     """The smooth binary mechanism with leaves of ``height`` bits, ``zeros`` of them zero.
 
     D_1 = D_2^2 = zeros; the variance is height - zeros at every step. It can serve
@@ -76,7 +77,7 @@ class SmoothBinary(Strategy):
             )
 
     @classmethod
-    def best(cls, horizon: int, norm: Literal[1, 2] = 1) -> SmoothBinary:
+    def best(cls, horizon: int, norm: Norm = 1) -> SmoothBinary:
         """The height and zeros with the least error at this horizon, by exact computation.
 
         Minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *

@@ -28,7 +28,7 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Strategy,
+    StreamStrategy,
     check_metric,
 )
 from counton.strategies.streams.toeplitz import (
@@ -100,7 +100,7 @@ def _checked_horizon(horizon: int) -> int:
     return horizon
 
 
-class SqrtToeplitz(Strategy):
+class SqrtToeplitz(StreamStrategy):
     """Square-root factorisation on a lattice: very small error with Gaussian noise.
 
     D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
@@ -185,6 +185,11 @@ class SqrtToeplitz(Strategy):
         step = self.check_step(step)
         coefficients = self.row_coefficients(step)
         return tuple(Node(0, step - k, b) for k, b in reversed(list(enumerate(coefficients))))
+
+    @property
+    def largest_entry(self) -> int:
+        """1 on the lattice: the first coefficient; the others are smaller."""
+        return 1 << self.lattice_bits
 
     def l1_sensitivity(self) -> Fraction:
         """1-norm of C's first column, exactly."""
