@@ -2,9 +2,66 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: A field in a message: control characters, which no name and no shown value has, around both.
+_FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
+
+
+def field(name: str, value: object = None) -> str:
+    """A caller's argument, to be put into the message of an error.
+
+    Python's reader finds its name there; a command line, which calls it otherwise, asks the error
+    for `CountonError.told`. With a value: ``name=value``, and for True an option without a value.
+
+    >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
+    >>> print(error)
+    a new stream needs start; give append=True
+    >>> error.told({"start": "First window", "append": "New rows only"})
+    'a new stream needs First window; give New rows only'
+    >>> error.fields
+    ('start', 'append')
+    """
+    text = "" if value is None else re.sub("[\x02\x03\x1f]", "?", str(value))
+    return f"\x02{name}\x1f{text}\x03"
+
 
 class CountonError(Exception):
-    """Base of all errors raised by counton."""
+    """Base of all errors raised by counton.
+
+    Attributes:
+        fields: names of the arguments that the message is about, in its order.
+    """
+
+    def __init__(self, message: str = "", **more: Any) -> None:
+        self._message = message
+        super().__init__(_FIELD.sub(_in_python, message), **more)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the arguments that the message is about."""
+        return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
+
+    def told(self, names: Mapping[str, str]) -> str:
+        """The message with other names for the caller's arguments.
+
+        Args:
+            names: by Python's name; a field without one keeps it.
+        """
+
+        def name(found: re.Match[str]) -> str:
+            if found[1] not in names:
+                return _in_python(found)
+            plain = found[2] in ("", "True")
+            return names[found[1]] if plain else f"{names[found[1]]} {found[2]}"
+
+        return _FIELD.sub(name, self._message)
+
+
+def _in_python(found: re.Match[str]) -> str:
+    return f"{found[1]}={found[2]}" if found[2] else found[1]
 
 
 class MissingExtra(CountonError, ImportError):

@@ -42,5 +42,5 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
 def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
     done = on_server.count(on_server.write("e.csv", ROWS))
     assert done.code == 6
-    assert "--key FILE" in done.err
+    assert "say where the key is kept, --key" in done.err
     assert "stream" not in on_server("show", *on_server.again).out

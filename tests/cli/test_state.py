@@ -75,7 +75,7 @@ def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     done = place("count", events, *place.again, "--name", "mine")
     assert done.code == 3
-    assert "was not made by `counton count`" in done.err
+    assert "does not count or sum events by windows" in done.err
 
 
 def test_a_locked_state_is_refused(

@@ -54,10 +54,9 @@ def count(options: CountOptions) -> None:
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
     and may leave them out. More data later: run the same command again, as every night.
     """
-    with explained():
-        from counton.cli.count import perform
+    from counton.cli.count import perform
 
-        perform(options)
+    perform(options)
 
 
 @app.command(name="sum")
@@ -68,10 +67,9 @@ def total(options: SumOptions) -> None:
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
     without looking at the data.
     """
-    with explained():
-        from counton.cli.count import perform
+    from counton.cli.count import perform
 
-        perform(options)
+    perform(options)
 
 
 @app.command()
@@ -81,15 +79,14 @@ def plan(options: PlanOptions) -> None:
 
     With --expire: the endless stream of least error whose losses by age stay within targets.
     """
-    with explained():
-        if options.expire is not None:
-            from counton.cli.expiring_plan import print_expiring_plan
+    if options.expire is not None:
+        from counton.cli.expiring_plan import print_expiring_plan
 
-            print_expiring_plan(options)
-            return
-        from counton.cli.inspection import print_plan
+        print_expiring_plan(options)
+        return
+    from counton.cli.inspection import print_plan
 
-        print_plan(options)
+    print_plan(options)
 
 
 @app.command()
@@ -112,7 +109,7 @@ def ledger(
     json: o.Json = False,
 ) -> None:
     """Show what the streams of a state have spent; set a limit that creating streams obeys."""
-    with explained():
+    with explained({name: f"--limit-{name}" for name in ("epsilon", "delta", "rho", "age")}):
         from counton.cli.inspection import print_ledger
 
         print_ledger(state, limit_epsilon, limit_delta, limit_rho, limit_age, json)
@@ -177,10 +174,9 @@ def hierarchy(options: HierarchyOptions) -> None:
     --target every level is equally accurate; with --target and no guarantee the cost of the wanted
     accuracy is computed. Leaves of the domain without a row count 0.
     """
-    with explained():
-        from counton.cli.hierarchy import perform_hierarchy
+    from counton.cli.hierarchy import perform_hierarchy
 
-        perform_hierarchy(options)
+    perform_hierarchy(options)
 
 
 @app.command()
@@ -190,7 +186,6 @@ def ranges(options: RangesOptions) -> None:
 
     One release for a key and a name: the same command again shows the same numbers.
     """
-    with explained():
-        from counton.cli.ranges import perform_ranges
+    from counton.cli.ranges import perform_ranges
 
-        perform_ranges(options)
+    perform_ranges(options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NoReturn
@@ -63,24 +63,30 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
+def explained(options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code.
+
+    Args:
+        options: what the command line calls the fields that an error names.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        _end(missing(error.name, error))
+        _end(missing(error.name, error), {})
     except (CountonError, OSError) as error:
-        _end(error)
+        _end(error, options or {})
 
 
-def _end(error: Exception) -> NoReturn:
-    sys.stderr.write(f"counton: {_words(error)}\n")
+def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
+    sys.stderr.write(f"counton: {_words(error, options)}\n")
     raise SystemExit(int(exit_code(error))) from error
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, options: Mapping[str, str]) -> str:
+    if isinstance(error, CountonError):
+        return error.told(options)
     if isinstance(error, OSError) and error.filename is not None:
         return (
             f"{error.filename!r} cannot be used ({error.strerror}): check the path, its "

@@ -106,7 +106,7 @@ def print_ledger(
     """What was spent, and the limit; a new limit is set first."""
     from counton.store import Store
 
-    limit = guarantee_from(limit_epsilon, limit_delta, limit_rho, prefix="limit-")
+    limit = guarantee_from(limit_epsilon, limit_delta, limit_rho)
     if limit is None and limit_age is not None:
         raise InvalidInput(
             f"--limit-age {limit_age} needs a limit to count against; give --limit-epsilon or "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from counton.errors import field
+
 
 class Problem(IntEnum):
     """What is wrong with a row; of several, the first is named.
@@ -31,7 +33,7 @@ class Problem(IntEnum):
         Args:
             timezone: in which times without an offset are read.
         """
-        return _REMEDIES[self].format(timezone=timezone)
+        return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 
 _WORDS = {
@@ -47,13 +49,16 @@ _REMEDIES = {
     Problem.NONE: "count it",
     Problem.NO_TIME: "remove such rows, or choose a time column that is always filled",
     Problem.UNREADABLE_TIME: (
-        "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format (--time-format)"
+        "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format "
+        f"({field('time_format')})"
     ),
     Problem.CLOCK_CHANGE: (
-        "write times with a UTC offset; of a time that comes twice in {timezone} you may also "
-        "choose one (--clock-change)"
+        "write times with a UTC offset; of a time that comes twice in TIMEZONE you may also "
+        f"choose one ({field('clock_change')})"
     ),
-    Problem.NO_GROUP: "give the row a group, or leave out rows without (--unknown drop)",
+    Problem.NO_GROUP: (
+        f"give the row a group, or leave out rows without ({field('unknown', 'drop')})"
+    ),
     Problem.NO_VALUE: "remove such rows, or fill the value",
     Problem.NOT_FINITE: "write a finite number",
 }

@@ -2,8 +2,8 @@
 
 A `Request` says which events go into which stream of which state; `run` reads the events, releases
 the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
-must not vanish. Everything that can be wrong is found before the state is touched. Messages name
-options as the command line does; each is the field of `Request` of the same name.
+must not vanish. Everything that can be wrong is found before the state is touched. An error's
+``fields`` are the fields of `Request` that it is about.
 
 >>> import tempfile
 >>> from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from counton.analysis import plan
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import Number
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import StreamStrategy
@@ -22,7 +22,7 @@ METRICS = ("mean", "max")
 
 
 def guarantee_from(
-    epsilon: Number | None, delta: Number | None, rho: Number | None, prefix: str = ""
+    epsilon: Number | None, delta: Number | None, rho: Number | None
 ) -> PureDP | ApproxDP | ZCDP | None:
     """The guarantee that options state; None if they state none.
 
@@ -32,18 +32,16 @@ def guarantee_from(
     >>> print(guarantee_from("1", "1e-9", None))
     approximate differential privacy with epsilon = 1 and delta = 1e-9
     """
-    names = [f"--{prefix}{name}" for name in ("epsilon", "delta", "rho")]
     if rho is not None:
         if epsilon is not None or delta is not None:
-            other, given = (names[1], delta) if epsilon is None else (names[0], epsilon)
+            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
             raise InvalidInput(
-                f"{names[2]} {rho} and {other} {given} are two different guarantees; give one of "
-                f"them"
+                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
             )
         return ZCDP(rho)
     if epsilon is None:
         if delta is not None:
-            raise InvalidInput(f"{names[1]} {delta} stands alone; it needs {names[0]}")
+            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
@@ -53,8 +51,8 @@ def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number |
     guarantee = guarantee_from(epsilon, delta, rho)
     if guarantee is None:
         raise InvalidInput(
-            "no guarantee is stated; give --epsilon, --epsilon and --delta, or --rho: "
-            "--epsilon 1 is a common choice"
+            f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
+            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
         )
     return guarantee
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from counton.errors import StateError
+from counton.errors import StateError, field
 from counton.events.domain import read_domain
 from counton.events.windows import parse_time
 from counton.jobs.choices import needed_guarantee
@@ -28,33 +28,33 @@ def check(definition: Definition, request: Request) -> None:
     by = request.by or columns.group or ""
     domain = None if request.domain is None else read_domain(request.domain, by)
     pairs: list[tuple[str, object, object]] = [
-        ("--time", request.time, columns.time),
-        ("--by", request.by, columns.group),
-        ("--value", request.value, columns.value),
-        ("--every", request.every, windows.every),
-        ("--steps", request.steps, windows.steps),
-        ("--from", start, windows.start.astimezone(UTC)),
-        ("--timezone", request.timezone, windows.timezone),
-        ("--domain", domain, definition.domain),
-        ("--unit", request.unit, definition.unit),
-        ("--strategy", request.strategy, definition.choice),
-        ("--metric", request.metric, definition.metric),
+        (field("time"), request.time, columns.time),
+        (field("by"), request.by, columns.group),
+        (field("value"), request.value, columns.value),
+        (field("every"), request.every, windows.every),
+        (field("steps"), request.steps, windows.steps),
+        (field("start"), start, windows.start.astimezone(UTC)),
+        (field("timezone"), request.timezone, windows.timezone),
+        (field("domain"), domain, definition.domain),
+        (field("unit"), request.unit, definition.unit),
+        (field("strategy"), request.strategy, definition.choice),
+        (field("metric"), request.metric, definition.metric),
     ]
     if isinstance(definition.strategy, Expiring):
         growth = None if request.growth is None else Expiring(request.growth).growth
-        pairs.append(("--growth", growth, definition.strategy.growth))
-        pairs.append(("--delay", request.delay, definition.strategy.delay))
+        pairs.append((field("growth"), growth, definition.strategy.growth))
+        pairs.append((field("delay"), request.delay, definition.strategy.delay))
     elif request.expire:
         raise StateError(
-            f"stream {request.name!r} was created without --expire and cannot change its "
-            f"guarantee; leave the option out, or start another stream with --name"
+            f"stream {request.name!r} was created without {field('expire')} and cannot change "
+            f"its guarantee; leave it out, or start another stream with another {field('name')}"
         )
     else:
         refuse_without_expire(request)
     if request.what != definition.what:
         raise StateError(
             f"stream {request.name!r} is a {definition.what} and cannot be continued as a "
-            f"{request.what}; use `counton {definition.what}` or another --name"
+            f"{request.what}; use {field('what', definition.what)} or another {field('name')}"
         )
     if request.epsilon is not None or request.delta is not None or request.rho is not None:
         guarantee: Guarantee
@@ -70,8 +70,8 @@ def check(definition: Definition, request: Request) -> None:
         if asked is not None and asked != kept:
             raise StateError(
                 f"{option} is {_shown(asked)}, but stream {request.name!r} was created with "
-                f"{_shown(kept)}; leave the option out to continue the stream, or start another "
-                f"one with --name"
+                f"{_shown(kept)}; leave it out to continue the stream, or start another one with "
+                f"another {field('name')}"
             )
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, field
 from counton.events.domain import read_domain
 from counton.events.tally import Columns
 from counton.events.windows import Windows, parse_time
@@ -98,13 +98,13 @@ def define(request: Request) -> Definition:
         InvalidInput: an option is missing or outside what is allowed.
     """
     timezone = request.timezone or "UTC"
-    start = parse_time(_needed(request.start, "--from"), timezone)
-    every = _needed(request.every, "--every")
+    start = parse_time(_needed(request.start, "start"), timezone)
+    every = _needed(request.every, "every")
     if request.expire and request.steps is None:
         windows = Windows.endless(start, every, timezone)
     else:
-        windows = Windows(start, every, _needed(request.steps, "--steps"), timezone)
-    columns = Columns(_needed(request.time, "--time"), request.by, request.value)
+        windows = Windows(start, every, _needed(request.steps, "steps"), timezone)
+    columns = Columns(_needed(request.time, "time"), request.by, request.value)
     domain = declared_groups(request)
     contribution = contribution_from(request)
     guarantee: Guarantee
@@ -133,9 +133,12 @@ def define(request: Request) -> Definition:
     )
 
 
-def _needed(value: _Given | None, option: str) -> _Given:
+def _needed(value: _Given | None, name: str) -> _Given:
     if value is None:
-        raise InvalidInput(f"a new stream needs {option}; give it, or correct --state and --name")
+        raise InvalidInput(
+            f"a new stream needs {field(name)}; give it, or correct {field('state')} and "
+            f"{field('name')}"
+        )
     return value
 
 
@@ -148,15 +151,15 @@ def declared_groups(request: Request) -> tuple[str, ...] | None:
     if request.by is None:
         if request.domain is not None:
             raise InvalidInput(
-                f"--domain {request.domain} declares groups, but there is no --by COLUMN to find "
-                f"them in; give it"
+                f"{field('domain', request.domain)} declares groups, but there is no "
+                f"{field('by')}, the column to find them in; give it"
             )
         return None
     if request.domain is None:
         raise InvalidInput(
-            f"--by {request.by} needs --domain: the groups must be declared, because groups found "
-            f"in the data would reveal whose events are in it; give a file with one group per "
-            f"line, a table with a column {request.by!r}, or a list A,B,C"
+            f"{field('by', request.by)} needs {field('domain')}: the groups must be declared, "
+            f"because groups found in the data would reveal whose events are in it; give a file "
+            f"with one group per line, a table with a column {request.by!r}, or a list A,B,C"
         )
     return read_domain(request.domain, request.by)
 
@@ -170,13 +173,10 @@ def contribution_from(request: Request) -> Contribution:
     if request.what == "count":
         return Contribution.add_remove()
     if request.value is None:
-        raise InvalidInput("a sum needs --value COLUMN; give it")
-    bounds = {
-        "--lower": request.lower,
-        "--upper": request.upper,
-        "--resolution": request.resolution,
-    }
-    missing = [option for option, given in bounds.items() if given is None]
+        raise InvalidInput(f"a sum needs {field('value')}, a column; give it")
+    missing = [
+        field(name) for name in ("lower", "upper", "resolution") if getattr(request, name) is None
+    ]
     if missing:
         raise InvalidInput(
             f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
@@ -197,8 +197,8 @@ def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> De
     """
     if details.get("kind") != _KIND:
         raise StateError(
-            f"stream {name!r} was not made by `counton count` or `counton sum`, so its windows are "
-            f"not known; continue it with the program that made it, or choose another --name"
+            f"stream {name!r} does not count or sum events by windows of time; continue it with "
+            f"the program that made it, or choose another {field('name')}"
         )
     saved = Specification.from_dict(dict(spec))
     return Definition(

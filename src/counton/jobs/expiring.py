@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.jobs.request import Request
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
 
-#: What ``--strategy`` is recorded as for these streams.
+#: What the choice of strategy is recorded as for these streams.
 CHOICE = "expiring"
 
 
 def expiring_strategy(request: Request) -> Expiring:
-    """The strategy that --expire, --growth and --delay ask for.
+    """The strategy that ``expire``, ``growth`` and ``delay`` ask for.
 
     Raises:
         InvalidInput: options which go with other strategies only, or out of range.
     """
-    for option, given in (("--strategy", request.strategy), ("--metric", request.metric)):
+    for name, given in (("strategy", request.strategy), ("metric", request.metric)):
         if given is not None:
             raise InvalidInput(
-                f"{option} {given} does not go with --expire, which has a strategy of its own; "
-                f"leave one of them out"
+                f"{field(name, given)} does not go with {field('expire')}, which has a strategy "
+                f"of its own; leave one of them out"
             )
     return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
 
 
 def expiring_guarantee(request: Request, strategy: Expiring) -> ExpiringDP | ExpiringZCDP:
-    """The guarantee that --epsilon or --rho state, as an expiring strategy gives it.
+    """The guarantee that ``epsilon`` or ``rho`` state, as an expiring strategy gives it.
 
     Raises:
-        InvalidInput: none or two are stated, or --delta.
+        InvalidInput: none or two are stated, or ``delta``.
     """
     if request.delta is not None:
         raise InvalidInput(
-            f"--delta {request.delta} does not go with --expire; give --epsilon or --rho alone"
+            f"{field('delta', request.delta)} does not go with {field('expire')}; give "
+            f"{field('epsilon')} or {field('rho')} alone"
         )
     if (request.epsilon is None) == (request.rho is None):
         raise InvalidInput(
-            "--expire needs either --epsilon (the loss of the newest event) or --rho; counton plan "
-            "--expire 1d:1,365d:3 --every 1h finds it from the losses you allow"
+            f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
+            f"{field('rho')}; {field('plan_expiration')} finds it from the losses you allow"
         )
     if request.epsilon is not None:
         return ExpiringDP(request.epsilon).bound_to(strategy)
@@ -53,6 +54,8 @@ def refuse_without_expire(request: Request) -> None:
     Raises:
         InvalidInput: one of them is given.
     """
-    for option, given in (("--growth", request.growth), ("--delay", request.delay)):
+    for name, given in (("growth", request.growth), ("delay", request.delay)):
         if given is not None:
-            raise InvalidInput(f"{option} {given} needs --expire; give it, or leave {option} out")
+            raise InvalidInput(
+                f"{field(name, given)} needs {field('expire')}; give it, or leave {field(name)} out"
+            )

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import ReplayMismatch
+from counton.errors import ReplayMismatch, field
 from counton.events.windows import Windows, moment
 
 _KEY = ("step", "group")
@@ -210,5 +210,5 @@ def _refuse_vanished(
     raise ReplayMismatch(
         f"window {step:,} (from {begin}) of group {groups[group]!r} {what} ({wrong.height:,} such "
         f"cells): rows must not disappear or change once they are counted; restore them, or use "
-        f"--append for a file that holds new events only"
+        f"{field('append', True)} for a file that holds new events only"
     )

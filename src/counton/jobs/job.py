@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import HorizonExceeded, InvalidInput, field
 from counton.events.files import EventFile
 from counton.events.tally import UNKNOWN, Tally, Unknown, tally
 from counton.events.times import CLOCK_CHANGE, ClockChange
@@ -108,12 +108,12 @@ def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | No
 def _check_choices(request: Request) -> None:
     if request.what not in _WHAT:
         raise InvalidInput(f"what is {request.what!r}; use one of {', '.join(_WHAT)}")
-    for option, given, known in (
-        ("--unknown", request.unknown, UNKNOWN),
-        ("--clock-change", request.clock_change, CLOCK_CHANGE),
+    for name, given, known in (
+        ("unknown", request.unknown, UNKNOWN),
+        ("clock_change", request.clock_change, CLOCK_CHANGE),
     ):
         if given not in known:
-            raise InvalidInput(f"{option} is {given!r}; use one of {', '.join(known)}")
+            raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
 
 
 def _read(file: EventFile, definition: Definition, request: Request) -> Tally:
@@ -136,39 +136,40 @@ def _until(request: Request, definition: Definition, found: Tally) -> tuple[int,
         until = microseconds(parse_time(request.until, windows.timezone))
         if until > windows.end:
             raise HorizonExceeded(
-                f"--until {request.until} is beyond the end of step {windows.steps:,}, {end}; give "
-                f"--until {end} for the rest of this stream and start another one for what follows"
+                f"{field('until', request.until)} is beyond the end of step {windows.steps:,}, "
+                f"{end}; give {field('until', end)} for the rest of this stream and start "
+                f"another one for what follows"
             )
         now = datetime.now(UTC)
         if moment(until) > now:
             raise InvalidInput(
-                f"--until {request.until} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so "
-                f"windows would be released before they end and could not be counted again; give "
-                f"a time that has passed"
+                f"{field('until', request.until)} lies in the future (now is "
+                f"{now:%Y-%m-%dT%H:%M}Z), so windows would be released before they end and could "
+                f"not be counted again; give a time that has passed"
             )
         return until, True
     if found.newest is None:
         raise InvalidInput(
             f"{os.fspath(request.events)} holds no rows, so it says of no window that it has "
-            f"ended; give --until, or at least one event"
+            f"ended; give {field('until')}, or at least one event"
         )
     newest = moment(found.newest)
     if found.beyond:
         raise HorizonExceeded(
             f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {end}; give --until {end} for the rest of this stream and start "
-            f"another one for what follows"
+            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream "
+            f"and start another one for what follows"
         )
     if newest > datetime.now(UTC):
         raise InvalidInput(
             f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
-            f"released before they end; correct the event or give --until"
+            f"released before they end; correct the event or give {field('until')}"
         )
     return found.newest, False
 
 
 def _key(request: Request, saved: dict[str, Any]) -> Key | None:
-    """The key of ``--key`` for a stream that exists."""
+    """The key that was named, for a stream that exists."""
     if request.key is None:
         return None
     return keyfile.load(Path(request.key), saved["key_fingerprint"])

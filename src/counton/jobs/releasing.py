@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import ReplayMismatch, SumOverflow
+from counton.errors import ReplayMismatch, SumOverflow, field
 from counton.events.files import EventFile
 from counton.events.tally import Tally
 from counton.jobs.definition import Definition
@@ -36,7 +36,7 @@ def sources_of(stream: Stream, file: EventFile, request: Request) -> tuple[str, 
     if stream.has_source(digest):
         raise ReplayMismatch(
             f"{file.name} has been counted already ({digest[:18]}...); leave it out, or drop "
-            f"--append if the file holds everything since the first window"
+            f"{field('append', True)} if the file holds everything since the first window"
         )
     return (digest,)
 
@@ -82,7 +82,7 @@ def refuse_overflow(definition: Definition, intake: Intake) -> None:
     if intake.largest_sum > most:
         raise SumOverflow(
             f"the values add up to {intake.largest_sum:,} times the resolution; the bound is "
-            f"{most:,}: use a coarser --resolution or narrower bounds"
+            f"{most:,}: use a coarser {field('resolution')} or narrower bounds"
         )
 
 

@@ -11,10 +11,10 @@ from counton.exact import Number
 
 @dataclass(frozen=True)
 class Request:
-    """Options of ``counton count`` and ``counton sum``; None where one is left out.
+    """What ``counton count`` and ``counton sum`` are asked; None where something is left out.
 
-    A new stream needs the options that define it; a later run may leave them out, and may not
-    contradict them. Each means what the command line says of it (``start`` is its --from).
+    A new stream needs the fields that define it; a later run may leave them out, and may not
+    contradict them.
 
     >>> Request(what="count", events="visits.csv", state="visits.db").name
     'events'

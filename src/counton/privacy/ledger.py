@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from counton.errors import BudgetExceeded, InvalidInput
+from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.privacy.concentrated import concentrated_by_pure, epsilon_within
 from counton.privacy.expiration_loss import checked_age
 from counton.privacy.guarantees import (
@@ -184,7 +184,7 @@ class Ledger:
             raise InvalidInput(
                 f"stream {name!r} asks for {guarantee}, which weakens as data ages and cannot be "
                 f"added to other guarantees as it is: state the age to count it at, "
-                f"Ledger(limit, age=...), --limit-age on the command line"
+                f"{field('age')} of the limit"
             )
         return guarantee.at_age(self.age)
 

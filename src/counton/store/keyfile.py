@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from counton.errors import WrongKey
+from counton.errors import WrongKey, field
 from counton.noise import Key
 from counton.store import schema
 from counton.store.database import Database, database_url, state_file
@@ -37,7 +37,7 @@ def beside(file: Path | None, label: str) -> Path:
     if file is None:
         raise WrongKey(
             f"state {label} is on a server and has no key file beside it: say where the key is "
-            f"kept (--key FILE, made if missing; key=Key.load(path) in Python)"
+            f"kept, {field('key')}"
         )
     return Path(f"{file}.key")
 
