@@ -16,6 +16,7 @@ Names are loaded when they are first used, so that ``import counton`` costs next
 from __future__ import annotations
 
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from counton.lazy import loader
@@ -62,7 +63,7 @@ _HOME = {
     "release_ranges": "counton.mechanisms.ranges",
 }
 
-#: What a star brings: all that needs no optional package.
+#: What a star brings.
 __all__ = [
     "ZCDP",
     "ApproxDP",
@@ -73,6 +74,7 @@ __all__ = [
     "ExpiringZCDP",
     "Key",
     "PureDP",
+    "Stream",
     "plan",
     "plan_expiration",
     "plan_hierarchy",
@@ -81,6 +83,8 @@ __all__ = [
     "release_hierarchy",
     "release_ranges",
 ]
+if find_spec("sqlalchemy") is None:  # the extra "store"; asked for by name, Stream says so
+    __all__.remove("Stream")
 
 
 _load = loader(__name__, _HOME)
