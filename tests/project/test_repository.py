@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+#: What is read where there is no git, as in an unpacked archive of the sources.
 FOLDERS = (".ci", "benchmarks", "docs", "src", "tests")
 
 #: Places that exist on one machine only, and hosts which a lock or a build must not depend on.
@@ -23,15 +24,39 @@ FORBIDDEN = re.compile(
 )
 
 
+def files_of(root: Path) -> list[Path]:
+    """Files that belong to the repository, and not what lies about in its folder."""
+    if (root / ".git").exists():
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True
+        ).stdout
+        files = [root / name for name in listed.split("\0") if name]
+    else:
+        files = [*root.glob("*"), *(path for name in FOLDERS for path in (root / name).rglob("*"))]
+        files = [
+            path
+            for path in files
+            if "__pycache__" not in path.parts and ".egg-info" not in str(path)
+        ]
+    return [path for path in files if path.is_file()]
+
+
 def texts() -> Iterator[Path]:
     """Every text file of the project, this one excepted: it names what it forbids."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
-    for folder in FOLDERS:
-        files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
-    for path in files:
-        generated = "__pycache__" in path.parts or ".egg-info" in str(path)
-        if not generated and path != Path(__file__) and path.suffix not in {".png", ".pyc"}:
+    for path in files_of(ROOT):
+        if path != Path(__file__) and path.suffix not in {".png", ".pyc"}:
             yield path
+
+
+def test_what_lies_about_is_not_read(tmp_path: Path) -> None:
+    for name in ("README.md", "src/a.py", "src/__pycache__/a.py", "build.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    names = {path.name for path in files_of(tmp_path)}
+    assert names == {"README.md", "a.py", "build.log"}  # without git nobody knows better
+    for command in ("init -q", "add README.md src/a.py"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    assert {path.name for path in files_of(tmp_path)} == {"README.md", "a.py"}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +89,7 @@ def test_no_file_is_called_utils() -> None:
 
 
 def test_test_files_have_unique_names() -> None:
-    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    names = [path.name for path in files_of(ROOT) if path.match("test_*.py")]
     assert sorted(names) == sorted(set(names))
 
 
