@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNoise, StreamStrategy
+from counton.strategies.base import Steps
+from counton.strategies.streams.dyadic import below_split
 from counton.testing import (
     LawBroken,
     check_arguments,
@@ -22,6 +24,7 @@ from counton.testing import (
     check_shift,
     check_strategy,
     check_variance,
+    check_window_variance,
     check_windows,
 )
 
@@ -60,6 +63,24 @@ class ClaimsLessVariance(Binary):
 class ClaimsLessError(Binary):
     def overall_variance(self, metric: Metric) -> float:
         return super().overall_variance(metric) * (1 - 1e-9)
+
+
+class AddsVariances(Binary):
+    """Ends share nodes: their noise is not independent."""
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        first, last = self.check_ends(starts, stops)
+        ends = [np.where(end > 0, self.variance(np.maximum(end, 1)), 0.0) for end in (first, last)]
+        return ends[0] + ends[1]
+
+
+class ForgetsWhatIsShared(HonakerOnline):
+    """The later end's estimate is made from nodes that the earlier end reads."""
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        first, last = self.check_ends(starts, stops)
+        shared = np.maximum(below_split(first, last), 1)
+        return super().window_variance(first, last) + 2.0 * (first & shared) / shared
 
 
 class RedrawsEveryWindow(Binary):
@@ -117,6 +138,8 @@ def test_an_honest_subclass_passes() -> None:
         (check_sensitivity, ClaimsTooMuch(20)),
         (check_sensitivity, CountsTwice(20)),
         (check_variance, ClaimsLessVariance(20)),
+        (check_window_variance, AddsVariances(20)),
+        (check_window_variance, ForgetsWhatIsShared(20)),
         (check_overall_variance, ClaimsLessError(20)),
         (check_windows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, RedrawsEveryWindow(20)),

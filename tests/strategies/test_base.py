@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.strategies import Binary, HonakerOnline, KAry
+from counton.strategies import (
+    Binary,
+    Expiring,
+    HonakerOnline,
+    KAry,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
 
 
 def test_matrices_of_a_tiny_tree() -> None:
@@ -93,3 +101,54 @@ def test_identity_is_type_and_parameters() -> None:
     assert Binary(100) != HonakerOnline(100)
     assert len({Binary(7), Binary(7), Binary(8)}) == 2
     assert repr(KAry(100, 5)) == "KAry(horizon=100, arity=5, subtraction=True)"
+
+
+def test_windows_are_checked() -> None:
+    tree = Binary(10)
+    for starts, stops, message in (
+        (-1, 3, "from -1 to 3"),
+        ([0, 4], [1, 3], "from 4 to 3"),
+        (0.5, 3, "give integers"),
+        ("3", 4, "give integers"),
+        ([1, 2], [3, 4, 5], "do not go together"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            tree.window_variance(starts, stops)  # type: ignore[arg-type]
+    with pytest.raises(HorizonExceeded):
+        tree.window_variance(0, 11)
+    assert tree.window_variance([], []).shape == (0,)
+    assert tree.window_variance(0, 0).shape == ()
+    assert tree.window_variance(np.zeros((2, 1), int), [3, 4, 5]).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [KAry(2**40, 19), SmoothBinary.best(2**40), Binary(2**62), Expiring(2), HonakerOnline(2**40)],
+    ids=repr,
+)
+def test_windows_far_out_are_those_of_the_rows(strategy: StreamStrategy) -> None:
+    """Beyond the horizons of the laws, where numbers have more than 32 bits."""
+    rng = np.random.default_rng(1)
+    highest = 2**10 if isinstance(strategy, HonakerOnline) else 2**40
+    starts = rng.integers(0, highest - 5, 20)
+    stops = starts + rng.integers(0, np.minimum(highest - starts, [3] * 10 + [highest] * 10))
+    claimed = strategy.window_variance(starts, stops)
+    assert claimed == pytest.approx(StreamStrategy.window_variance(strategy, starts, stops), 1e-12)
+
+
+def test_windows_of_the_square_root_by_length_and_by_start() -> None:
+    strategy = SqrtToeplitz(2**12)
+    b = np.array([float(x) for x in strategy.row_coefficients(340)])
+
+    def exact(start: int, stop: int) -> float:
+        late, early = b[:stop][::-1], np.zeros(stop)
+        early[:start] = b[:start][::-1]
+        return math.fsum((late - early) ** 2)
+
+    for starts, stops in (
+        (np.full(200, 7), np.arange(50, 250)),
+        (np.arange(200), np.arange(200) + 24),
+        (np.arange(0, 250, 9), np.arange(0, 250, 9)[::-1] // 3 + 250),
+    ):
+        expected = [exact(s, t) for s, t in zip(starts.tolist(), stops.tolist(), strict=True)]
+        assert strategy.window_variance(starts, stops) == pytest.approx(expected, rel=1e-12)

@@ -30,6 +30,8 @@ Norm = Literal[1, 2]
 Relation = Literal["add_remove", "move"]
 #: What a stream releases: totals so far, or each step's own count.
 Workload = Literal["totals", "windows"]
+#: One step or many.
+Steps = int | Sequence[int] | range | NDArray[np.int64]
 
 #: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
 LARGEST_HORIZON = 2**62
@@ -215,6 +217,45 @@ class StreamStrategy(Strategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
 
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Variance of what is released about the steps start + 1 .. stop, for each pair of ends.
+
+        With totals that is the release at ``stop`` less that at ``start`` (0: the beginning), with
+        windows the sum of the releases. In units of the variance of one node's noise.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+
+        Raises:
+            InvalidInput: ends that are no integers, below 0, or the wrong way round.
+            HorizonExceeded: an end beyond the horizon.
+
+        >>> from counton.strategies import Binary
+        >>> tree = Binary(31)
+        >>> tree.variance([15]).tolist(), tree.window_variance([0, 14, 15], 15).tolist()
+        ([4.0], [4.0, 1.0, 0.0])
+        """
+        starts, stops = self.check_ends(starts, stops)
+        pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
+        found = [self._read_variance(start, stop) for start, stop in pairs]
+        return np.array(found, dtype=np.float64).reshape(starts.shape)
+
+    def _read_variance(self, start: int, stop: int) -> float:
+        """Variance of a difference, or of a sum, of rows."""
+        weights: dict[tuple[int, int], int | Fraction] = {}
+        for sign, step in self.window_rows(start, stop):
+            for level, index, weight in self.row(step):
+                weights[level, index] = weights.get((level, index), 0) + sign * weight
+        return math.fsum(
+            float(weight**2) * self.node_variance(level) for (level, _), weight in weights.items()
+        )
+
+    def window_rows(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """(sign, step) of the releases that say what happened in the steps start + 1 .. stop."""
+        if self.workload == "windows":
+            return [(1, step) for step in range(start + 1, stop + 1)]
+        return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
+
     def node_variance(self, level: int) -> float:
         """Variance of the noise of a node of this level, in units of that of level 0."""
         return 1.0
@@ -240,6 +281,10 @@ class StreamStrategy(Strategy):
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
         """Exact variance of the released noise at ``steps`` under a calibrated law."""
         return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
+
+    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
+        return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
 
     @property
     def largest_entry(self) -> int:
@@ -365,6 +410,35 @@ class StreamStrategy(Strategy):
         self.check_step(int(array.min()))
         self.check_step(int(array.max()))
         return array.astype(np.int64)
+
+    def check_ends(
+        self, starts: Steps, stops: Steps
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
+
+        Raises:
+            InvalidInput: not integers, below 0, or the wrong way round.
+            HorizonExceeded: beyond the horizon.
+        """
+        try:
+            first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
+        except ValueError as error:
+            raise InvalidInput(f"starts and stops of windows do not go together: {error}") from None
+        if first.size == 0:
+            return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
+        if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"windows start and stop at types {first.dtype} and {last.dtype}; give integers "
+                f"from 0 on"
+            )
+        if first.min() < 0 or (first > last).any():
+            wrong = int(np.argmax((first < 0) | (first > last)))
+            raise InvalidInput(
+                f"a window reaches from {first.flat[wrong]} to {last.flat[wrong]}; it must be "
+                f"0 <= start <= stop, and holds the steps start + 1 to stop"
+            )
+        self.check_step(max(int(last.max()), 1))
+        return first.astype(np.int64), last.astype(np.int64)
 
 
 def check_metric(metric: str) -> None:

@@ -28,6 +28,7 @@ from counton.testing.matrix_laws import (
     check_parameters,
     check_sensitivity,
     check_variance,
+    check_window_variance,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
@@ -53,5 +54,6 @@ __all__ = [
     "check_shift",
     "check_strategy",
     "check_variance",
+    "check_window_variance",
     "check_windows",
 ]

@@ -10,6 +10,7 @@ from counton.testing.matrix_laws import (
     check_parameters,
     check_sensitivity,
     check_variance,
+    check_window_variance,
 )
 from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
 from counton.testing.tables import count_steps
@@ -28,6 +29,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     check_arguments(strategy)
     check_factorisation(strategy, steps)
     check_variance(strategy, steps)
+    check_window_variance(strategy, steps)
     if strategy.horizon is not None:
         check_sensitivity(strategy)
         check_overall_variance(strategy)

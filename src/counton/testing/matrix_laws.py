@@ -14,6 +14,7 @@ from counton.errors import InvalidInput
 from counton.strategies import StreamStrategy
 from counton.testing.node_noise import HashedNoise
 from counton.testing.tables import (
+    Address,
     LawBroken,
     columns_in_order,
     count_steps,
@@ -142,6 +143,48 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
         np.array_equal(strategy.variance(some), claimed[some - 1]),
         strategy,
         "variance depends on how steps are given",
+    )
+
+
+def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """``window_variance`` is that of the rows' difference (totals) or sum (windows), exactly.
+
+    Over all pairs of ends up to 64 steps, over some beyond.
+
+    Raises:
+        LawBroken: it is not.
+
+    >>> from counton.strategies import Binary
+    >>> check_window_variance(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    rows = {0: {}, **rows_by_step(strategy, count)}
+    ends = (
+        sorted(rows) if count <= 64 else sorted({*sorted(rows)[:: max(1, len(rows) // 24)], count})
+    )
+    if strategy.workload == "windows":
+        ends = [end for end in ends if end <= 64]
+    pairs = [(start, stop) for stop in ends for start in ends if start <= stop]
+    starts, stops = np.array(pairs).T
+    claimed = strategy.window_variance(starts, stops)
+    for (start, stop), found in zip(pairs, claimed, strict=True):
+        weights: dict[Address, int | Fraction] = {}
+        for sign, step in strategy.window_rows(start, stop):
+            for address, weight in rows[step].items():
+                weights[address] = weights.get(address, 0) + sign * weight
+        exact = math.fsum(
+            float(weight**2) * strategy.node_variance(level)
+            for (level, _), weight in weights.items()
+        )
+        require(
+            math.isclose(found, exact, rel_tol=1e-11, abs_tol=1e-13),
+            strategy,
+            f"window variance from {start} to {stop} is {found}, its rows say {exact}",
+        )
+    require(
+        np.allclose(strategy.window_variance(starts[::-3], stops[::-3]), claimed[::-3], 1e-12),
+        strategy,
+        "window variance depends on which others are asked for",
     )
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.exact import check_integer
-from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy, check_metric
+from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
 from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
-from counton.strategies.streams.dyadic import dyadic_error
+from counton.strategies.streams.dyadic import below_split, dyadic_error
 
 
 class Binary(StreamStrategy):
@@ -77,6 +77,13 @@ class Binary(StreamStrategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Number of set bits of each step, in variances of one node."""
         return np.bitwise_count(self.check_steps(steps)).astype(np.float64)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Set bits of both ends from the highest in which they differ: nodes above are shared."""
+        first, last = self.check_ends(starts, stops)
+        low = below_split(first, last)
+        parts = np.bitwise_count(first & low) + np.bitwise_count(last & low)
+        return np.asarray(parts, dtype=np.float64)
 
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum number of set bits over the horizon, in closed form."""

@@ -1,11 +1,26 @@
-"""The binary digits of 1..T: how often each is set, and the heaviest step."""
+"""Binary digits: how often each is set in 1..T, the heaviest step, and where two steps part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counton.strategies.base import Metric
+
+
+def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ones in the highest bit in which two numbers differ and in all below; 0 if they do not.
+
+    >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
+    [7, 0]
+    """
+    ones = first ^ last
+    for places in (1, 2, 4, 8, 16, 32):
+        ones = ones | ones >> places
+    return ones
 
 
 def dyadic_error(horizon: int, weight: Callable[[int], Fraction], metric: Metric) -> Fraction:

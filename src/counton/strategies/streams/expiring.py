@@ -19,8 +19,9 @@ from counton.errors import InvalidInput
 from counton.exact import Number
 from counton.expiry import Expiry
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy
+from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy
 from counton.strategies.streams.chunks import nodes_per_chunk
+from counton.strategies.streams.dyadic import below_split
 
 
 class Expiring(StreamStrategy):
@@ -152,6 +153,27 @@ class Expiring(StreamStrategy):
         """Exact variance of the released noise, with the law that each level really has."""
         laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
         return self._sums([level.variance for level in laws], steps)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Variance of a difference, in variances of Laplace noise of level 0."""
+        levels = range(self.expiry.top + 1)
+        return self._differences([self.node_variance(level) for level in levels], starts, stops)
+
+    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Exact variance of a difference, with the law that each level really has."""
+        laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
+        return self._differences([level.variance for level in laws], starts, stops)
+
+    def _differences(
+        self, by_level: list[float], starts: Steps, stops: Steps
+    ) -> NDArray[np.float64]:
+        """Sum over the levels in which the two ends lie in different intervals."""
+        first, last = (np.maximum(end - self.delay, 0) for end in self.check_ends(starts, stops))
+        sums, low = np.concatenate([[0.0], np.cumsum(by_level)]), below_split(first, last)
+        bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
+        total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
+        total = total + sums[np.minimum(bits[1], len(by_level))]
+        return total
 
     def _sums(self, by_level: list[float], steps: Iterable[int]) -> NDArray[np.float64]:
         """Sum over the levels that each step reads."""

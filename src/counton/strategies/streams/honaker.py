@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, StreamStrategy, check_metric
+from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
 from counton.strategies.streams.chunks import ROWS_CHUNK, nodes_per_chunk
-from counton.strategies.streams.dyadic import dyadic_error
+from counton.strategies.streams.dyadic import below_split, dyadic_error
 
 LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
@@ -111,6 +111,22 @@ class HonakerOnline(StreamStrategy):
         total = np.zeros(numbers.shape)
         for level in range(self.height):
             total += (numbers >> level & 1) * float(_variance(level))
+        return total
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Estimates that only one end reads, less what two of them share.
+
+        Let N be the node of the highest bit in which the ends differ: the later end reads it, the
+        earlier one nodes below it. A node m of level l below N enters N's estimate with weight
+        prod (1 - v_j) over the levels between, so their covariance is v_l times that, which is
+        2^l / (2^h - 1), h one more than the level of N.
+        """
+        first, last = self.check_ends(starts, stops)
+        low = below_split(first, last)
+        early, late = first & low, last & low
+        total = -2.0 * early / np.maximum(low, 1)
+        for level in range(self.height):
+            total += ((early >> level & 1) + (late >> level & 1)) * float(_variance(level))
         return total
 
     def overall_variance(self, metric: Metric) -> float:

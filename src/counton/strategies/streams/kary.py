@@ -28,6 +28,7 @@ from counton.strategies.base import (
     Node,
     NodeNoise,
     Norm,
+    Steps,
     StreamStrategy,
     check_metric,
     check_norm,
@@ -179,6 +180,20 @@ class KAry(StreamStrategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the absolute digits of each step, in variances of one node."""
         return self._digits.weights(self.check_steps(steps)).astype(np.float64)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Absolute digits of both ends below the highest in which they differ, and there how much.
+
+        Down to that level both read the same nodes; there the nodes between their digits are left.
+        """
+        first, last = self.check_ends(starts, stops)
+        total = np.zeros(first.shape, np.int64)
+        for _ in range(self.height):
+            cuts = [(end + self._digits.below) // self.arity for end in (first, last)]
+            apart = np.abs(first - cuts[0] * self.arity) + np.abs(last - cuts[1] * self.arity)
+            total += np.where(cuts[0] == cuts[1], last - first, apart)
+            first, last = cuts
+        return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum variance over the horizon, in O(height^2) integer operations."""

@@ -25,6 +25,7 @@ from counton.strategies.base import (
     Node,
     NodeNoise,
     Norm,
+    Steps,
     StreamStrategy,
     check_metric,
     check_norm,
@@ -179,6 +180,27 @@ class SmoothBinary(StreamStrategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """height - zeros at every step, in variances of one node."""
         return np.full(self.check_steps(steps).shape, float(self._ones))
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Ones of both leaves from the highest bit in which they differ; at 0 nothing is read."""
+        first, last = self.check_ends(starts, stops)
+        # Leaf by rank, bit by bit from the top, as ``unrank`` does, for all at once.
+        ranks, zeros = [first.copy(), last.copy()], [np.full(first.shape, self.zeros)] * 2
+        apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
+        for bit in reversed(range(self.height)):
+            ways = np.array([0, *(min(math.comb(bit, n), 2**62) for n in range(self.zeros))])
+            ones = []
+            for end in range(2):
+                with_zero = ways[zeros[end]]
+                one = ranks[end] >= with_zero
+                ranks[end] = np.where(one, ranks[end] - with_zero, ranks[end])
+                zeros[end] = zeros[end] - ~one
+                ones.append(one)
+            apart |= ones[0] != ones[1]
+            total += apart * (ones[0].astype(np.int64) + ones[1])
+        total[first == 0] = self._ones
+        total[last == 0] = 0
+        return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric) -> float:
         """height - zeros, mean and maximum alike."""

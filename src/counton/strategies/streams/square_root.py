@@ -28,6 +28,7 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
+    Steps,
     StreamStrategy,
     check_metric,
 )
@@ -35,6 +36,7 @@ from counton.strategies.streams.toeplitz import (
     DIGIT_BITS,
     LEADING_BITS,
     PrefixQuotient,
+    convolve,
     exact_dot,
     fft_length,
     relative_slack,
@@ -202,6 +204,46 @@ class SqrtToeplitz(StreamStrategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""
         return self._cumulative[self.check_steps(steps) - 1]
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """With s, t the ends: squared norms of both rows, less twice their inner product.
+
+        Takes time in proportion to the horizon for each length or each start of the windows,
+        whichever differ less.
+        """
+        first, last = self.check_ends(starts, stops)
+        squares = np.concatenate([[0.0], self._cumulative])
+        variance: NDArray[np.float64] = squares[last - first]  # nodes that only the later end reads
+        both = (first > 0) & (last > first)
+        s, d = first[both], (last - first)[both]
+        if s.size:
+            one_by_one = (
+                self._by_length if len(np.unique(d)) <= len(np.unique(s)) else self._by_start
+            )
+            variance[both] += one_by_one(s, d)
+        return variance
+
+    def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
+        b, found = self._quotient.approximate, np.empty(len(s))
+        for length in np.unique(d):
+            some = d == length
+            most = int(s[some].max())
+            sums = np.cumsum((b[length : length + most] - b[:most]) ** 2)
+            found[some] = sums[s[some] - 1]
+        return found
+
+    def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same, by one correlation for each start."""
+        b, found = self._quotient.approximate, np.empty(len(s))
+        squares = np.concatenate([[0.0], self._cumulative])
+        for start in np.unique(s):
+            some = s == start
+            stop = int(start + d[some].max())
+            products = convolve(b[:start][::-1], b[:stop], stop)[start - 1 :]
+            ahead = squares[start + d[some]] - squares[d[some]]
+            found[some] = ahead + squares[start] - 2 * products[d[some]]
+        return found
 
     def overall_variance(self, metric: Metric) -> float:
         """Variance at the horizon, or its mean over all steps."""
