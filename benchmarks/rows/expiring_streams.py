@@ -9,9 +9,7 @@ import numpy as np
 from benchmarks.measure import interleaved
 from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
-from counton.mechanisms import checkpoint
-from counton.mechanisms.inputs import Progress
-from counton.mechanisms.waiting import Waiting
+from counton.mechanisms.state import Progress, Waiting, write_checkpoint
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
@@ -23,7 +21,7 @@ def counter_at(step: int, delay: int = 0) -> Counter:
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
     done = Progress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
-    return Counter.resume(checkpoint.write(new.spec, key.fingerprint, done), key=key)
+    return Counter.resume(write_checkpoint(new.spec, key.fingerprint, done), key=key)
 
 
 def measure() -> Iterator[Row]:

@@ -9,7 +9,7 @@ import pytest
 
 from counton.errors import SumOverflow
 from counton.mechanisms import Counter
-from counton.mechanisms.waiting import Waiting
+from counton.mechanisms.state import Waiting
 from counton.noise import Key
 from counton.privacy import ExpiringDP
 from counton.strategies import Expiring

@@ -12,9 +12,8 @@ import pytest
 from counton import Counter, Key
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms import checkpoint, law_for
-from counton.mechanisms.inputs import Progress
-from counton.mechanisms.waiting import Waiting
+from counton.mechanisms import law_for
+from counton.mechanisms.state import Progress, Waiting, write_checkpoint
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -119,7 +118,7 @@ def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
     done = Progress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
-    far = Counter.resume(checkpoint.write(counter.spec, key.fingerprint, done), key=key)
+    far = Counter.resume(write_checkpoint(counter.spec, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, WrongKey
-from counton.mechanisms import checkpoint as saved_states
 from counton.mechanisms.calibration import law_for, promised
-from counton.mechanisms.inputs import Progress, Totals, checked
-from counton.mechanisms.lookahead import Lookahead
+from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.mechanisms.releases import Release, Releases
 from counton.mechanisms.specification import Specification, check_shape
-from counton.mechanisms.turns import Turns
-from counton.noise import Key
+from counton.mechanisms.state import Progress, Totals, checked, read_checkpoint, write_checkpoint
+from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import StreamStrategy
 
 #: Steps handled at once inside a batch, all coordinates together: stays in the cache.
 _CHUNK = 2**17
+#: Windows grow from the first to the second size (numbers, all coordinates together).
+_FIRST = 2**6
+_LARGEST = 2**16
+#: Windows of strategies that are not local double up to here (numbers, 128 MB).
+_MOST = 2**24
 
 
 class Counter:
@@ -78,10 +82,10 @@ class Counter:
         check_key(key)
         self.specification = specification
         self.key_fingerprint = key.fingerprint
-        self._lookahead = Lookahead(specification.strategy, specification.noise_field(key))
+        self._lookahead = _Lookahead(specification.strategy, specification.noise_field(key))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
-        self._turns = Turns(
+        self._turn = OneAtATime(
             f"the counter of stream {specification.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
@@ -115,7 +119,7 @@ class Counter:
             StreamConflict: in a fork of the counter's process, or in a handler within a release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
-        with self._turns.take():
+        with self._turn.take():
             values, done = self._computed(checked(self.specification, self._done, batch, one=True))
             value = values[0] if self.specification.shape else values[0].item()
             release = Release(done.step, value, self._std_at(done.step))
@@ -132,7 +136,7 @@ class Counter:
             InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
                 released.
         """
-        with self._turns.take():
+        with self._turn.take():
             first = self._done.step + 1
             values, done = self._computed(checked(self.specification, self._done, xs, one=False))
             self._done = done
@@ -174,7 +178,7 @@ class Counter:
 
         The key is not part of it, only its fingerprint.
         """
-        return saved_states.write(self.spec, self.key_fingerprint, self._done)
+        return write_checkpoint(self.spec, self.key_fingerprint, self._done)
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
@@ -190,7 +194,7 @@ class Counter:
                 another strategy than the one passed.
             WrongKey: the key is not the one the stream was started with.
         """
-        state = saved_states.read(saved)
+        state = read_checkpoint(saved)
         specification = Specification.from_dict(state.spec, strategy)
         counter = cls.__new__(cls)
         counter._begin(specification, key, state.progress(specification))
@@ -225,3 +229,44 @@ class Counter:
             f"Counter(name={spec.name!r}, strategy={spec.strategy!r}, "
             f"guarantee={spec.guarantee!r}, shape={spec.shape}, step={self.step})"
         )
+
+
+class _Lookahead:
+    """B z for consecutive steps, remembered for a short way ahead.
+
+    What is remembered never changes a value: the noise of a step is a function of its address.
+    """
+
+    def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
+        self._strategy = strategy
+        self._field = field
+        self._size = math.prod(field.shape)
+        self._ahead = _FIRST
+        self.window = range(0)
+        self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
+        # The last large batch, held until the next is there: memory freed in between goes back to
+        # the system, and getting it again takes as long as the noise.
+        self._before = self._noise
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """Noise of ``steps``: int64, shape ``(len(steps), *shape)``; a view, not to be written."""
+        if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
+            wanted = max(len(steps), self._next_length(steps.start))
+            stop = steps.start + wanted
+            if self._strategy.horizon is not None:
+                stop = min(stop, self._strategy.horizon + 1)
+            window = range(steps.start, max(stop, steps.stop))
+            noise = self._strategy.noise(self._field, window)
+            if len(window) > 1 and len(window) * self._size > _LARGEST and self._strategy.local:
+                self._before = noise
+                return noise  # a large batch, not worth keeping
+            self.window, self._noise = window, noise
+        first = steps.start - self.window.start
+        return self._noise[first : first + len(steps)]
+
+    def _next_length(self, start: int) -> int:
+        if not self._strategy.local:
+            # The cost of a window is that of all before it: as long as memory allows.
+            return min(max(start, _FIRST), max(_MOST // self._size, 1))
+        self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
+        return self._ahead

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.mechanisms import Counter, Release, Releases
-from counton.mechanisms.turns import Turns
+from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records, schema
@@ -53,7 +53,7 @@ class Stream:
         """Not for callers: use `create` or `open`."""
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
-        self._turns = Turns(f"stream {self._name!r}", elsewhere="open it anew in each process")
+        self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
     @classmethod
@@ -214,7 +214,7 @@ class Stream:
             ReplayMismatch: a released step had another input, or a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        with self._turns.take(), self._lock:
+        with self._turn.take(), self._lock:
             writer = self._writer()
             releases = writer.release(xs, first_step, observed or {}, sources)
             self._step = writer.step
@@ -232,7 +232,7 @@ class Stream:
             ReplayMismatch: a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        with self._turns.take(), self._lock:
+        with self._turn.take(), self._lock:
             self._writer().observe(observed, sources)
 
     def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:

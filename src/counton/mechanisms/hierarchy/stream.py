@@ -20,8 +20,8 @@ from counton.mechanisms.cells import (
     noise_field,
     shift_of_cells,
 )
+from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.mechanisms.releases import Release
-from counton.mechanisms.turns import Turns
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
@@ -81,7 +81,7 @@ class HierarchyStream:
                 f"step is {step!r}; it must be an integer from 0 to {self.horizon}, the cells "
                 f"the stream serves"
             )
-        self._turns = Turns(
+        self._turn = OneAtATime(
             f"the hierarchy stream {name!r}",
             elsewhere="go on there alone with HierarchyStream(..., step=stream.step)",
         )
@@ -135,7 +135,7 @@ class HierarchyStream:
         >>> HierarchyStream(ZCDP(0.5), key=Key.generate(), doublings=10).release(3)
         Release(step=1, value=..., std=2.08...)
         """
-        with self._turns.take():
+        with self._turn.take():
             value = float(self._released([count])[0])
             return Release(self.step, value, self.std)
 
@@ -153,7 +153,7 @@ class HierarchyStream:
                 exact; nothing is released then.
             StreamConflict: in a fork of the stream's process, or in a handler within a release.
         """
-        with self._turns.take():
+        with self._turn.take():
             return self._released(counts)
 
     def _released(self, counts: ArrayLike) -> NDArray[np.float64]:

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from counton.errors import StreamConflict
 
 
-class Turns:
+class OneAtATime:
     """Lets one call at a time into a stream: of one thread, of the process that made it.
 
     Args:
         what: is used, in messages.
         elsewhere: what another process is to do instead, in messages.
 
-    >>> turns = Turns("stream 'visits'", elsewhere="open it there")
-    >>> with turns.take():
-    ...     with turns.take():
+    >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
+    >>> with turn.take():
+    ...     with turn.take():
     ...         pass
     Traceback (most recent call last):
     ...

@@ -18,7 +18,7 @@ import pytest
 from counton.errors import InvalidInput, StreamConflict
 from counton.mechanisms import Counter
 from counton.mechanisms.hierarchy import HierarchyStream
-from counton.mechanisms.turns import Turns
+from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.noise import Key
 from counton.privacy import ZCDP
 from counton.strategies import Binary
@@ -53,16 +53,16 @@ def test_a_release_within_a_release_is_refused(
     refused: list[Any] = []
 
     @contextmanager
-    def interrupted(turns: Turns) -> Iterator[None]:
-        with original(turns):
+    def interrupted(turn: OneAtATime) -> Iterator[None]:
+        with original(turn):
             if not refused:
                 with pytest.raises(StreamConflict, match="releasing already"):
                     refused.append(stream.release(1))
                 refused.append(True)
             yield
 
-    original = Turns.take
-    monkeypatch.setattr(Turns, "take", interrupted)
+    original = OneAtATime.take
+    monkeypatch.setattr(OneAtATime, "take", interrupted)
     assert stream.release(1).step == 1
     monkeypatch.undo()
     assert refused == [True]
@@ -92,7 +92,7 @@ from counton.mechanisms.hierarchy import HierarchyStream
 stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
 inside = threading.Event()
 def hold():
-    with stream._turns.take():
+    with stream._turn.take():
         inside.set()
         time.sleep(2)
 threading.Thread(target=hold).start()

@@ -1,0 +1,266 @@
+"""How far a stream has come: what it may take in next, what waits, and its checkpoint.
+
+A checkpoint is a JSON text with a checksum, never pickle. It holds exact sums: as secret as data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
+from counton.mechanisms.specification import Specification
+from counton.privacy.grid import Numbers, extremes
+
+#: Exact totals: integers, or numbers on the grid of a clipped contribution.
+Totals = Numbers
+
+
+class Waiting:
+    """The totals of the last ``delay`` steps, oldest first. Exact, hence secret.
+
+    A value: letting steps in gives another one. They share memory with room behind the newest
+    total, so that a step costs the same whatever the delay; of several made from one value, only
+    the last is to be used.
+
+    >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
+    >>> leaving.tolist(), waiting.totals.tolist()
+    ([1, 2], [3, 4, 5])
+    """
+
+    def __init__(self, totals: NDArray[np.int64]) -> None:
+        self._room = totals
+        self._start = 0
+        self._delay = len(totals)
+        #: Their sum, shape ``shape``.
+        self.sum: NDArray[np.int64] = totals.sum(axis=0)
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """All of them: int64, shape ``(delay, *shape)``; a view, not to be written."""
+        return self._room[self._start : self._start + self._delay]
+
+    def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
+        """As many totals as enter leave, and those which then wait."""
+        count = len(entering)
+        if count >= self._delay:
+            queue = np.concatenate([self.totals, entering])
+            return queue[:count], Waiting(queue[count:].copy())
+        room, start = self._room, self._start
+        if start + self._delay + count > len(room):
+            room, start = np.empty((3 * self._delay, *room.shape[1:]), np.int64), 0
+            room[: self._delay] = self.totals
+        end = start + self._delay
+        room[end : end + count] = entering
+        after = Waiting.__new__(Waiting)
+        after._room, after._start, after._delay = room, start + count, self._delay
+        leaving = room[start : start + count]
+        after.sum = self.sum + entering.sum(axis=0) - leaving.sum(axis=0)
+        return leaving, after
+
+
+class Progress(NamedTuple):
+    """How far a stream has come: exact, hence secret.
+
+    Attributes:
+        step: number of the last released step.
+        sums: running totals counted so far, grid units, shape ``shape``.
+        waiting: totals of the last ``delay`` steps, not counted yet.
+    """
+
+    step: int
+    sums: NDArray[np.int64]
+    waiting: Waiting
+
+    @property
+    def taken(self) -> NDArray[np.int64]:
+        """Running totals of all that came in, counted or waiting, shape ``shape``."""
+        return self.sums + self.waiting.sum
+
+    @classmethod
+    def start(cls, spec: Specification) -> Progress:
+        """Nothing released yet."""
+        waiting = np.zeros((spec.strategy.delay, *spec.shape), np.int64)
+        return cls(0, np.zeros(spec.shape, np.int64), Waiting(waiting))
+
+
+def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
+    """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
+
+    Raises:
+        InvalidInput: not exact numbers, negative counts, or a wrong shape.
+        HorizonExceeded: the strategy serves no more steps.
+        SumOverflow: a running total would leave the exact range.
+    """
+    totals = spec.contribution.grid_total(xs)
+    if totals.ndim == 0 or totals.shape[1:] != spec.shape:
+        got = totals.shape[1:] if one else totals.shape
+        expected = spec.shape if one else ("n", *spec.shape)
+        raise InvalidInput(
+            f"input has shape {got}; this stream takes {expected}: pass one total for each "
+            f"declared cell"
+        )
+    horizon = spec.strategy.horizon
+    if horizon is not None and done.step + len(totals) > horizon:
+        raise HorizonExceeded(
+            f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
+            f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
+        )
+    smallest, largest = extremes(totals)
+    _refuse_impossible(spec, done, totals, smallest, largest)
+    _refuse_overflow(spec, done, totals, max(-smallest, largest))
+    return totals
+
+
+def _refuse_impossible(
+    spec: Specification, done: Progress, totals: NDArray[np.int64], smallest: int, largest: int
+) -> None:
+    """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
+    unit = spec.contribution
+    if smallest < 0 and unit.resolution is None:
+        remedy = (
+            "a negative count: counts are 0 or more; for signed sums declare "
+            "Contribution.clipped(lower, upper, resolution)"
+        )
+    elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
+        remedy = f"below 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    elif largest > 0 and unit.upper is not None and unit.upper <= 0:
+        remedy = f"above 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    else:
+        return
+    wrong = totals < 0 if smallest < 0 else totals > 0
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    value = unit.from_grid(totals[place]).item()
+    raise InvalidInput(f"input {value} at step {done.step + 1 + place[0]} is {remedy}")
+
+
+def _refuse_overflow(
+    spec: Specification, done: Progress, totals: NDArray[np.int64], largest: int
+) -> None:
+    """Raise if any running sum, also in the middle of the batch, leaves the exact range.
+
+    With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
+    """
+    if _largest(done.taken) + largest * len(totals) <= spec.largest_sum:
+        return
+    # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
+    high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
+    low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
+    running = np.abs(high + low + done.taken)
+    wrong = running > spec.largest_sum * (1 - 1e-9)
+    if wrong.any():
+        place = int(np.argwhere(wrong)[0][0])
+        raise SumOverflow(
+            f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
+            f"{spec.largest_sum:,} grid cells, up to which sums are exact: coarsen the "
+            f"resolution or split the stream"
+        )
+
+
+def _largest(numbers: NDArray[np.int64]) -> int:
+    """Largest absolute value."""
+    return int(np.abs(numbers).max()) if numbers.ndim else abs(int(numbers))
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds. Sums are exact and therefore secret."""
+
+    spec: dict[str, Any]
+    key_fingerprint: str
+    step: int
+    sums: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+
+    def progress(self, spec: Specification) -> Progress:
+        """How far the stream was.
+
+        Raises:
+            StateError: steps or sums which a stream of this specification never reaches.
+        """
+        start = Progress.start(spec)
+        horizon = spec.strategy.horizon
+        if (
+            type(self.step) is not int
+            or self.step < 0
+            or (horizon is not None and self.step > horizon)
+            or self.sums.size != start.sums.size
+            or self.waiting.size != start.waiting.totals.size
+            or not _within(self.sums, spec.largest_sum)
+            or not _within(self.waiting, 2 * spec.largest_sum)
+        ):
+            raise StateError(
+                f"checkpoint of stream {spec.name!r} has step {self.step!r} or sums that the "
+                f"stream cannot have: it was altered; restore it from a copy"
+            )
+        waiting = self.waiting.reshape(start.waiting.totals.shape)
+        return Progress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
+
+
+def _within(numbers: NDArray[np.int64], most: int) -> bool:
+    return bool(((-most <= numbers) & (numbers <= most)).all())
+
+
+def _encode(numbers: NDArray[np.int64]) -> str:
+    return b64encode(np.ascontiguousarray(numbers, "<i8").tobytes()).decode("ascii")
+
+
+def _decode(text: str) -> NDArray[np.int64]:
+    return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
+
+
+def write_checkpoint(spec: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
+    """A state as text."""
+    body = json.dumps(
+        {
+            "spec": spec,
+            "key_fingerprint": key_fingerprint,
+            "step": done.step,
+            "sums": _encode(done.sums),
+            "waiting": _encode(done.waiting.totals),
+        },
+        sort_keys=True,
+    )
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return f"counton-checkpoint-1 {digest}\n{body}\n".encode()
+
+
+def read_checkpoint(saved: bytes) -> Checkpoint:
+    """The state that a checkpoint holds.
+
+    Raises:
+        StateError: not a checkpoint, truncated, or altered.
+    """
+    try:
+        head, body = saved.decode().rstrip("\n").split("\n", 1)
+        name, digest = head.split(" ")
+    except (UnicodeDecodeError, ValueError, AttributeError):
+        raise StateError(
+            "these bytes are not a counton checkpoint: pass what Counter.checkpoint() returned"
+        ) from None
+    if name != "counton-checkpoint-1":
+        raise StateError(
+            f"checkpoint has format {name!r}; this version reads 'counton-checkpoint-1': "
+            f"resume it with the version of counton that wrote it"
+        )
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
+        raise StateError(
+            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+        )
+    try:
+        fields = json.loads(body)
+        return Checkpoint(
+            spec=fields["spec"],
+            key_fingerprint=fields["key_fingerprint"],
+            step=fields["step"],
+            sums=_decode(fields["sums"]),
+            waiting=_decode(fields["waiting"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"checkpoint does not hold a state ({error!r}): restore it from a copy"
+        ) from error
