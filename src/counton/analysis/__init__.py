@@ -4,12 +4,12 @@ from counton.analysis.crossing import crossing_delta
 from counton.analysis.expiration import ExpirationPlan, plan_expiration
 from counton.analysis.expiration_plot import plot_loss
 from counton.analysis.hierarchy_plot import plot_hierarchy, plot_ranges
-from counton.analysis.intervals import halfwidths, interval_halfwidth
 from counton.analysis.largest_error import least_largest_error
 from counton.analysis.lower_bounds import factorisation_bounds, mathias_sum
 from counton.analysis.planner import Choice, Plan, plan
 from counton.analysis.plots import Curves, plot_totals
 from counton.analysis.refilling import RefillingBudget
+from counton.mechanisms.intervals import halfwidths, interval_halfwidth
 
 __all__ = [
     "Choice",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from counton.analysis.intervals import check_level
 from counton.analysis.plots import check_groups
 from counton.cli.option_sets import EventOptions
 from counton.cli.outputs import PICTURES, check_output, write_table
@@ -16,6 +15,7 @@ from counton.cli.progress import working
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.events.domain import is_file
 from counton.jobs import Definition, Outcome, Released, Report, Request, run
+from counton.mechanisms.intervals import check_level
 from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from counton import Counter
 from counton.analysis import halfwidths, interval_halfwidth
-from counton.analysis.noise_tails import _gaussian_tail, _laplace_tail
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms import law_for
+from counton.mechanisms.intervals import _gaussian_tail, _laplace_tail
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.strategies import (
