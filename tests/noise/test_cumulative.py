@@ -16,12 +16,14 @@ from reference_sampler import block_weights, real
 from counton.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
 from counton.noise.cumulative import (
+    GUARD_DIGITS,
     CumulativeLaw,
     GaussianBlocks,
     SignedGeometric,
     TruncatedGeometric,
+    _context,
+    exp_bracket,
 )
-from counton.noise.fixed_point import GUARD_DIGITS, _context, exp_bracket
 from counton.noise.inverse import UNDECIDED, InverseTable
 
 

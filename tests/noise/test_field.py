@@ -182,7 +182,6 @@ def test_no_block_serves_two_purposes(
 
     monkeypatch.setattr(BlockSource, "_encrypt", recorded)
     announced("packed", lambda address, tile, dtype: ("packed", address, dtype))
-    announced("packed_at", lambda address, rows, columns: ("packed", address, "<u2"))
     announced("refine", lambda address, rows, columns, lane: ("one sample", address, lane))
     field = NoiseField(SUBKEY, law, shape)
     for level in (0, 7):

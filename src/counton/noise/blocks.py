@@ -39,7 +39,7 @@ class Address(NamedTuple):
     def high(self, lane: int) -> int:
         """The high 64 bits of the block, with the row left at zero."""
         fields = (self.purpose, self.level, self.attempt, lane)
-        if not all(0 <= field <= 255 for field in fields):
+        if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(
                 f"noise address (purpose, level, attempt, lane) = {fields} is outside 0..255: "
                 f"use a strategy with fewer levels"
@@ -114,17 +114,11 @@ class BlockSource:
         buffers.reserve(blocks)
         counters = buffers.counters[:blocks].reshape(tile.rows, width, 2)
         counters[:, :, 0] = np.arange(first, last, dtype=np.uint64)
-        rows = np.arange(tile.first_row, tile.first_row + tile.rows, dtype=np.uint64)
-        counters[:, :, 1] = (np.uint64(address.high(lane=0)) | rows)[:, None]
+        high = address.high(lane=0) | tile.first_row
+        counters[:, :, 1] = np.arange(high, high + tile.rows, dtype=np.uint64)[:, None]
         words = np.frombuffer(self._encrypt(blocks), dtype).reshape(tile.rows, width * per_block)
         skip = tile.first_column - first * per_block
         return words[:, skip : skip + tile.columns]
-
-    def packed_at(self, address: Address, rows: Words, columns: Words) -> Words:
-        """The 16-bit words which `packed` gives at single places."""
-        words = self._single(address.high(lane=0), rows, columns >> np.uint64(3)).view("<u2")
-        chosen: Words = words[np.arange(len(rows)), columns & np.uint64(7)].astype(np.uint64)
-        return chosen
 
     def refine(
         self,
@@ -134,12 +128,12 @@ class BlockSource:
         lane: int,
     ) -> Words:
         """128 fresh bits for single samples: uint64, shape ``(len(rows), 2)``."""
-        return self._single(address.high(lane), rows, columns).astype(np.uint64)
-
-    def _single(self, high: int, rows: Words, columns: Words) -> Words:
         blocks = len(rows)
         buffers = self._buffers
         buffers.reserve(blocks)
-        buffers.counters[:blocks, 0] = columns
-        buffers.counters[:blocks, 1] = np.uint64(high) | rows
-        return np.frombuffer(self._encrypt(blocks), "<u8").reshape(blocks, 2)
+        counters = buffers.counters[:blocks]
+        counters[:, 0] = columns
+        counters[:, 1] = rows
+        counters[:, 1] |= np.uint64(address.high(lane))
+        words = np.frombuffer(self._encrypt(blocks), "<u8")
+        return words.astype(np.uint64).reshape(blocks, 2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.errors import NoiseAddressError
 from counton.laws import Law
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
-from counton.noise.samplers import SPAN, sampler_for
+from counton.noise.samplers import SPAN, Sampler, sampler_for
 
 
 class NoiseField:
@@ -41,6 +41,7 @@ class NoiseField:
         self._law = law
         self.shape = shape
         self._size = math.prod(shape)
+        self._samplers: dict[int, Sampler] = {}
 
     def law(self, level: int) -> Law:
         """The law of the nodes of one level."""
@@ -68,7 +69,9 @@ class NoiseField:
         return out
 
     def _fill(self, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        sampler = sampler_for(self.law(level))
+        sampler = self._samplers.get(level)
+        if sampler is None:
+            sampler = self._samplers[level] = sampler_for(self.law(level))
         for part, place in tile.parts(SPAN):
             window = out[place]
             if window.flags.c_contiguous:

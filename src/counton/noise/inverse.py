@@ -7,17 +7,17 @@ once in 2^50 draws, as many bits as it takes are compared with F in certified in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.noise.blocks import Address, BlockSource, Tile, Words
+from counton.errors import NoiseAddressError
+from counton.noise.blocks import LAST_LANE, Address, BlockSource, Tile, Words
 from counton.noise.cumulative import CumulativeLaw
-from counton.noise.uniform import Uniform, leading_bits
 
-#: Marks table cells which sixteen bits do not decide; outside the range of every law.
-UNDECIDED = -(2**62)
-#: Samples per AES call: the working set stays in the first cache levels.
-CHUNK = 2**15
+#: Marks table cells which sixteen bits do not decide; outside the range of every table.
+UNDECIDED = -(2**15)
 
 
 class InverseTable:
@@ -35,7 +35,7 @@ class InverseTable:
         edges = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
         below = np.searchsorted(self._floors, edges, side="left")
         above = np.append(below[1:], len(floors))
-        self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int64)
+        self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
     def _thresholds(self) -> tuple[int, list[int]]:
         """The lowest value of note and floor(F * 2**64) from it upwards."""
@@ -62,33 +62,26 @@ class InverseTable:
         self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]
     ) -> None:
         """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
-        for part, place in tile.parts(CHUNK):
-            sixteen = source.packed(address, part, "<u2")
-            window = out[place]
-            if window.flags.c_contiguous:
-                np.take(self.cells, sixteen, out=window, mode="wrap")
-            else:
-                window[...] = self.cells[sixteen]
-        flat = out.reshape(-1)
-        open_positions = np.flatnonzero(flat == UNDECIDED)
-        if len(open_positions):
-            rows, columns = tile.places(*np.divmod(open_positions, tile.columns))
-            sixteen = source.packed_at(address, rows, columns)
-            flat[open_positions] = self.settle(source, address, rows, columns, sixteen)
+        sixteen = source.packed(address, tile, "<u2")
+        cells = self.cells.take(sixteen, mode="wrap")
+        out[...] = cells
+        (undecided,) = (cells == UNDECIDED).reshape(-1).nonzero()
+        if len(undecided):
+            at = np.divmod(undecided, tile.columns)
+            known = sixteen[at].astype(np.uint64)
+            out[at] = self.settle(source, address, *tile.places(*at), known)
 
     def settle(
         self, source: BlockSource, address: Address, rows: Words, columns: Words, sixteen: Words
     ) -> NDArray[np.int64]:
         """Draw single samples whose first sixteen bits are known."""
         leading = leading_bits(source, address, rows, columns, sixteen)
-        ranks = np.searchsorted(self._floors, leading, side="left")
-        values = ranks.astype(np.int64) + self.lowest
-        # the real threshold lies within one unit above its floor: equality decides nothing
-        near = self._floors[np.minimum(ranks, len(self._floors) - 1)]
-        before = self._floors[np.maximum(ranks - 1, 0)]
-        open_above = (ranks < len(self._floors)) & (near - leading <= self._guard)
-        open_below = (ranks > 0) & (leading - before <= self._guard)
-        for i in np.flatnonzero(open_above | open_below):
+        # A real threshold lies within one unit above its floor: equality decides nothing.
+        least = leading - np.minimum(leading, self._guard)
+        most = leading + np.minimum(~leading, self._guard)
+        ranks = self._floors.searchsorted(least, side="left")
+        values = ranks + self.lowest
+        for i in (ranks != self._floors.searchsorted(most, side="right")).nonzero()[0]:
             sample = int(rows[i]), int(columns[i]), int(sixteen[i])
             values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
         return values
@@ -105,3 +98,52 @@ class InverseTable:
         while value != self._law.first and is_below(value - 1):
             value -= 1
         return value
+
+
+def leading_bits(
+    source: BlockSource, address: Address, rows: Words, columns: Words, sixteen: Words
+) -> NDArray[np.uint64]:
+    """The first 64 bits of uniform numbers whose first sixteen are known."""
+    words = source.refine(address, rows, columns, lane=1)
+    return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
+
+
+class Uniform:
+    """One uniform number in [0, 1): sixteen known bits, then those of lanes 1, 2, 3, ..."""
+
+    def __init__(
+        self, source: BlockSource, address: Address, row: int, column: int, sixteen: int
+    ) -> None:
+        self._source = source
+        self._address = address
+        self._place = np.array([row], np.uint64), np.array([column], np.uint64)
+        self._value, self._bits, self._lane = sixteen, 16, 0
+        self._read_on()
+
+    def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
+        """Whether the number is below a threshold, for certain.
+
+        Args:
+            bracket: gives, for any number of bits, integers ``low <= threshold * 2**bits <= high``.
+
+        Raises:
+            NoiseAddressError: still open after 32,000 bits.
+        """
+        while True:
+            low, high = bracket(self._bits)
+            if self._value + 1 <= low:
+                return True
+            if self._value >= high:
+                return False
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self._lane += 1
+        if self._lane > LAST_LANE:
+            raise NoiseAddressError(
+                "a draw is still open after 32,000 bits, which happens once in 2^32000 draws: "
+                "the key or the AES implementation is broken"
+            )
+        upper, lower = self._source.refine(self._address, *self._place, self._lane)[0]
+        self._value = self._value << 128 | int(upper) << 64 | int(lower)
+        self._bits += 128

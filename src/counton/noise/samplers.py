@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.noise.blocks import LAST_ATTEMPT, Address, BlockSource, Tile, Words
-from counton.noise.cumulative import GaussianBlocks, SignedGeometric, TruncatedGeometric
-from counton.noise.fixed_point import exp_bracket
-from counton.noise.inverse import InverseTable
-from counton.noise.uniform import Uniform, leading_bits
+from counton.noise.cumulative import (
+    GaussianBlocks,
+    SignedGeometric,
+    TruncatedGeometric,
+    exp_bracket,
+)
+from counton.noise.inverse import InverseTable, Uniform, leading_bits
 
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
@@ -30,8 +33,8 @@ _LARGEST_TOP_SCALE = 24
 _LARGEST_TABLE_SIGMA = 128
 _DIGIT_BITS = 8
 _BLOCKS_PER_SIGMA = 64
-#: Samples handled at once: bounds scratch memory.
-SPAN = 2**18
+#: Samples handled at once: what is between two passes over them stays in the second-level cache.
+SPAN = 2**15
 
 
 class Sampler(ABC):
@@ -98,8 +101,10 @@ class GaussianBlockSampler(Sampler):
         self._table = InverseTable(self._law, guard_bits)
         self._guard = 2.0 ** (guard_bits - 45)
         reach = int(16 * float(law.sigma_squared) ** 0.5) >> self._bits
-        self._reach = reach
-        self._sure = np.array([self._surely_accepted(s) for s in range(-reach, reach)], np.int64)
+        self._reach = reach + 1
+        sure = [self._surely_accepted(block) for block in range(-reach, reach)]
+        # Nothing is sure about blocks further out: they are looked up at the ends.
+        self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
         """How many of the 65,536 sixteen-bit values are below every acceptance in the block."""
@@ -111,19 +116,17 @@ class GaussianBlockSampler(Sampler):
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
         """See `Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
-        sure = self._sure[np.clip(out + self._reach, 0, 2 * self._reach - 1)]
-        sure[(out < -self._reach) | (out >= self._reach)] = 0
-        doubtful = source.packed(Address(_ACCEPT, level), tile, "<u2") >= sure
+        sure = self._sure.take(out + self._reach, mode="clip")
+        sixteen = source.packed(Address(_ACCEPT, level), tile, "<u2")
+        (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
+        at = np.divmod(doubtful, tile.columns)
+        known, blocks = sixteen[at].astype(np.uint64), out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
         places = source.packed(Address(_OFFSET, level), tile, wide)
-        blocks = out[doubtful]
         out <<= self._bits
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
-        rows, columns = np.nonzero(doubtful)
-        if len(rows):
-            place = tile.places(rows, columns)
-            sixteen = source.packed_at(Address(_ACCEPT, level), *place)
-            out[doubtful] = self._decide(source, level, *place, blocks, out[doubtful], sixteen)
+        if len(doubtful):
+            out[at] = self._decide(source, level, *tile.places(*at), blocks, out[at], known)
 
     def _decide(
         self,
