@@ -25,7 +25,7 @@ def stream(**options: Any) -> Counter:
 
 def sealed(body: str) -> bytes:
     digest = hashlib.sha256(body.encode()).hexdigest()
-    return f"counton-checkpoint-1 {digest}\n{body}\n".encode()
+    return f"counton-checkpoint-2 {digest}\n{body}\n".encode()
 
 
 def changed(**fields: Any) -> bytes:
@@ -38,7 +38,7 @@ def numbers(*values: int) -> str:
     return b64encode(np.array(values, "<i8").tobytes()).decode()
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", "3", "nothing", '{"spec": {}}'])
+@pytest.mark.parametrize("body", ["", "[]", "{}", "3", "nothing", '{"terms": {}}'])
 def test_bodies_that_are_no_state_are_refused(body: str) -> None:
     with pytest.raises(StateError):
         Counter.resume(sealed(body), key=KEY)
@@ -60,8 +60,8 @@ def test_bodies_that_are_no_state_are_refused(body: str) -> None:
         {"sums": "AAAA"},
         {"waiting": numbers(0, 0)},
         {"waiting": None},
-        {"spec": []},
-        {"spec": None},
+        {"terms": []},
+        {"terms": None},
     ],
     ids=str,
 )
@@ -72,17 +72,17 @@ def test_states_out_of_range_are_refused(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("part", ["strategy", "guarantee", "contribution", "shape", "law"])
 @pytest.mark.parametrize("value", [None, 3, [], ["2"], [0], "x"], ids=str)
-def test_damaged_specifications_are_refused(part: str, value: Any) -> None:
+def test_damaged_terms_are_refused(part: str, value: Any) -> None:
     if (part, value) == ("shape", []):
         value = [2, 2]  # an empty shape is that of a scalar stream, whose sums have another size
     with pytest.raises(StateError):
-        Counter.resume(changed(spec={**stream().spec, part: value}), key=KEY)
+        Counter.resume(changed(terms={**stream().terms.to_dict(), part: value}), key=KEY)
 
 
 def test_a_state_is_resumed_by_its_own_strategy_only() -> None:
     """Another strategy under the same law would release too little noise, or the same twice."""
     saved = stream().checkpoint()
-    assert Counter.resume(saved, key=KEY, strategy=Binary(100)).spec == stream().spec
+    assert Counter.resume(saved, key=KEY, strategy=Binary(100)).terms == stream().terms
     for other in (Binary(10**6), Binary(99), Expiring(1)):
         with pytest.raises(StateError, match=r"strategy.*Binary"):
             Counter.resume(saved, key=KEY, strategy=other)

@@ -133,8 +133,8 @@ def test_strategies_with_like_nodes_have_unlike_noise() -> None:
     ids=str,
 )
 def test_every_guarantee_calibrates_a_law(guarantee: Guarantee, expected: str) -> None:
-    spec = counter(Binary(100), guarantee=guarantee).spec
-    assert expected in spec["law"]["law"]
+    terms = counter(Binary(100), guarantee=guarantee).terms.to_dict()
+    assert expected in terms["law"]["law"]
 
 
 def test_clipped_sums_come_out_in_data_units() -> None:
@@ -265,7 +265,7 @@ def test_checkpoints_are_verified() -> None:
         with pytest.raises(StateError):
             Counter.resume(broken, key=KEY)
     with pytest.raises(StateError, match="version of counton that wrote it"):
-        Counter.resume(saved.replace(b"checkpoint-1", b"checkpoint-2"), key=KEY)
+        Counter.resume(saved.replace(b"checkpoint-2", b"checkpoint-1"), key=KEY)
     assert KEY._secret not in saved
     assert KEY._secret.hex().encode() not in saved
 
@@ -274,7 +274,7 @@ def test_a_checkpoint_holds_the_law_it_was_started_with() -> None:
     """A later version may calibrate better; a running stream keeps its noise."""
     stream = counter(Binary(100), guarantee=ApproxDP(1, 1e-6))
     resumed = Counter.resume(stream.checkpoint(), key=KEY)
-    assert resumed.specification == stream.specification
+    assert resumed.terms == stream.terms
 
 
 def test_description_says_what_is_protected() -> None:
@@ -285,7 +285,7 @@ def test_description_says_what_is_protected() -> None:
 
 def test_nothing_shown_holds_the_key() -> None:
     stream = counter(Binary(10))
-    for text in (repr(stream), stream.describe(), str(stream.spec), repr(stream.release(1))):
+    for text in (repr(stream), stream.describe(), str(stream.terms), repr(stream.release(1))):
         assert KEY._secret.hex() not in text
 
 
@@ -381,7 +381,7 @@ def test_shapes_may_be_lists_of_any_integers() -> None:
         for shape in ((2, 3), [np.int64(2), 3])
     )
     assert one.shape == other.shape == (2, 3)
-    assert one.spec == other.spec
+    assert one.terms == other.terms
     assert plan(3, PureDP(1), shape=[2, 3]).shape == (2, 3)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from counton.errors import SumOverflow
-from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import best_of_families, families, ranked
+from counton.mechanisms.tables import shift_of_cells
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
 

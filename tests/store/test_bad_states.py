@@ -109,8 +109,8 @@ def test_a_database_of_another_program(file: Path, key: Key) -> None:
 
 
 def test_another_format_version(used: Path, key: Key) -> None:
-    change(used, "PRAGMA user_version=2")
-    refused(used, key, "has format version 2, this version of counton reads 1")
+    change(used, "PRAGMA user_version=1")
+    refused(used, key, "has format version 1, this version of counton reads 2")
 
 
 def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
@@ -144,7 +144,7 @@ def test_an_unreachable_server_is_named_without_its_password(key: Key) -> None:
     [
         "UPDATE counton_streams SET step = 199",
         "DELETE FROM counton_journal WHERE step = 200",
-        'UPDATE counton_streams SET spec = replace(spec, \'"epsilon": "1"\', \'"epsilon": "2"\')',
+        'UPDATE counton_streams SET terms = replace(terms, \'"epsilon": "1"\', \'"epsilon": "2"\')',
         "UPDATE counton_streams SET checkpoint = substr(checkpoint, 1, 300)",
         "UPDATE counton_streams SET checkpoint = replace(checkpoint, 'AQ', 'Ag')",
         "UPDATE counton_streams SET checkpoint = x'00'",

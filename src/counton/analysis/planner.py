@@ -14,7 +14,7 @@ from counton.exact import check_integer
 from counton.laws import Family, Law
 from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
-from counton.mechanisms.specification import check_shape
+from counton.mechanisms.terms import check_shape
 from counton.privacy import Calibration, Contribution, Guarantee
 from counton.strategies import Metric, StreamStrategy
 from counton.strategies.base import check_metric

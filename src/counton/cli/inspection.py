@@ -177,17 +177,17 @@ def print_state(state: str, as_json: bool) -> None:
 
 
 def _print_stream(console: Console, stream: dict[str, Any]) -> None:
-    spec, details = stream["spec"], stream["details"]
-    guarantee = guarantee_from_dict(spec["guarantee"])
-    contribution = Contribution.from_dict(spec["contribution"])
-    strategy = {name: value for name, value in spec["strategy"].items() if name != "strategy"}
+    terms, details = stream["terms"], stream["details"]
+    guarantee = guarantee_from_dict(terms["guarantee"])
+    contribution = Contribution.from_dict(terms["contribution"])
+    strategy = {name: value for name, value in terms["strategy"].items() if name != "strategy"}
     parameters = ", ".join(f"{name}={value!r}" for name, value in strategy.items())
     rows = [
         ("created", stream["created"]),
         ("released", f"{stream['step']:,} steps"),
         ("protected", contribution.describe(details.get("unit", "unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("strategy", f"{spec['strategy']['strategy']}({parameters})"),
+        ("strategy", f"{terms['strategy']['strategy']}({parameters})"),
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:

@@ -20,7 +20,7 @@ from counton.jobs.expiring import (
     refuse_without_expire,
 )
 from counton.jobs.request import Request
-from counton.mechanisms import Specification
+from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
 from counton.strategies import StreamStrategy
 
@@ -200,7 +200,7 @@ def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> De
             f"stream {name!r} does not count or sum events by windows of time; continue it with "
             f"the program that made it, or choose another {field('name')}"
         )
-    saved = Specification.from_dict(dict(spec))
+    saved = StreamTerms.from_dict(dict(spec))
     return Definition(
         what=details["what"],
         columns=Columns(details["time"], details["by"], details["value"]),

@@ -69,7 +69,7 @@ def run(
     if saved is None:
         definition = define(request)
     else:
-        definition = reopen(saved["spec"], saved["details"], request.name)
+        definition = reopen(saved["terms"], saved["details"], request.name)
         check(definition, request)
     if approve is not None:
         approve(definition)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from counton.analysis.plots import Curves
 from counton.events.windows import load_zone
 from counton.jobs.definition import Definition
-from counton.mechanisms import Specification
 from counton.mechanisms.intervals import halfwidths
 from counton.store import Stream
 
@@ -54,9 +53,9 @@ class Released:
         steps = range(1, len(releases.steps) + 1)
         values = np.asarray(releases.values).reshape(len(steps), len(definition.groups))
         std = np.asarray(releases.std, dtype=np.float64)
-        specification = Specification.from_dict(stream.spec)
-        half = halfwidths(specification.strategy, specification.law, steps, level)
-        return cls(definition, steps, values, std, half * float(specification.resolution))
+        terms = stream.terms
+        half = halfwidths(terms.strategy, terms.law, steps, level)
+        return cls(definition, steps, values, std, half * float(terms.resolution))
 
     @property
     def lower(self) -> Numbers:

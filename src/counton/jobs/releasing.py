@@ -15,7 +15,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, compare
 from counton.jobs.progress import Report
 from counton.jobs.request import Request
-from counton.mechanisms.specification import largest_sum
+from counton.mechanisms.terms import largest_sum
 from counton.store import Stream
 
 #: Cells released in one transaction.

@@ -3,6 +3,15 @@
 from counton.mechanisms.calibration import law_for, shift_of
 from counton.mechanisms.counter import Counter
 from counton.mechanisms.releases import Release, Releases
-from counton.mechanisms.specification import Specification
+from counton.mechanisms.terms import StreamTerms, TableTerms, Terms
 
-__all__ = ["Counter", "Release", "Releases", "Specification", "law_for", "shift_of"]
+__all__ = [
+    "Counter",
+    "Release",
+    "Releases",
+    "StreamTerms",
+    "TableTerms",
+    "Terms",
+    "law_for",
+    "shift_of",
+]

@@ -12,8 +12,8 @@ from counton.errors import InvalidInput, WrongKey
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.mechanisms.releases import Release, Releases
-from counton.mechanisms.specification import Specification, check_shape
 from counton.mechanisms.state import Progress, Totals, checked, read_checkpoint, write_checkpoint
+from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
@@ -75,25 +75,27 @@ class Counter:
         shape = check_shape(shape)
         guarantee = promised(strategy, guarantee)
         law = law_for(strategy, guarantee, contribution, shape).law
-        specification = Specification(name, strategy, guarantee, contribution, shape, law)
-        self._begin(specification, key, Progress.start(specification))
+        terms = StreamTerms(
+            name=name,
+            strategy=strategy,
+            guarantee=guarantee,
+            contribution=contribution,
+            shape=shape,
+            law=law,
+        )
+        self._begin(terms, key, Progress.start(terms))
 
-    def _begin(self, specification: Specification, key: Key, done: Progress) -> None:
+    def _begin(self, terms: StreamTerms, key: Key, done: Progress) -> None:
         check_key(key)
-        self.specification = specification
+        self.terms = terms
         self.key_fingerprint = key.fingerprint
-        self._lookahead = _Lookahead(specification.strategy, specification.noise_field(key))
+        self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
         self._turn = OneAtATime(
-            f"the counter of stream {specification.name!r}",
+            f"the counter of stream {terms.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """Everything that identifies the stream, as JSON values; no secrets."""
-        return self.specification.to_dict()
 
     @property
     def step(self) -> int:
@@ -103,7 +105,7 @@ class Counter:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step's input."""
-        return self.specification.shape
+        return self.terms.shape
 
     def release(self, x: Totals) -> Release:
         """Release one step.
@@ -120,8 +122,8 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            values, done = self._computed(checked(self.specification, self._done, batch, one=True))
-            value = values[0] if self.specification.shape else values[0].item()
+            values, done = self._computed(checked(self.terms, self._done, batch, one=True))
+            value = values[0] if self.terms.shape else values[0].item()
             release = Release(done.step, value, self._std_at(done.step))
             self._done = done
         return release
@@ -138,9 +140,9 @@ class Counter:
         """
         with self._turn.take():
             first = self._done.step + 1
-            values, done = self._computed(checked(self.specification, self._done, xs, one=False))
+            values, done = self._computed(checked(self.terms, self._done, xs, one=False))
             self._done = done
-        return Releases(range(first, done.step + 1), values, self.specification)
+        return Releases(range(first, done.step + 1), values, self.terms)
 
     def _std_at(self, step: int) -> float:
         """One step's standard deviation; those of the steps ahead are computed with it."""
@@ -151,16 +153,16 @@ class Counter:
 
     def std(self, steps: range) -> NDArray[np.float64]:
         """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
-        return self.specification.std(steps)
+        return self.terms.std(steps)
 
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
-        spec = self.specification
+        terms = self.terms
         step, sums, waiting = self._done
         count = len(totals)
-        if spec.strategy.delay:
+        if terms.strategy.delay:
             totals, waiting = waiting.then(totals)
-        chunk = max(_CHUNK // spec.cells, 1) if spec.strategy.local else max(count, 1)
+        chunk = max(_CHUNK // terms.cells, 1) if terms.strategy.local else max(count, 1)
         values = np.empty(totals.shape, np.int64)
         for start in range(0, count, chunk):
             part = totals[start : start + chunk]
@@ -168,17 +170,17 @@ class Counter:
             prefix = np.add.accumulate(part, axis=0, out=values[start : start + chunk])
             prefix += sums
             sums = prefix[-1].copy()
-            if spec.strategy.fraction_bits:
-                prefix <<= spec.strategy.fraction_bits
+            if terms.strategy.fraction_bits:
+                prefix <<= terms.strategy.fraction_bits
             prefix += noise
-        return spec.to_data(values), Progress(step + count, sums, waiting)
+        return terms.to_data(values), Progress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact sums: keep it as secret as data.
 
         The key is not part of it, only its fingerprint.
         """
-        return write_checkpoint(self.spec, self.key_fingerprint, self._done)
+        return write_checkpoint(self.terms.to_dict(), self.key_fingerprint, self._done)
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
@@ -195,13 +197,13 @@ class Counter:
             WrongKey: the key is not the one the stream was started with.
         """
         state = read_checkpoint(saved)
-        specification = Specification.from_dict(state.spec, strategy)
+        terms = StreamTerms.from_dict(state.terms, strategy)
         counter = cls.__new__(cls)
-        counter._begin(specification, key, state.progress(specification))
+        counter._begin(terms, key, state.progress(terms))
         if counter.key_fingerprint != state.key_fingerprint:
             raise WrongKey(
                 f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
-                f"{specification.name!r}: load the key that was saved with it"
+                f"{terms.name!r}: load the key that was saved with it"
             )
         return counter
 
@@ -213,21 +215,21 @@ class Counter:
 
     def describe(self) -> str:
         """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
-        spec = self.specification
-        last = spec.strategy.horizon or max(self.step, 1 + spec.strategy.delay)
+        terms = self.terms
+        last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.delay)
         deviation = float(self.std(range(last, last + 1))[0])
         return (
-            f"Protected: {spec.contribution}. "
-            f"Guarantee: {spec.guarantee}, {spec.guarantee.scope}. "
-            f"Strategy: {spec.strategy!r}. "
+            f"Protected: {terms.contribution}. "
+            f"Guarantee: {terms.guarantee}, {terms.guarantee.scope}. "
+            f"Strategy: {terms.strategy!r}. "
             f"Noise: standard deviation {deviation:,.4g} at step {last:,}."
         )
 
     def __repr__(self) -> str:
-        spec = self.specification
+        terms = self.terms
         return (
-            f"Counter(name={spec.name!r}, strategy={spec.strategy!r}, "
-            f"guarantee={spec.guarantee!r}, shape={spec.shape}, step={self.step})"
+            f"Counter(name={terms.name!r}, strategy={terms.strategy!r}, "
+            f"guarantee={terms.guarantee!r}, shape={terms.shape}, step={self.step})"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.mechanisms.specification import Specification
+from counton.mechanisms.terms import StreamTerms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +53,12 @@ class Releases:
     steps: range
     values: NDArray[Any]
     # What was promised, never the counter: published numbers must not lead to exact sums.
-    _specification: Specification = field(repr=False)
+    _terms: StreamTerms = field(repr=False)
 
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each step's noise in data units, shape ``(len(steps),)``."""
-        return self._specification.std(self.steps)
+        return self._terms.std(self.steps)
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
-from counton.mechanisms.specification import Specification
+from counton.mechanisms.terms import StreamTerms
 from counton.privacy.grid import Numbers, extremes
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
@@ -83,13 +83,13 @@ class Progress(NamedTuple):
         return self.sums + self.waiting.sum
 
     @classmethod
-    def start(cls, spec: Specification) -> Progress:
+    def start(cls, terms: StreamTerms) -> Progress:
         """Nothing released yet."""
-        waiting = np.zeros((spec.strategy.delay, *spec.shape), np.int64)
-        return cls(0, np.zeros(spec.shape, np.int64), Waiting(waiting))
+        waiting = np.zeros((terms.strategy.delay, *terms.shape), np.int64)
+        return cls(0, np.zeros(terms.shape, np.int64), Waiting(waiting))
 
 
-def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
+def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
     """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
 
     Raises:
@@ -97,31 +97,31 @@ def checked(spec: Specification, done: Progress, xs: Totals, *, one: bool) -> ND
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
-    totals = spec.contribution.grid_total(xs)
-    if totals.ndim == 0 or totals.shape[1:] != spec.shape:
+    totals = terms.contribution.grid_total(xs)
+    if totals.ndim == 0 or totals.shape[1:] != terms.shape:
         got = totals.shape[1:] if one else totals.shape
-        expected = spec.shape if one else ("n", *spec.shape)
+        expected = terms.shape if one else ("n", *terms.shape)
         raise InvalidInput(
             f"input has shape {got}; this stream takes {expected}: pass one total for each "
             f"declared cell"
         )
-    horizon = spec.strategy.horizon
+    horizon = terms.strategy.horizon
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceeded(
             f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
             f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
         )
     smallest, largest = extremes(totals)
-    _refuse_impossible(spec, done, totals, smallest, largest)
-    _refuse_overflow(spec, done, totals, max(-smallest, largest))
+    _refuse_impossible(terms, done, totals, smallest, largest)
+    _refuse_overflow(terms, done, totals, max(-smallest, largest))
     return totals
 
 
 def _refuse_impossible(
-    spec: Specification, done: Progress, totals: NDArray[np.int64], smallest: int, largest: int
+    terms: StreamTerms, done: Progress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
     """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
-    unit = spec.contribution
+    unit = terms.contribution
     if smallest < 0 and unit.resolution is None:
         remedy = (
             "a negative count: counts are 0 or more; for signed sums declare "
@@ -140,24 +140,24 @@ def _refuse_impossible(
 
 
 def _refuse_overflow(
-    spec: Specification, done: Progress, totals: NDArray[np.int64], largest: int
+    terms: StreamTerms, done: Progress, totals: NDArray[np.int64], largest: int
 ) -> None:
     """Raise if any running sum, also in the middle of the batch, leaves the exact range.
 
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
-    if _largest(done.taken) + largest * len(totals) <= spec.largest_sum:
+    if _largest(done.taken) + largest * len(totals) <= terms.largest_sum:
         return
     # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
     high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
     running = np.abs(high + low + done.taken)
-    wrong = running > spec.largest_sum * (1 - 1e-9)
+    wrong = running > terms.largest_sum * (1 - 1e-9)
     if wrong.any():
         place = int(np.argwhere(wrong)[0][0])
         raise SumOverflow(
             f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
-            f"{spec.largest_sum:,} grid cells, up to which sums are exact: coarsen the "
+            f"{terms.largest_sum:,} grid cells, up to which sums are exact: coarsen the "
             f"resolution or split the stream"
         )
 
@@ -170,31 +170,31 @@ def _largest(numbers: NDArray[np.int64]) -> int:
 class Checkpoint(NamedTuple):
     """What a checkpoint holds. Sums are exact and therefore secret."""
 
-    spec: dict[str, Any]
+    terms: dict[str, Any]
     key_fingerprint: str
     step: int
     sums: NDArray[np.int64]
     waiting: NDArray[np.int64]
 
-    def progress(self, spec: Specification) -> Progress:
+    def progress(self, terms: StreamTerms) -> Progress:
         """How far the stream was.
 
         Raises:
-            StateError: steps or sums which a stream of this specification never reaches.
+            StateError: steps or sums which a stream of these terms never reaches.
         """
-        start = Progress.start(spec)
-        horizon = spec.strategy.horizon
+        start = Progress.start(terms)
+        horizon = terms.strategy.horizon
         if (
             type(self.step) is not int
             or self.step < 0
             or (horizon is not None and self.step > horizon)
             or self.sums.size != start.sums.size
             or self.waiting.size != start.waiting.totals.size
-            or not _within(self.sums, spec.largest_sum)
-            or not _within(self.waiting, 2 * spec.largest_sum)
+            or not _within(self.sums, terms.largest_sum)
+            or not _within(self.waiting, 2 * terms.largest_sum)
         ):
             raise StateError(
-                f"checkpoint of stream {spec.name!r} has step {self.step!r} or sums that the "
+                f"checkpoint of stream {terms.name!r} has step {self.step!r} or sums that the "
                 f"stream cannot have: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)
@@ -213,11 +213,11 @@ def _decode(text: str) -> NDArray[np.int64]:
     return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
 
 
-def write_checkpoint(spec: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
+def write_checkpoint(terms: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
     """A state as text."""
     body = json.dumps(
         {
-            "spec": spec,
+            "terms": terms,
             "key_fingerprint": key_fingerprint,
             "step": done.step,
             "sums": _encode(done.sums),
@@ -226,7 +226,7 @@ def write_checkpoint(spec: dict[str, Any], key_fingerprint: str, done: Progress)
         sort_keys=True,
     )
     digest = hashlib.sha256(body.encode()).hexdigest()
-    return f"counton-checkpoint-1 {digest}\n{body}\n".encode()
+    return f"counton-checkpoint-2 {digest}\n{body}\n".encode()
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
@@ -242,9 +242,9 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
         raise StateError(
             "these bytes are not a counton checkpoint: pass what Counter.checkpoint() returned"
         ) from None
-    if name != "counton-checkpoint-1":
+    if name != "counton-checkpoint-2":
         raise StateError(
-            f"checkpoint has format {name!r}; this version reads 'counton-checkpoint-1': "
+            f"checkpoint has format {name!r}; this version reads 'counton-checkpoint-2': "
             f"resume it with the version of counton that wrote it"
         )
     if hashlib.sha256(body.encode()).hexdigest() != digest:
@@ -254,7 +254,7 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
     try:
         fields = json.loads(body)
         return Checkpoint(
-            spec=fields["spec"],
+            terms=fields["terms"],
             key_fingerprint=fields["key_fingerprint"],
             step=fields["step"],
             sums=_decode(fields["sums"]),

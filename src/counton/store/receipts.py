@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict, WrongKey
-from counton.mechanisms.cells import FORMAT
+from counton.mechanisms.terms import FORMAT
 from counton.noise import Key
 from counton.store.whole_file import replace_file
 

@@ -33,7 +33,7 @@ def enter(
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond the limit.
     """
-    name = counter.specification.name
+    name = counter.terms.name
     budget.lock(connection)
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:
@@ -41,11 +41,11 @@ def enter(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
-    budget.enter(connection, name, counter.specification.guarantee)
+    budget.enter(connection, name, counter.terms.guarantee)
     connection.execute(
         schema.streams.insert().values(
             name=name,
-            spec=to_json(counter.spec, "spec"),
+            terms=to_json(counter.terms.to_dict(), "terms"),
             details=details,
             key_fingerprint=key.fingerprint,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -109,7 +109,7 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     """
     with reading(f"the checkpoint of stream {row.name!r}"):
         counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
-    if counter.step != row.step or to_json(counter.spec, "spec") != row.spec:
+    if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
             f"row (step {row.step}): the state was altered; restore it from a copy"

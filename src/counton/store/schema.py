@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -50,7 +50,7 @@ streams = Table(
     metadata,
     Column("id", _ID, primary_key=True),
     Column("name", String(LONGEST_NAME), nullable=False),
-    Column("spec", Text, nullable=False),  # JSON: what Counter.spec says
+    Column("terms", Text, nullable=False),  # JSON: StreamTerms.to_dict()
     Column("details", Text, nullable=False),  # JSON: public facts of the caller's, as group names
     Column("key_fingerprint", String(64), nullable=False),
     Column("created", String(32), nullable=False),  # UTC, ISO 8601

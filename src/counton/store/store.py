@@ -115,7 +115,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
-        ``name``, ``spec``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
+        ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
         (step, values and std of the last release, or None).
 
     Raises:
@@ -136,10 +136,10 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
-    spec = json.loads(row.spec)
+    terms = json.loads(row.terms)
     last = None
     if row.step:
-        shape = tuple(spec["shape"])
+        shape = tuple(terms["shape"])
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         last = {
             "step": row.step,
@@ -148,7 +148,7 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
         }
     return {
         "name": row.name,
-        "spec": spec,
+        "terms": terms,
         "details": json.loads(row.details),
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.mechanisms import Counter, Release, Releases
+from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
@@ -161,9 +161,9 @@ class Stream:
         return self._step
 
     @property
-    def spec(self) -> dict[str, Any]:
-        """Strategy, guarantee, contribution, shape and law, as JSON values."""
-        return dict(self._counter().spec)
+    def terms(self) -> StreamTerms:
+        """Strategy, guarantee, contribution, shape and law."""
+        return self._counter().terms
 
     @property
     def details(self) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class Stream:
             counter = writer.counter()
             with writer.database.transaction(write=False) as connection:
                 entries = journal.read(connection, writer.stream_id, start, stop, counter.shape)
-            return Releases(range(start, stop), entries.values, counter.specification)
+            return Releases(range(start, stop), entries.values, counter.terms)
 
     def replay(self, step: int, x: ArrayLike) -> Release:
         """The journal's answer for a released step, if ``x`` is the input it was released with.

@@ -78,7 +78,7 @@ class Writer:
         if known < len(grid):
             fresh = self._advance(counter, array[known:], grid[known:], windows, sources)
             answer = np.concatenate([answer, fresh.values])
-        return Releases(range(first, first + len(grid)), answer, counter.specification)
+        return Releases(range(first, first + len(grid)), answer, counter.terms)
 
     def observe(self, observed: Mapping[int, ArrayLike], sources: Sequence[str]) -> None:
         """Keep what was seen, at the present step."""
@@ -99,7 +99,7 @@ class Writer:
                 f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
                 f"{('n', *counter.shape)}: pass one total for each step and declared cell"
             )
-        return array, counter.specification.contribution.grid_total(array)
+        return array, counter.terms.contribution.grid_total(array)
 
     def _answer(self, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
         """What the journal says of released steps, if these are their inputs."""

@@ -10,7 +10,7 @@ import numpy as np
 from counton.arrays import Integers
 from counton.columns import columns_of
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import checked_counts
+from counton.mechanisms.tables import checked_counts
 from counton.strategies.trees import Tree
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, Family, Law
-from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, best_of_families
+from counton.mechanisms.tables import shift_of_cells
 from counton.privacy import (
     ZCDP,
     ApproxDP,

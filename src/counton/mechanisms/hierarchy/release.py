@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from counton.arrays import Floats
 from counton.columns import data_frame
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import (
-    check_room,
-    fraction_bits,
-    noise_field,
-)
 from counton.mechanisms.hierarchy.leaves import leaf_counts
 from counton.mechanisms.hierarchy.plan import HierarchyPlan, plan_hierarchy
+from counton.mechanisms.tables import (
+    check_room,
+    fraction_bits,
+)
+from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.trees import Tree, estimates_of, node_sums
@@ -210,9 +210,17 @@ def release_hierarchy(
         "value": str(value),
         "weights": plan.measurement.digest,
     }
-    noise = noise_field(
-        key, "hierarchy", name, measured, plan.guarantee, plan.contribution, plan.noise_law
+    terms = TableTerms(
+        released="hierarchy",
+        name=name,
+        addressed=measured,
+        guarantee=plan.guarantee,
+        contribution=plan.contribution,
+        shape=(sum(map(len, tree.leaves)),),
+        law=plan.noise_law,
+        facts={"levels": list(tree.levels[1:])},
     )
+    noise = terms.noise_field(key)
     std = math.sqrt(min(float(variance.min()) for variance in plan.joint_law.variances))
     bits = fraction_bits(std)
     cells = estimates_of(plan.measurement, sums, noise, bits)

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
 from counton.laws import Law
-from counton.mechanisms.cells import (
-    checked_counts,
-    fraction_bits,
-    noise_field,
-    shift_of_cells,
-)
 from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.mechanisms.releases import Release
+from counton.mechanisms.tables import (
+    checked_counts,
+    fraction_bits,
+    shift_of_cells,
+)
+from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import NodeNoise
@@ -72,9 +72,16 @@ class HierarchyStream:
             "doublings": doublings,
             "weights": [self.cascade.first, self.cascade.weight],
         }
-        self._noise: NodeNoise = noise_field(
-            key, "hierarchy stream", name, measured, guarantee, self.contribution, self.noise_law
+        terms = TableTerms(
+            released="hierarchy stream",
+            name=name,
+            addressed=measured,
+            guarantee=guarantee,
+            contribution=self.contribution,
+            shape=(self.horizon,),
+            law=self.noise_law,
         )
+        self._noise: NodeNoise = terms.noise_field(key)
         self._bits = fraction_bits(self.std)
         if type(step) is not int or not 0 <= step <= self.horizon:
             raise InvalidInput(

@@ -29,10 +29,10 @@ from counton.columns import (
     refuse_added,
 )
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import check_room, checked_counts
 from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.margins import plan_margins
 from counton.mechanisms.ranges.release import check_size, released_cells
+from counton.mechanisms.tables import check_room, checked_counts
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 

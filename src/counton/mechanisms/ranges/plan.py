@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
 from counton.laws import Family, Law
-from counton.mechanisms.cells import shift_of_cells
 from counton.mechanisms.families import NORMS, families, ranked
+from counton.mechanisms.tables import shift_of_cells
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies.lines import Grid, LineStrategy, Workload, axis_bits, workload
 from counton.strategies.lines.candidates import NAMES, built, serves, total_variance

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput
-from counton.mechanisms.cells import check_room, checked_counts, fraction_bits, noise_field
 from counton.mechanisms.ranges.answers import RangesRelease
 from counton.mechanisms.ranges.plan import Asked, RangesPlan, Strategies, plan_ranges
+from counton.mechanisms.tables import check_room, checked_counts, fraction_bits
+from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.lines import LineStrategy
@@ -115,9 +116,17 @@ def released_cells(
     grid = plan.best.grid
     check_size(grid.shape, grid.axes)
     check_room(data, grid.largest_entry)
-    measured = {**grid.parameters, **(means or {})}
     noise_law = plan.best.noise_law
-    noise = noise_field(key, kind, name, measured, plan.guarantee, plan.contribution, noise_law)
+    terms = TableTerms(
+        released=kind,
+        name=name,
+        addressed={**grid.parameters, **(means or {})},
+        guarantee=plan.guarantee,
+        contribution=plan.contribution,
+        shape=data.shape,
+        law=noise_law,
+    )
+    noise = terms.noise_field(key)
     first = np.zeros((data.ndim, 1), np.int64)
     cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * noise_law.variance)
     sums, bits = grid.running_sums(data, noise, fraction_bits(cell))

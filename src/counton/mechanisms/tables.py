@@ -1,8 +1,7 @@
-"""What all releases of tables of counts share: checked input, the shift of a unit, the noise."""
+"""What all releases of tables of counts share: checked input and the shift of a unit."""
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -10,14 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.laws import Law, law_to_dict
-from counton.noise import Key, NoiseField
-from counton.noise.key import check_key
-from counton.privacy import Contribution, Guarantee, Shift
+from counton.privacy import Contribution, Shift
 from counton.strategies.norms import ColumnNorms
 
-#: Raised when the same specification would give other noise.
-FORMAT = 1
 #: Measurements stay below this; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
 
@@ -138,40 +132,3 @@ def fraction_bits(std: float) -> int:
     if std < 1:  # 0 too: the variance of noise that is next to never there is below any float
         return 16
     return min(max(16 - math.floor(math.log2(std)), 0), 16)
-
-
-def check_name(name: str) -> None:
-    """Refuse an empty name.
-
-    Raises:
-        InvalidInput: the name is not a non-empty text.
-    """
-    if type(name) is not str or not name:
-        raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
-
-
-def noise_field(
-    key: Key,
-    kind: str,
-    name: str,
-    measured: dict[str, Any],
-    guarantee: Guarantee,
-    contribution: Contribution,
-    noise_law: Law,
-) -> NoiseField:
-    """The table of noise of one release: bound to everything that identifies it.
-
-    Another name, strategy, budget or neighbouring relation never meets the same noise.
-    """
-    check_name(name)
-    check_key(key)
-    specification = {
-        "format": FORMAT,
-        "name": name,
-        "measured": measured,
-        "guarantee": guarantee.to_dict(),
-        "contribution": contribution.to_dict(),
-        "law": law_to_dict(noise_law),
-    }
-    text = json.dumps(specification, sort_keys=True, separators=(",", ":"))
-    return NoiseField(key.derive(kind.encode(), text.encode()), noise_law)

@@ -1,0 +1,323 @@
+"""What identifies a release, running or at one go: all that must never change under its key."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError
+from counton.laws import Law, law_from_dict, law_to_dict
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.strategies import StreamStrategy, strategy_from_dict
+
+#: Raised when the same terms would give other noise; older states are then refused.
+FORMAT = 1
+#: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
+LARGEST_SUM = 2**61
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms(ABC):
+    """All that is stated about a release besides its data; public.
+
+    The noise address is built from it, so that another name, strategy, budget, neighbouring
+    relation or shape never meets the same noise. `to_dict` is what a journal keeps: whatever the
+    address depends on stands in it.
+
+    Attributes:
+        name: of the release; one name, one release.
+        guarantee: what is promised.
+        contribution: the protected unit and the neighbouring relation.
+        shape: of one step's input, or of the table.
+        law: of the noise.
+    """
+
+    name: str
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...]
+    law: Law
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What is released: "stream", "ranges", "hierarchy" or "contingency"."""
+
+    @property
+    @abstractmethod
+    def measured(self) -> dict[str, Any]:
+        """What is measured, as JSON values: the strategy, and what its cells stand for."""
+
+    @abstractmethod
+    def noise_field(self, key: Key) -> NoiseField:
+        """The table of noise that belongs to these terms under ``key``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, without secrets."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "name": self.name,
+            "strategy": self.measured,
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": self.contribution.to_dict(),
+            "shape": list(self.shape),
+            "law": law_to_dict(self.law),
+        }
+
+    def _subkey(self, key: Key, purpose: str, named: Mapping[str, Any]) -> bytes:
+        """The key of the noise: bound to everything that identifies the release.
+
+        What the protected unit is called changes no noise.
+        """
+        check_key(key)
+        contribution = self.contribution.to_dict()
+        contribution.pop("unit", None)
+        address = {
+            "format": FORMAT,
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": contribution,
+            "law": law_to_dict(self.law),
+            **named,
+        }
+        text = json.dumps(address, sort_keys=True, separators=(",", ":"))
+        return key.derive(purpose.encode(), text.encode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTerms(Terms):
+    """Terms of a table that is released at one go.
+
+    Attributes:
+        released: "ranges", "hierarchy" or "contingency".
+        addressed: what is measured, JSON values that belong to the noise address.
+        facts: further public JSON values, such as names of levels.
+
+    >>> from counton import PureDP, release_ranges
+    >>> release = release_ranges([3, 1], guarantee=PureDP(1), key=Key.generate(), name="visits")
+    >>> release.terms.kind, release.terms.name, release.terms.shape
+    ('ranges', 'visits', (2,))
+    """
+
+    released: str
+    addressed: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """See `Terms.kind`."""
+        return self.released
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """See `Terms.measured`."""
+        return dict(self.addressed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Terms.to_dict`."""
+        return {**super().to_dict(), "facts": dict(self.facts)}
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Self:
+        """Inverse of `to_dict`.
+
+        Raises:
+            StateError: another format version, or a part is missing or invalid.
+        """
+        check_format(saved)
+        with understanding("a table"):
+            return cls(
+                released=saved["kind"],
+                addressed=dict(saved["strategy"]),
+                facts=dict(saved["facts"]),
+                **_common(saved),
+            )
+
+    def noise_field(self, key: Key) -> NoiseField:
+        """See `Terms.noise_field`."""
+        named = {"name": self.name, "measured": self.measured}
+        return NoiseField(self._subkey(key, self.kind, named), self.law)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamTerms(Terms):
+    """Terms of a stream of releases.
+
+    Attributes:
+        strategy: how the noise is arranged.
+
+    >>> from counton import Counter, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> counter.terms.law
+    DiscreteLaplace(scale=Fraction(5, 1))
+    """
+
+    strategy: StreamStrategy
+
+    @property
+    def kind(self) -> str:
+        """See `Terms.kind`."""
+        return "stream"
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """See `Terms.measured`."""
+        return self.strategy.to_dict()
+
+    @classmethod
+    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Self:
+        """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
+
+        Raises:
+            StateError: another format version, a part is missing or invalid, or ``strategy`` is not
+                the one which the state names.
+        """
+        check_format(saved)
+        with understanding("a stream"):
+            if saved["kind"] != "stream":
+                raise StateError(f"state describes {saved['kind']!r}, not a stream")
+            if strategy is None:
+                strategy = strategy_from_dict(saved["strategy"])
+            elif strategy.to_dict() != saved["strategy"]:
+                raise StateError(
+                    f"strategy is {strategy.to_dict()}, but the state was written with "
+                    f"{saved['strategy']}: pass that one, or start a new stream"
+                )
+            return cls(strategy=strategy, **_common(saved))
+
+    def noise_field(self, key: Key) -> NoiseField:
+        """See `Terms.noise_field`."""
+        named = {"stream": self.name, "strategy": self.measured, "shape": list(self.shape)}
+        subkey = self._subkey(key, "counter", named)
+        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), self.shape)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells one step's input has."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def largest_sum(self) -> int:
+        """Running sums, in grid units, are exact up to here."""
+        return largest_sum(self.strategy)
+
+    @property
+    def resolution(self) -> Fraction:
+        """One unit of the exact sums, in data units; 1 for counts."""
+        resolution = self.contribution.resolution
+        return Fraction(1) if resolution is None else resolution
+
+    def std(self, steps: range) -> NDArray[np.float64]:
+        """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
+        variance = self.strategy.noise_variance(self.law, steps)
+        deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
+        return deviation
+
+    def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
+        """Released integers in data units: the same integers for counts, else float64.
+
+        A function of the released integers alone, so floating point gives nothing away.
+        """
+        if not self.strategy.fraction_bits:
+            return self.contribution.from_grid(released)
+        return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
+
+
+def _common(saved: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": saved["name"],
+        "guarantee": guarantee_from_dict(saved["guarantee"]),
+        "contribution": Contribution.from_dict(saved["contribution"]),
+        "shape": check_shape(tuple(saved["shape"])),
+        "law": law_from_dict(saved["law"]),
+    }
+
+
+def check_format(saved: Any) -> None:
+    """Refuse terms of another format version.
+
+    Raises:
+        StateError: naming the version.
+    """
+    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+        written = saved.get("format") if isinstance(saved, dict) else None
+        raise StateError(
+            f"state has format {written!r}; this version reads format {FORMAT}: "
+            f"open it with the version of counton that wrote it"
+        )
+
+
+@contextmanager
+def understanding(what: str) -> Iterator[None]:
+    """Turn what goes wrong while saved terms are read into one clear error."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"state does not describe {what} ({error!r}): restore it from a copy"
+        ) from error
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a release.
+
+    Raises:
+        InvalidInput: not a text, empty, or with half of a character (a lone surrogate).
+
+    >>> check_name("visits")
+    """
+    if not name or type(name) is not str:
+        raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"name is {name!r}, which holds half of a character at position {error.start}: leave "
+            f"it out"
+        ) from None
+
+
+def largest_sum(strategy: StreamStrategy) -> int:
+    """Running sums, in grid units, are exact up to here under a strategy.
+
+    >>> from counton.strategies import Binary
+    >>> largest_sum(Binary(31)) == LARGEST_SUM
+    True
+    """
+    return LARGEST_SUM >> strategy.fraction_bits
+
+
+def check_shape(shape: Any) -> tuple[int, ...]:
+    """``shape`` as a tuple of ints, if it is one a stream can have.
+
+    Raises:
+        InvalidInput: not a tuple or list of positive integers, or 2^32 cells or more.
+
+    >>> check_shape([16, 24])
+    (16, 24)
+    """
+    whole = isinstance(shape, (tuple, list)) and all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in shape
+    )
+    if not whole or math.prod(shape) >= 2**32:
+        raise InvalidInput(
+            f"shape is {shape!r}; it must be a tuple of positive integers with fewer than 2^32 "
+            f"cells, such as () or (16,)"
+        )
+    return tuple(int(n) for n in shape)
