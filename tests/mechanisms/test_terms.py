@@ -41,8 +41,8 @@ TABLE: dict[str, Any] = {
 )
 def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
     one, two = TableTerms(**TABLE), TableTerms(**{**TABLE, **change})
-    drawn = [terms.noise_field(KEY).run(0, range(64)) for terms in (one, two)]
-    assert not np.array_equal(*drawn)
+    first, second = (terms.noise_field(KEY).run(0, range(64)) for terms in (one, two))
+    assert not np.array_equal(first, second)
     assert one.to_dict() != two.to_dict()
 
 
