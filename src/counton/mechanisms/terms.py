@@ -107,11 +107,6 @@ class TableTerms(Terms):
         released: "ranges", "hierarchy" or "contingency".
         addressed: what is measured, JSON values that belong to the noise address.
         facts: further public JSON values, such as names of levels.
-
-    >>> from counton import PureDP, release_ranges
-    >>> release = release_ranges([3, 1], guarantee=PureDP(1), key=Key.generate(), name="visits")
-    >>> release.terms.kind, release.terms.name, release.terms.shape
-    ('ranges', 'visits', (2,))
     """
 
     released: str
