@@ -107,6 +107,16 @@ class TableTerms(Terms):
         released: "ranges", "hierarchy" or "contingency".
         addressed: what is measured, JSON values that belong to the noise address.
         facts: further public JSON values, such as names of levels.
+
+    >>> from counton import Contribution, PureDP
+    >>> from counton.laws import DiscreteLaplace
+    >>> terms = TableTerms(
+    ...     released="ranges", name="visits", addressed={"strategy": "identity"}, shape=(8,),
+    ...     guarantee=PureDP(1), contribution=Contribution.add_remove(),
+    ...     law=DiscreteLaplace(Fraction(1)),
+    ... )
+    >>> terms.noise_field(Key.generate()).run(0, range(8)).dtype
+    dtype('int64')
     """
 
     released: str
