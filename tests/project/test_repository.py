@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 #: What is read where there is no git, as in an unpacked archive of the sources.
@@ -97,7 +99,18 @@ def test_bare_make_lists_the_targets() -> None:
     listed = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    for target in ("setup", "demo", "test", "bench", "docs", "lint", "format", "lock", "clean"):
+    for target in (
+        "setup",
+        "demo",
+        "test",
+        "quick",
+        "bench",
+        "docs",
+        "lint",
+        "format",
+        "lock",
+        "clean",
+    ):
         assert re.search(rf"^  make {target} +\w", listed, re.MULTILINE), target
 
 
@@ -105,3 +118,11 @@ def test_continuous_integration_runs_make_test() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text(encoding="utf-8")
+
+
+def test_the_citation_names_the_version_and_the_papers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+    assert len({paper["title"] for paper in citation["references"]}) == 5
