@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs import Request, releasing, run
+from counton.jobs import Request, job, run
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
@@ -196,7 +196,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     assert place("count", late, *small, *end).code == 0
     expected = pl.read_parquet(out)
 
-    monkeypatch.setattr(releasing, "_CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr(job, "_CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     release = Stream.release_many
 

@@ -14,7 +14,7 @@ from counton.cli.printing import print_json, print_line
 from counton.cli.progress import working
 from counton.cli.report import as_json, operator_notes, show, subject
 from counton.events.domain import is_file
-from counton.jobs import Definition, Outcome, Released, Report, Request, run
+from counton.jobs import Definition, Outcome, Progress, Released, Request, run
 from counton.mechanisms.intervals import check_level
 from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
@@ -43,14 +43,14 @@ def perform(options: EventOptions, *, bar: bool = False) -> None:
             check_groups(len(definition.groups))
 
     with (
-        working(errors, always=bar) as report,
-        run(request_of(options), report, approve=approve) as outcome,
+        working(errors, always=bar) as progress,
+        run(request_of(options), progress, approve=approve) as outcome,
     ):
         released = None
         if outcome.after:
-            report("reading the journal", 0.7)
+            progress("reading the journal", 0.7)
             released = outcome.released(options.level)
-            _write(outcome, released, options, report)
+            _write(outcome, released, options, progress)
     for note in operator_notes(outcome):
         print_line(errors, note)
     if options.json:
@@ -77,13 +77,13 @@ def _files(options: EventOptions) -> list[Path]:
     return [Path(name) for name in named if name is not None and is_file(str(name))]
 
 
-def _write(outcome: Outcome, released: Released, options: EventOptions, report: Report) -> None:
+def _write(outcome: Outcome, released: Released, options: EventOptions, progress: Progress) -> None:
     if options.out is not None:
-        report("writing the table", 0.75)
+        progress("writing the table", 0.75)
         write_table(released.table(), options.out)
     if options.plot is None:
         return
-    report("drawing", 0.85)
+    progress("drawing", 0.85)
     from counton.analysis.plots import plot_totals, save_figure
 
     definition = outcome.definition

@@ -10,8 +10,7 @@ from rich.table import Table
 from counton.cli.option_sets import PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
-from counton.jobs.choices import guarantee_from, metric_from, needed_guarantee
-from counton.jobs.expiring import CHOICE
+from counton.jobs.definition import EXPIRING, guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
 from counton.strategies import StreamStrategy
 
@@ -194,7 +193,7 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         from counton.events.windows import load_zone, parse_time
 
         groups = details["domain"]
-        number = "no end:" if details["strategy"] == CHOICE else f"{details['steps']:,}"
+        number = "no end:" if details["strategy"] == EXPIRING else f"{details['steps']:,}"
         start = parse_time(details["from"], details["timezone"])
         local = start.astimezone(load_zone(details["timezone"])).isoformat()
         rows += [

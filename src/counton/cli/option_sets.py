@@ -31,6 +31,7 @@ class _Stream:
     steps: o.Steps = None
     start: o.Start = None
     until: o.Until = None
+    confirmed: o.Confirmed = False
     timezone: o.Timezone = None
     epsilon: o.Epsilon = None
     delta: o.Delta = None

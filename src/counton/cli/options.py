@@ -51,6 +51,10 @@ Until = Annotated[
     str | None,
     typer.Option(help="release windows that ended by then; default: the newest event's time"),
 ]
+Confirmed = Annotated[
+    bool,
+    typer.Option("--yes", help="release also many windows after the newest event, as --until says"),
+]
 Timezone = Annotated[
     str | None, typer.Option(help="zone of local times and calendar windows; default: UTC")
 ]

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from counton.jobs.progress import Report, silent
+from counton.jobs.job import Progress as Heard
+from counton.jobs.job import silent
 
 
 @contextmanager
-def working(console: Console, *, always: bool = False) -> Iterator[Report]:
+def working(console: Console, *, always: bool = False) -> Iterator[Heard]:
     """A bar while the block runs, on terminals, or always if asked."""
     if not (always or console.is_terminal):
         yield silent

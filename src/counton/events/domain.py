@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.events.files import EventFile
 
 _TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
 
-def read_domain(source: str | os.PathLike[str], column: str) -> tuple[str, ...]:
+def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> tuple[str, ...]:
     """Groups from a comma-separated list, a table's column or a text file with one group per line.
 
     Args:
-        source: ``A,B,C``, or the path of a file.
+        source: ``A,B,C``, the path of a file, or the groups themselves.
         column: column of the table to read; a table with one column needs no such name.
 
     Returns:
@@ -34,7 +35,31 @@ def read_domain(source: str | os.PathLike[str], column: str) -> tuple[str, ...]:
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
     """
-    source = os.fspath(source)
+    if isinstance(source, str | os.PathLike):
+        source = os.fspath(source)
+        groups = _listed(source, column)
+    else:
+        groups = _given(source)
+    if not groups or "" in groups:
+        raise InvalidInput(f"domain {source!r} holds no group or an empty one; name each group")
+    twice = [group for group, times in Counter(groups).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"domain {source!r} names the group {twice[0]!r} twice; name it once")
+    return tuple(groups)
+
+
+def _given(groups: object) -> list[str]:
+    texts: list[object] = list(groups) if isinstance(groups, Iterable) else [groups]
+    for group in texts:
+        if not isinstance(group, str):
+            raise InvalidInput(
+                f"a group of {field('domain')} is of type {type(group).__name__}; give a file, a "
+                f"list A,B,C, or texts"
+            )
+    return [str(group) for group in texts]
+
+
+def _listed(source: str, column: str) -> list[str]:
     path = Path(source)
     if is_file(source):
         groups = _from_table(source, column) if _is_table(path) else _from_lines(path)
@@ -42,12 +67,7 @@ def read_domain(source: str | os.PathLike[str], column: str) -> tuple[str, ...]:
         raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
     else:
         groups = [group.strip() for group in source.split(",")]
-    if not groups or "" in groups:
-        raise InvalidInput(f"domain {source!r} holds no group or an empty one; name each group")
-    twice = [group for group, times in Counter(groups).items() if times > 1]
-    if twice:
-        raise InvalidInput(f"domain {source!r} names the group {twice[0]!r} twice; name it once")
-    return tuple(groups)
+    return groups
 
 
 def is_file(name: str) -> bool:
@@ -60,6 +80,11 @@ def is_file(name: str) -> bool:
         return Path(name).is_file()
     except (OSError, ValueError):
         return False
+
+
+def table_columns(source: str | os.PathLike[str]) -> list[str]:
+    """Columns of a domain that is a table; none of a text with one group per line."""
+    return EventFile(source).columns() if _is_table(Path(source)) else []
 
 
 def _is_table(path: Path) -> bool:

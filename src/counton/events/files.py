@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 
 Format = Literal["csv", "parquet", "jsonl"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -47,6 +47,11 @@ def format_of(path: str, stated: str | None = None) -> Format:
     return found
 
 
+def _digest(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class EventFile:
     """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
 
@@ -59,6 +64,11 @@ class EventFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], stated: str | None = None) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidInput(
+                f"{field('events')} is of type {type(path).__name__}, which is not the path of a "
+                f"file; write it to one (a data frame: write_parquet or to_parquet)"
+            )
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
@@ -83,8 +93,16 @@ class EventFile:
         """SHA-256 of the bytes, in hexadecimal."""
         if self._bytes is not None:
             return hashlib.sha256(self._bytes).hexdigest()
-        with open(self._path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return _digest(self._path)
+
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        """Whether another file is this one, by whatever path, or holds the same bytes."""
+        size = Path(other).stat().st_size
+        if self._bytes is not None:
+            return len(self._bytes) == size and _digest(other) == self.digest()
+        if Path(self._path).samefile(other):
+            return True
+        return Path(self._path).stat().st_size == size and _digest(other) == self.digest()
 
     def scan(self, columns: tuple[str, ...], numbers: tuple[str, ...] = ()) -> pl.LazyFrame:
         """The named columns, text where the format has no types of its own.

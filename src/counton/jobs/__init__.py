@@ -36,23 +36,23 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
+    from counton.jobs.job import Outcome as Outcome
+    from counton.jobs.job import Progress as Progress
     from counton.jobs.job import run as run
-    from counton.jobs.outcome import Outcome as Outcome
-    from counton.jobs.progress import Report as Report
     from counton.jobs.released import Released as Released
     from counton.jobs.request import Request as Request
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Definition": "counton.jobs.definition",
-    "Outcome": "counton.jobs.outcome",
+    "Outcome": "counton.jobs.job",
+    "Progress": "counton.jobs.job",
     "Released": "counton.jobs.released",
-    "Report": "counton.jobs.progress",
     "Request": "counton.jobs.request",
     "run": "counton.jobs.job",
 }
 
-__all__ = ["Definition", "Outcome", "Released", "Report", "Request", "run"]
+__all__ = ["Definition", "Outcome", "Progress", "Released", "Request", "run"]
 
 __getattr__ = loader(__name__, _HOME)
 

@@ -6,26 +6,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from counton.errors import InvalidInput, StateError, field
 from counton.events.domain import read_domain
-from counton.events.tally import Columns
+from counton.events.tally import UNKNOWN, Columns, Unknown
+from counton.events.times import CLOCK_CHANGE, ClockChange
 from counton.events.windows import Windows, parse_time
-from counton.jobs.choices import choose_strategy, metric_from, needed_guarantee
-from counton.jobs.expiring import (
-    CHOICE,
-    expiring_guarantee,
-    expiring_strategy,
-    refuse_without_expire,
-)
+from counton.exact import Number
 from counton.jobs.request import Request
 from counton.mechanisms import StreamTerms
-from counton.privacy import Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import StreamStrategy
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    PureDP,
+)
+from counton.strategies import Expiring, StreamStrategy
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
+
+#: Names of strategies, and the strategies they stand for.
+STRATEGIES = {
+    "binary": "Binary",
+    "honaker": "HonakerOnline",
+    "kary": "KAry",
+    "smooth": "SmoothBinary",
+    "sqrt": "SqrtToeplitz",
+}
+#: What the choice of strategy is recorded as for streams without an end.
+EXPIRING = "expiring"
+WHAT = ("count", "sum")
+METRICS = ("mean", "max")
+_BOUNDS = ("lower", "upper", "resolution")
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,7 @@ class Definition:
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
     ...     steps=8760, by="page", domain="home,shop", epsilon=1
     ... )
-    >>> definition = define(request)
+    >>> definition = define(ask(request))
     >>> definition.groups, definition.strategy
     (('home', 'shop'), KAry(horizon=8760, arity=26, subtraction=True))
     """
@@ -90,46 +107,283 @@ class Definition:
             "metric": self.metric,
         }
 
+    @classmethod
+    def reopen(cls, saved: StreamTerms, details: Mapping[str, Any]) -> Definition:
+        """The definition of a stream that exists.
 
-def define(request: Request) -> Definition:
-    """The definition of a new stream, from options alone.
+        Raises:
+            StateError: the stream is not one of events by windows of time.
+        """
+        if details.get("kind") != _KIND:
+            raise StateError(
+                f"stream {saved.name!r} does not count or sum events by windows of time; continue "
+                f"it with the program that made it, or choose another {field('name')}"
+            )
+        return cls(
+            what=details["what"],
+            columns=Columns(details["time"], details["by"], details["value"]),
+            windows=Windows(
+                datetime.fromisoformat(details["from"]),
+                details["every"],
+                details["steps"],
+                details["timezone"],
+            ),
+            domain=None if details["domain"] is None else tuple(details["domain"]),
+            unit=details["unit"],
+            guarantee=saved.guarantee,
+            contribution=saved.contribution,
+            strategy=saved.strategy,
+            choice=details["strategy"],
+            metric=details["metric"],
+        )
+
+
+class Asked(NamedTuple):
+    """A request as values, each read once; None where it leaves something out.
+
+    Attributes:
+        request: what was read.
+        start, until: aware datetimes.
+        domain: the declared groups.
+        guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
+        bounds: what one row of a sum can change.
+        endless: the strategy of a stream without an end.
+        metric: by which error the strategy is chosen.
+    """
+
+    request: Request
+    start: datetime | None
+    until: datetime | None
+    domain: tuple[str, ...] | None
+    guarantee: Guarantee | None
+    bounds: Contribution | None
+    endless: Expiring | None
+    metric: Literal["mean", "max"] | None
+    unknown: Unknown
+    clock_change: ClockChange
+
+
+def ask(request: Request, saved: Definition | None = None) -> Asked:
+    """Read a request: all that can be said of it without looking at events.
+
+    Args:
+        request: as given.
+        saved: the stream it goes on with, which says what the request leaves out.
 
     Raises:
-        InvalidInput: an option is missing or outside what is allowed.
+        InvalidInput: a value is outside what is allowed, or two do not go together.
     """
-    timezone = request.timezone or "UTC"
-    start = parse_time(_needed(request.start, "start"), timezone)
-    every = _needed(request.every, "every")
-    if request.expire and request.steps is None:
+    _check_choices(request)
+    timezone = request.timezone or ("UTC" if saved is None else saved.windows.timezone)
+    if saved is None:
+        endless = _endless(request) if request.expire else None
+        by = request.by
+    else:
+        endless = saved.strategy if isinstance(saved.strategy, Expiring) else None
+        by = request.by or saved.columns.group
+    if endless is None and not request.expire:
+        for name in ("growth", "delay"):
+            if getattr(request, name) is not None:
+                raise InvalidInput(
+                    f"{field(name, getattr(request, name))} needs {field('expire')}; give it, or "
+                    f"leave {field(name)} out"
+                )
+    stated = (request.epsilon, request.delta, request.rho)
+    guarantee = guarantee_from(*stated) if endless is None else _expiring_guarantee(*stated)
+    return Asked(
+        request=request,
+        start=_moment(request.start, timezone),
+        until=_moment(request.until, timezone),
+        domain=_groups(request, by, known=saved is not None),
+        guarantee=guarantee,
+        bounds=_bounds(request, needed=saved is None),
+        endless=endless,
+        metric=None if request.metric is None else metric_from(request.metric),
+        unknown=cast(Unknown, request.unknown),
+        clock_change=cast(ClockChange, request.clock_change),
+    )
+
+
+def _check_choices(request: Request) -> None:
+    for name, known in (("what", WHAT), ("unknown", UNKNOWN), ("clock_change", CLOCK_CHANGE)):
+        given = getattr(request, name)
+        if given not in known:
+            raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
+    if request.strategy not in (None, "auto", *STRATEGIES):
+        raise InvalidInput(
+            f"strategy {request.strategy!r} is not known; use auto or one of "
+            f"{', '.join(STRATEGIES)}"
+        )
+
+
+def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
+    if isinstance(given, datetime):
+        given = given.isoformat()
+    return None if given is None else parse_time(given, timezone)
+
+
+def _groups(request: Request, by: str | None, *, known: bool) -> tuple[str, ...] | None:
+    """The groups that a request declares; None where events are not grouped."""
+    domain = request.domain
+    if by is None and not known and domain is not None:
+        raise InvalidInput(
+            f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
+            f"to find them in; give it"
+        )
+    if domain is None:
+        if by is not None and not known:
+            raise InvalidInput(
+                f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
+                f"groups found in the data would reveal whose events are in it; give a file with "
+                f"one group per line, a table with a column {by!r}, or a list A,B,C"
+            )
+        return None
+    return read_domain(domain, by or "")
+
+
+def _bounds(request: Request, *, needed: bool) -> Contribution | None:
+    """What one row of a sum can change: one clipped value."""
+    given = [name for name in _BOUNDS if getattr(request, name) is not None]
+    if request.what == "count":
+        for name in ("value", *given):
+            if getattr(request, name) is not None:
+                raise InvalidInput(
+                    f"{field(name, getattr(request, name))} goes with a sum, and a count has no "
+                    f"values; leave it out, or sum"
+                )
+        return None
+    if not needed and not given:
+        return None
+    if needed and request.value is None:
+        raise InvalidInput(f"a sum needs {field('value')}, a column; give it")
+    missing = [field(name) for name in _BOUNDS if name not in given]
+    if missing:
+        raise InvalidInput(
+            f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
+            f"that one row can change the sum by a known amount; choose them without looking at "
+            f"the data"
+        )
+    lower, upper, resolution = (cast(Number, getattr(request, name)) for name in _BOUNDS)
+    return Contribution.clipped(lower, upper, resolution)
+
+
+def guarantee_from(
+    epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> PureDP | ApproxDP | ZCDP | None:
+    """The guarantee that numbers state; None if they state none.
+
+    Raises:
+        InvalidInput: numbers that exclude each other, or outside their bounds.
+
+    >>> print(guarantee_from("1", "1e-9", None))
+    approximate differential privacy with epsilon = 1 and delta = 1e-9
+    """
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
+            raise InvalidInput(
+                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
+            )
+        return ZCDP(rho)
+    if epsilon is None:
+        if delta is not None:
+            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
+        return None
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
+    """As `guarantee_from`, where one must be stated."""
+    return _stated(guarantee_from(epsilon, delta, rho))
+
+
+def _stated(guarantee: _Given | None) -> _Given:
+    if guarantee is None:
+        raise InvalidInput(
+            f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
+            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
+        )
+    return guarantee
+
+
+def metric_from(metric: str | None) -> Literal["mean", "max"]:
+    """The error to make small: its mean over the steps unless stated.
+
+    Raises:
+        InvalidInput: neither ``mean`` nor ``max``.
+    """
+    if metric is not None and metric not in METRICS:
+        raise InvalidInput(f"metric {metric!r} is not known; use mean or max")
+    return cast(Literal["mean", "max"], metric or "mean")
+
+
+def _endless(request: Request) -> Expiring:
+    """The strategy of a new stream without an end."""
+    for name in ("strategy", "metric"):
+        if getattr(request, name) is not None:
+            raise InvalidInput(
+                f"{field(name, getattr(request, name))} does not go with {field('expire')}, which "
+                f"has a strategy of its own; leave one of them out"
+            )
+    return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
+
+
+def _expiring_guarantee(
+    epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> ExpiringDP | ExpiringZCDP | None:
+    if delta is not None:
+        raise InvalidInput(
+            f"{field('delta', delta)} does not go with {field('expire')}; give {field('epsilon')} "
+            f"or {field('rho')} alone"
+        )
+    if epsilon is not None and rho is not None:
+        raise _needs_one_loss()
+    if epsilon is not None:
+        return ExpiringDP(epsilon)
+    return None if rho is None else ExpiringZCDP(rho)
+
+
+def _needs_one_loss() -> InvalidInput:
+    return InvalidInput(
+        f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
+        f"{field('rho')}; {field('plan_expiration')} finds it from the losses you allow"
+    )
+
+
+def define(asked: Asked) -> Definition:
+    """The definition of a new stream.
+
+    Raises:
+        InvalidInput: something is left out, or no strategy can give the guarantee.
+    """
+    request, timezone = asked.request, asked.request.timezone or "UTC"
+    start, every = _needed(asked.start, "start"), _needed(request.every, "every")
+    if asked.endless is not None and request.steps is None:
         windows = Windows.endless(start, every, timezone)
     else:
         windows = Windows(start, every, _needed(request.steps, "steps"), timezone)
+    contribution = Contribution.add_remove() if asked.bounds is None else asked.bounds
     columns = Columns(_needed(request.time, "time"), request.by, request.value)
-    domain = declared_groups(request)
-    contribution = contribution_from(request)
     guarantee: Guarantee
     strategy: StreamStrategy
-    if request.expire:
-        strategy = expiring_strategy(request)
-        guarantee = expiring_guarantee(request, strategy)
+    if asked.endless is not None:
+        if not isinstance(asked.guarantee, ExpiringDP | ExpiringZCDP):
+            raise _needs_one_loss()
+        strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
-        refuse_without_expire(request)
-        guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
-        shape = () if domain is None else (len(domain),)
-        strategy = choose_strategy(
-            request.strategy, windows.steps, guarantee, request.metric, contribution, shape
-        )
+        guarantee = _stated(asked.guarantee)
+        strategy = _choose(asked, windows.steps, guarantee, contribution)
     return Definition(
         what=request.what,
         columns=columns,
         windows=windows,
-        domain=domain,
+        domain=asked.domain,
         unit=request.unit or "event",
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
-        choice=CHOICE if request.expire else request.strategy or "auto",
-        metric=metric_from(request.metric),
+        choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
+        metric=asked.metric or "mean",
     )
 
 
@@ -142,79 +396,74 @@ def _needed(value: _Given | None, name: str) -> _Given:
     return value
 
 
-def declared_groups(request: Request) -> tuple[str, ...] | None:
-    """The groups that options declare; None where events are not grouped.
+def _choose(
+    asked: Asked, horizon: int, guarantee: Guarantee, contribution: Contribution
+) -> StreamStrategy:
+    """The planner's first choice, or its best strategy of the kind asked for."""
+    from counton.analysis import plan  # a later run needs no planner
 
-    Raises:
-        InvalidInput: groups without a declaration, or a declaration without groups.
-    """
-    if request.by is None:
-        if request.domain is not None:
-            raise InvalidInput(
-                f"{field('domain', request.domain)} declares groups, but there is no "
-                f"{field('by')}, the column to find them in; give it"
-            )
-        return None
-    if request.domain is None:
-        raise InvalidInput(
-            f"{field('by', request.by)} needs {field('domain')}: the groups must be declared, "
-            f"because groups found in the data would reveal whose events are in it; give a file "
-            f"with one group per line, a table with a column {request.by!r}, or a list A,B,C"
-        )
-    return read_domain(request.domain, request.by)
-
-
-def contribution_from(request: Request) -> Contribution:
-    """What one row can change: one count, or one clipped value.
-
-    Raises:
-        InvalidInput: a sum without a value, bounds or a resolution.
-    """
-    if request.what == "count":
-        return Contribution.add_remove()
-    if request.value is None:
-        raise InvalidInput(f"a sum needs {field('value')}, a column; give it")
-    missing = [
-        field(name) for name in ("lower", "upper", "resolution") if getattr(request, name) is None
-    ]
-    if missing:
-        raise InvalidInput(
-            f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
-            f"that one row can change the sum by a known amount; choose them without looking at "
-            f"the data"
-        )
-    assert request.lower is not None
-    assert request.upper is not None
-    assert request.resolution is not None
-    return Contribution.clipped(request.lower, request.upper, request.resolution)
-
-
-def reopen(spec: Mapping[str, Any], details: Mapping[str, Any], name: str) -> Definition:
-    """The definition of a stream that exists.
-
-    Raises:
-        StateError: the stream was not made by this command line.
-    """
-    if details.get("kind") != _KIND:
-        raise StateError(
-            f"stream {name!r} does not count or sum events by windows of time; continue it with "
-            f"the program that made it, or choose another {field('name')}"
-        )
-    saved = StreamTerms.from_dict(dict(spec))
-    return Definition(
-        what=details["what"],
-        columns=Columns(details["time"], details["by"], details["value"]),
-        windows=Windows(
-            datetime.fromisoformat(details["from"]),
-            details["every"],
-            details["steps"],
-            details["timezone"],
-        ),
-        domain=None if details["domain"] is None else tuple(details["domain"]),
-        unit=details["unit"],
-        guarantee=guarantee_from_dict(saved.guarantee.to_dict()),
-        contribution=saved.contribution,
-        strategy=saved.strategy,
-        choice=details["strategy"],
-        metric=details["metric"],
+    name = asked.request.strategy
+    shape = () if asked.domain is None else (len(asked.domain),)
+    metric = asked.metric or "mean"
+    ranked = plan(horizon, guarantee, metric, contribution=contribution, shape=shape)
+    for choice in ranked.choices:
+        if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:
+            return choice.strategy
+    raise InvalidInput(
+        f"no strategy of kind {name!r} can serve {horizon:,} steps under {guarantee}; use auto"
     )
+
+
+def check(definition: Definition, asked: Asked) -> None:
+    """A later run may leave out what defines a stream, and may not contradict it.
+
+    Raises:
+        StateError: something differs from what the stream was created with.
+    """
+    request, windows, columns = asked.request, definition.windows, definition.columns
+    if request.expire and asked.endless is None:
+        raise StateError(
+            f"stream {request.name!r} was created without {field('expire')} and cannot change its "
+            f"guarantee; leave it out, or start another stream with another {field('name')}"
+        )
+    if request.what != definition.what:
+        raise StateError(
+            f"stream {request.name!r} is a {definition.what} and cannot be continued as a "
+            f"{request.what}; use {field('what', definition.what)} or another {field('name')}"
+        )
+    growth, guarantee = None, asked.guarantee
+    if asked.endless is not None:
+        growth = None if request.growth is None else Expiring(request.growth).growth
+        if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+            guarantee = guarantee.bound_to(asked.endless)
+    kept_growth = None if asked.endless is None else asked.endless.growth
+    start = None if asked.start is None else asked.start.astimezone(UTC)
+    for name, given, kept in (
+        (field("time"), request.time, columns.time),
+        (field("by"), request.by, columns.group),
+        (field("value"), request.value, columns.value),
+        (field("every"), request.every, windows.every),
+        (field("steps"), request.steps, windows.steps),
+        (field("start"), start, windows.start.astimezone(UTC)),
+        (field("timezone"), request.timezone, windows.timezone),
+        (field("domain"), asked.domain, definition.domain),
+        (field("unit"), request.unit, definition.unit),
+        (field("strategy"), request.strategy, definition.choice),
+        (field("metric"), asked.metric, definition.metric),
+        (field("growth"), growth, kept_growth),
+        (field("delay"), request.delay, definition.strategy.delay),
+        ("the guarantee", guarantee, definition.guarantee),
+        ("the bounds", asked.bounds, definition.contribution),
+    ):
+        if given is not None and given != kept:
+            raise StateError(
+                f"{name} is {_shown(given)}, but stream {request.name!r} was created with "
+                f"{_shown(kept)}; leave it out to continue the stream, or start another one with "
+                f"another {field('name')}"
+            )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
+    return value.isoformat() if isinstance(value, datetime) else str(value)

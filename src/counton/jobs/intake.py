@@ -32,6 +32,7 @@ class Intake:
         groups: cells of one step.
         measures: columns that are kept: rows, and for sums the total.
         changed: windows of which more has been seen than is kept.
+        found: whether the file has rows of windows that are counted by it, now or later.
     """
 
     cells: pl.DataFrame
@@ -40,6 +41,7 @@ class Intake:
     groups: int
     measures: tuple[str, ...]
     changed: tuple[int, ...]
+    found: bool
 
     @property
     def late_rows(self) -> int:
@@ -163,6 +165,7 @@ def compare(
         groups=len(groups),
         measures=measures,
         changed=tuple(moved["step"].unique().sort().to_list()),
+        found=found.height > 0,
     )
 
 

@@ -3,46 +3,129 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from counton.errors import HorizonExceeded, InvalidInput, field
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOverflow, field
+from counton.events.domain import is_file, table_columns
 from counton.events.files import EventFile
-from counton.events.tally import UNKNOWN, Tally, Unknown, tally
-from counton.events.times import CLOCK_CHANGE, ClockChange
-from counton.events.windows import microseconds, moment, parse_time
-from counton.jobs.contradictions import check
-from counton.jobs.definition import Definition, define, reopen
-from counton.jobs.outcome import Outcome
-from counton.jobs.progress import Report, silent
-from counton.jobs.releasing import compared, refuse_overflow, release, sources_of
+from counton.events.tally import Tally, tally
+from counton.events.windows import microseconds, moment
+from counton.jobs.definition import Asked, Definition, ask, check, define
+from counton.jobs.intake import Intake, compare
+from counton.jobs.released import Released
 from counton.jobs.request import Request
-from counton.noise import Key
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.terms import largest_sum
 from counton.store import Store, Stream, keyfile, state_file
 
-_WHAT = ("count", "sum")
+#: Cells released in one transaction.
+_CHUNK = 2**20
+#: Floats of the data are exact up to this many grid cells; beyond it, fractions are passed.
+_EXACT_FLOATS = 2**45
+#: Windows without an event before ``until``: from so many on it looks like a mistake.
+_QUIET_LEAST, _QUIET_MOST = 12, 100
+
+
+class Progress(Protocol):
+    """Called with what is being done and the share of the whole work that is behind it."""
+
+    def __call__(self, stage: str, share: float, /) -> None:
+        """Take note."""
+
+
+def silent(_stage: str, _share: float) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did. Close it, or use it in a ``with`` block: it holds the stream open.
+
+    Attributes:
+        definition: of the stream.
+        stream: to read the journal from.
+        before, after: steps released before and after the run.
+        until: microseconds; windows that ended by then are released.
+        until_stated: the caller gave ``until``; else it is the newest event's time.
+        tally: of the events. Exact: only for the operator.
+        late: rows that arrived for windows released earlier. Exact: only for the operator.
+    """
+
+    definition: Definition
+    stream: Stream
+    before: int
+    after: int
+    until: int
+    until_stated: bool
+    tally: Tally
+    late: int
+
+    def released(self, level: float = 0.95) -> Released:
+        """Everything released so far, from the journal, with intervals of confidence ``level``.
+
+        Raises:
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from counton.jobs import Request, run
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+        >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+        >>> request = Request(
+        ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     epsilon=1
+        ... )
+        >>> with run(request) as outcome:
+        ...     outcome.released(level=0.9).table().select("step", "window_end").rows()[0]
+        (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
+        >>> folder.cleanup()
+        """
+        return Released.read(self.stream, self.definition, level)
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 def run(
     request: Request,
-    report: Report = silent,
+    progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
 
-    Everything that can be wrong with options or events is found before the state is touched.
+    Everything that can be wrong with the request or the events is found before the state is
+    touched.
 
     Args:
         request: what is asked.
-        report: told where the run is.
+        progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
 
     Raises:
-        InvalidInput: an option or the data is outside what is allowed.
+        InvalidInput: the request or the data is outside what is allowed.
         StateError: the state does not fit what was asked.
         ReplayMismatch: rows have disappeared, or a file was counted before.
 
@@ -62,37 +145,54 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
-    _check_choices(request)
-    report("choosing a strategy", 0.05)
+    progress("choosing a strategy", 0.05)
     saved = find_stream(request.state, request.name)
-    file = EventFile(request.events, request.file_format)
     if saved is None:
-        definition = define(request)
+        definition = None
     else:
-        definition = reopen(saved["terms"], saved["details"], request.name)
-        check(definition, request)
+        definition = Definition.reopen(StreamTerms.from_dict(saved["terms"]), saved["details"])
+    file = EventFile(request.events, request.file_format)
+    _refuse_domain_of_events(request, definition, file)
+    asked = ask(request, definition)
+    if definition is None:
+        definition = define(asked)
+    else:
+        check(definition, asked)
     if approve is not None:
         approve(definition)
-    report("reading events", 0.25)
-    found = _read(file, definition, request)
-    until, stated = _until(request, definition, found)
-    ended = definition.windows.ended_by(until)
+    progress("reading events", 0.25)
+    found = tally(
+        file,
+        definition.columns,
+        definition.windows,
+        definition.domain,
+        unknown=asked.unknown,
+        grid=definition.contribution.to_grid if definition.what == "sum" else None,
+        clock_change=asked.clock_change,
+        time_format=request.time_format,
+    )
+    until, ended = _ended(asked, definition, found, None if saved is None else saved["step"])
     if saved is None:
-        intake = compared({}, found, definition, 0, ended, request.append)
-        refuse_overflow(definition, intake)
+        _refuse_overflow(definition, _compared({}, found, definition, 0, ended, request.append))
         stream = _create(request, definition)
     else:
-        stream = Stream.open(request.state, request.name, key=_key(request, saved))
+        key = (
+            None
+            if request.key is None
+            else keyfile.load(Path(request.key), saved["key_fingerprint"])
+        )
+        stream = Stream.open(request.state, request.name, key=key)
     try:
-        digests = sources_of(stream, file, request) if found.rows else ()
         before = stream.step  # another process may have released since the state was read
-        intake = compared(stream.observed(), found, definition, before, ended, request.append)
-        refuse_overflow(definition, intake)
+        intake = _compared(stream.observed(), found, definition, before, ended, request.append)
+        _refuse_overflow(definition, intake)
+        sources = _sources(stream, file, request, intake)
         late = intake.late_rows
-        release(stream, definition, intake, digests, report)
+        _release(stream, definition, intake, sources, request.append, progress)
     except BaseException:
         stream.close()
         raise
+    stated = asked.until is not None
     return Outcome(definition, stream, before, stream.step, until, stated, found, late)
 
 
@@ -105,74 +205,98 @@ def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | No
         return next((s for s in store.summary()["streams"] if s["name"] == name), None)
 
 
-def _check_choices(request: Request) -> None:
-    if request.what not in _WHAT:
-        raise InvalidInput(f"what is {request.what!r}; use one of {', '.join(_WHAT)}")
-    for name, given, known in (
-        ("unknown", request.unknown, UNKNOWN),
-        ("clock_change", request.clock_change, CLOCK_CHANGE),
-    ):
-        if given not in known:
-            raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
+def _refuse_domain_of_events(
+    request: Request, definition: Definition | None, file: EventFile
+) -> None:
+    """Groups read from the events would say whose events are in them."""
+    domain = request.domain
+    if not isinstance(domain, str | os.PathLike) or not is_file(os.fspath(domain)):
+        return
+    time = request.time if definition is None else definition.columns.time
+    how = None
+    if file.has_bytes_of(domain):
+        how = "is the file of the events"
+    elif time is not None and time in table_columns(domain):
+        how = f"has the events' column of times, {time!r}, so it looks like events"
+    if how is not None:
+        raise InvalidInput(
+            f"{field('domain', os.fspath(domain))} {how}: the groups must be public knowledge, "
+            f"chosen without looking at the data, because groups found in the data reveal whose "
+            f"events are in it; give a public list of all groups there can be"
+        )
 
 
-def _read(file: EventFile, definition: Definition, request: Request) -> Tally:
-    return tally(
-        file,
-        definition.columns,
-        definition.windows,
-        definition.domain,
-        unknown=cast(Unknown, request.unknown),
-        grid=definition.contribution.to_grid if definition.what == "sum" else None,
-        clock_change=cast(ClockChange, request.clock_change),
-        time_format=request.time_format,
-    )
+def _ended(
+    asked: Asked, definition: Definition, found: Tally, released: int | None
+) -> tuple[int, int]:
+    """Until when windows are released, and how many have ended by then.
 
-
-def _until(request: Request, definition: Definition, found: Tally) -> tuple[int, bool]:
+    ``released`` is None for a new stream.
+    """
     windows = definition.windows
     end = moment(windows.end).isoformat()
-    if request.until is not None:
-        until = microseconds(parse_time(request.until, windows.timezone))
-        if until > windows.end:
-            raise HorizonExceeded(
-                f"{field('until', request.until)} is beyond the end of step {windows.steps:,}, "
-                f"{end}; give {field('until', end)} for the rest of this stream and start "
-                f"another one for what follows"
-            )
-        now = datetime.now(UTC)
-        if moment(until) > now:
-            raise InvalidInput(
-                f"{field('until', request.until)} lies in the future (now is "
-                f"{now:%Y-%m-%dT%H:%M}Z), so windows would be released before they end and could "
-                f"not be counted again; give a time that has passed"
-            )
-        return until, True
+    now = datetime.now(UTC)
+    if asked.until is None:
+        until = _newest(asked, definition, found, end, new=released is None)
+        return until, windows.ended_by(until)
+    until, given = microseconds(asked.until), field("until", asked.request.until)
+    if until > windows.end:
+        raise HorizonExceeded(
+            f"{given} is beyond the end of step {windows.steps:,}, {end}; give "
+            f"{field('until', end)} for the rest of this stream and start another one for what "
+            f"follows"
+        )
+    if asked.until > now:
+        raise InvalidInput(
+            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
+            f"released before they end and could not be counted again; give a time that has passed"
+        )
+    if asked.until <= windows.start:
+        raise InvalidInput(
+            f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
+            f"no window can have ended; give a later time, or correct {field('start')}"
+        )
+    ended = windows.ended_by(until)
+    newest = 0 if found.newest is None else windows.ended_by(found.newest)
+    quiet = ended - max(newest, released or 0)
+    allowed = min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4))
+    if quiet > allowed and not asked.request.confirmed:
+        last = "there is none" if found.newest is None else f"it is of {moment(found.newest)}"
+        raise InvalidInput(
+            f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
+            f"nothing had happened in them, and those steps would be gone; correct it, or give "
+            f"{field('confirmed', True)} if that is what happened"
+        )
+    return until, ended
+
+
+def _newest(asked: Asked, definition: Definition, found: Tally, end: str, *, new: bool) -> int:
+    """Until when the newest event says that windows have ended."""
+    windows = definition.windows
     if found.newest is None:
         raise InvalidInput(
-            f"{os.fspath(request.events)} holds no rows, so it says of no window that it has "
+            f"{os.fspath(asked.request.events)} holds no rows, so it says of no window that it has "
             f"ended; give {field('until')}, or at least one event"
         )
     newest = moment(found.newest)
     if found.beyond:
         raise HorizonExceeded(
             f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream "
-            f"and start another one for what follows"
+            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream and "
+            f"start another one for what follows"
         )
     if newest > datetime.now(UTC):
         raise InvalidInput(
             f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
             f"released before they end; correct the event or give {field('until')}"
         )
-    return found.newest, False
-
-
-def _key(request: Request, saved: dict[str, Any]) -> Key | None:
-    """The key that was named, for a stream that exists."""
-    if request.key is None:
-        return None
-    return keyfile.load(Path(request.key), saved["key_fingerprint"])
+    if new and newest < windows.start:
+        raise InvalidInput(
+            f"the newest event ({newest.isoformat()}) is before {windows.start.isoformat()}, when "
+            f"the first window begins, so there is nothing to count; correct {field('start')} or "
+            f"the events"
+        )
+    return found.newest
 
 
 def _create(request: Request, definition: Definition) -> Stream:
@@ -192,3 +316,115 @@ def _create(request: Request, definition: Definition) -> Stream:
             shape=definition.shape,
             details=definition.details,
         )
+
+
+def _sources(stream: Stream, file: EventFile, request: Request, intake: Intake) -> tuple[str, ...]:
+    """The file's digest, where it is new to the stream and something of the file is counted.
+
+    A file of new events must not be counted twice, and neither as such after it was the file of all
+    events; so the digests of both are kept.
+
+    Raises:
+        ReplayMismatch: new events that were counted before.
+    """
+    if not intake.found:
+        return ()
+    digest = f"sha256:{file.digest()}"
+    if not stream.has_source(digest):
+        return (digest,)
+    if not request.append:
+        return ()  # the same file of all events again, as every run of it may be
+    raise ReplayMismatch(
+        f"{file.name} has been counted already ({digest[:18]}...); leave it out, or drop "
+        f"{field('append', True)} if the file holds everything since the first window"
+    )
+
+
+def _compared(
+    kept: dict[int, NDArray[np.int64]],
+    found: Tally,
+    definition: Definition,
+    released: int,
+    target: int,
+    append: bool,
+) -> Intake:
+    """What the events add to a stream at step ``released``."""
+    contribution = definition.contribution
+    bounds = (1, 1)  # the least and the most one row can add, in grid units
+    if contribution.lower is not None and contribution.upper is not None:
+        low, high = contribution.to_grid([float(contribution.lower), float(contribution.upper)])
+        bounds = (int(low), int(high))
+    return compare(
+        kept,
+        found.cells,
+        released=released,
+        target=target,
+        groups=definition.groups,
+        windows=definition.windows,
+        measures=("rows",) if definition.what == "count" else ("rows", "total"),
+        append=append,
+        bounds=bounds,
+    )
+
+
+def _refuse_overflow(definition: Definition, intake: Intake) -> None:
+    """Refuse values whose sums would not be exact."""
+    most = largest_sum(definition.strategy)
+    if intake.largest_sum > most:
+        raise SumOverflow(
+            f"the values add up to {intake.largest_sum:,} times the resolution; the bound is "
+            f"{most:,}: use a coarser {field('resolution')} or narrower bounds"
+        )
+
+
+def _release(
+    stream: Stream,
+    definition: Definition,
+    intake: Intake,
+    sources: tuple[str, ...],
+    append: bool,
+    progress: Progress,
+) -> None:
+    """Release the windows that have ended, and keep what was seen of all."""
+    if intake.target == intake.released:
+        if sources:
+            # Late rows of a file of all events are seen again by its next run.
+            stream.observe(intake.pending() if append else {}, sources=sources)
+        return
+    # New events come in one transaction, because their file can be given only once.
+    new = intake.target - intake.released
+    for steps in [_all(intake)] if append else _chunks(intake):
+        progress("releasing", 0.4 + 0.3 * (steps.start - intake.released - 1) / new)
+        observed = intake.observed(steps)
+        if append:
+            observed |= intake.beyond()
+        inputs = _in_data_units(definition, intake.inputs(steps))
+        # The file is known from the first transaction on: part of it is counted then.
+        first = steps.start == intake.released + 1
+        stream.release_many(
+            inputs.reshape(len(steps), *definition.shape),
+            observed=observed,
+            sources=sources if first else (),
+        )
+
+
+def _all(intake: Intake) -> range:
+    return range(intake.released + 1, intake.target + 1)
+
+
+def _chunks(intake: Intake) -> Iterator[range]:
+    size = max(1, _CHUNK // intake.groups)
+    for start in range(intake.released + 1, intake.target + 1, size):
+        yield range(start, min(start + size, intake.target + 1))
+
+
+def _in_data_units(definition: Definition, cells: NDArray[np.int64]) -> NDArray[Any]:
+    contribution = definition.contribution
+    if contribution.resolution is None:
+        return cells
+    if np.abs(cells).max(initial=0) <= _EXACT_FLOATS:
+        return contribution.from_grid(cells)
+    exact = np.empty(cells.shape, dtype=object)
+    for position in np.ndindex(cells.shape):
+        exact[position] = int(cells[position]) * contribution.resolution
+    return exact

@@ -28,14 +28,14 @@ class Released:
         std: standard deviation of the noise by step.
         half: half-width of the intervals by step.
 
-    >>> from counton.jobs.definition import define
+    >>> from counton.jobs.definition import ask, define
     >>> from counton.jobs.request import Request
     >>> request = Request(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
     ...     steps=8760, epsilon=1
     ... )
     >>> std, half = np.array([4.0, 4.0]), np.array([9.0, 9.0])
-    >>> released = Released(define(request), range(1, 3), np.array([[12], [17]]), std, half)
+    >>> released = Released(define(ask(request)), range(1, 3), np.array([[12], [17]]), std, half)
     >>> released.table().select("step", "group", "lower", "upper").rows()
     [(1, 'all', 3, 21), (2, 'all', 8, 26)]
     """

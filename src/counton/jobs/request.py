@@ -1,12 +1,15 @@
-"""What is asked of a job: the options that concern a stream, as one value."""
+"""What is asked of a job, as one value. Imports nothing heavy: the command line's help reads it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
-from counton.exact import Number
+if TYPE_CHECKING:
+    from counton.exact import Number
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,10 @@ class Request:
         state: path of a SQLite file, or a database URL.
         time, by, value: columns of the events.
         every, start, steps, timezone: windows of time.
-        domain: the declared groups: a file, or a list ``A,B,C``.
+        domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence.
         lower, upper, resolution: of the values of a sum.
         until: windows that ended by then are released; None: by the newest event's time.
+        confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         expire, growth, delay: of a stream without an end.
@@ -45,14 +49,15 @@ class Request:
     time: str | None = None
     every: str | None = None
     by: str | None = None
-    domain: str | os.PathLike[str] | None = None
+    domain: str | os.PathLike[str] | Sequence[str] | None = None
     value: str | None = None
     lower: Number | None = None
     upper: Number | None = None
     resolution: Number | None = None
     steps: int | None = None
-    start: str | None = None
-    until: str | None = None
+    start: str | datetime | None = None
+    until: str | datetime | None = None
+    confirmed: bool = False
     timezone: str | None = None
     epsilon: Number | None = None
     delta: Number | None = None

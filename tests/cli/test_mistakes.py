@@ -1,0 +1,222 @@
+"""Mistakes that look like ordinary runs: counted twice, groups from the data, a wrong date."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.errors import InvalidInput, ReplayMismatch
+from counton.jobs import Request, run
+from counton.store import Stream
+
+EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
+TOTALS = [[1, 1], [2, 1], [2, 1]]
+
+
+def again(place: Any, events: str, *more: str) -> Any:
+    return place("count", events, *place.again, "--out", str(place.folder / "out.parquet"), *more)
+
+
+# ----------------------------------------------------------------------------- counted twice
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_file_of_all_events_is_no_file_of_new_ones(copied: bool, place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events)
+    if copied:
+        events = shutil.copy(events, f"{place.folder}/copy.csv")
+    done = again(place, events, "--append")
+    assert done.code == 3
+    assert "has been counted already" in done.err
+    assert "drop --append if the file holds everything" in done.err
+    assert again(place, events, "--until", "2013-01-01T04:00").code == 0
+    assert place.estimates() == [*TOTALS, [2, 2]]
+
+
+def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    def piped() -> str:
+        data = Path(place.write("e.csv", EVENTS)).read_bytes()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return "-"
+
+    request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
+    run(Request("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
+    with pytest.raises(ReplayMismatch, match="standard input has been counted already"):
+        run(Request("count", piped(), place.state, append=True))
+
+
+def test_a_grown_file_of_all_events_is_counted_on_and_none_of_its_states_appended(
+    place: Any,
+) -> None:
+    small, grown = place.write("1.csv", EVENTS), place.write("2.csv", [*EVENTS, "04:10,a"])
+    assert place.count(small).code == 0
+    for events in (grown, grown, small):  # the last: an hour has lost rows that nobody has counted
+        assert again(place, events).code == 0
+        assert place.estimates() == [*TOTALS, [2, 2]]
+    for events in (small, grown):
+        assert again(place, events, "--append").code == 3
+    new = place.write("3.csv", ["04:10,a", "05:00,b"])
+    assert again(place, new, "--append").code == 0
+    assert place.estimates() == [*TOTALS, [2, 2], [3, 2]]
+
+
+def test_a_file_that_contains_what_was_appended_may_follow(place: Any) -> None:
+    part, whole = place.write("1.csv", EVENTS), place.write("2.csv", [*EVENTS, "05:00,a"])
+    place.count(part, "--append")
+    assert again(place, part, "--append").code == 3
+    assert again(place, part).code == 0
+    assert again(place, whole).code == 0
+    assert place.estimates() == [*TOTALS, [2, 2], [2, 2]]
+    assert again(place, whole, "--append").code == 3
+    assert again(place, part, "--append").code == 3
+
+
+def test_a_file_of_which_nothing_was_counted_may_be_appended(place: Any) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:20,b"])
+    assert "no window has ended yet" in place.count(events).out
+    assert again(place, events, "--append", "--until", "2013-01-01T01:00").code == 0
+    assert place.estimates() == [[1, 1]]
+
+
+def test_a_file_is_known_though_its_run_was_killed_half_way(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    monkeypatch.setattr("counton.jobs.job._CHUNK", 2)  # one step a transaction
+    release, calls = Stream.release_many, []
+
+    def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return release(self, *args, **more)
+
+    monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
+    request = Request(
+        "count", events, place.state, time="time", every="1h", by="group", domain=("a", "b"),
+        start="2013-01-01", steps=6, epsilon=100,
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        run(request)
+    monkeypatch.setattr(Stream, "release_many", release)
+    assert again(place, events, "--append").code == 3
+    assert again(place, events).code == 0
+    assert place.estimates() == TOTALS
+
+
+# ----------------------------------------------------------------------- groups from the data
+
+
+@pytest.mark.parametrize("how", ["path", "link", "hard link", "copy", "other format"])
+def test_the_events_themselves_declare_no_groups(how: str, place: Any, contents: Any) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:50,b"])  # each group once: a list like any other
+    domain = {
+        "path": f"{place.folder}/../{place.folder.name}/e.csv",
+        "other format": str(place.folder / "e.parquet"),
+    }.get(how, str(place.folder / "d.csv"))
+    if how == "link":
+        Path(domain).symlink_to(events)
+    elif how == "hard link":
+        os.link(events, domain)
+    elif how == "copy":
+        shutil.copy(events, domain)
+    elif how == "other format":
+        pl.read_csv(events).write_parquet(domain)
+    before = contents()
+    done = place("count", events, *place.new(domain=domain))
+    assert done.code == 2
+    assert "--domain" in done.err
+    assert "must be public knowledge, chosen without looking at the data" in done.err
+    assert contents() == before
+    place.count(events)
+    assert place("count", events, *place.again, "--domain", domain).code == 2
+
+
+def test_a_public_table_of_groups_goes(place: Any) -> None:
+    (place.folder / "groups.csv").write_text("group,name\na,Anna\nb,Bert\n")
+    new = place.new(domain=str(place.folder / "groups.csv"))
+    assert place("count", place.write("e.csv", EVENTS), *new).code == 0
+
+
+# --------------------------------------------------------------------------------- a wrong date
+
+
+@pytest.mark.parametrize("until", ["1013-01-01", "2012-12-31T23:59", "2013-01-01T00:00"])
+def test_until_before_the_first_window_creates_nothing(
+    until: str, place: Any, contents: Any
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    done = place.count(events, "--until", until)
+    assert done.code == 2
+    assert f"--until {until} is not after 2013-01-01T00:00:00+00:00" in done.err
+    assert "correct --from" in done.err
+    assert contents() == before
+
+
+def test_events_before_the_first_window_create_nothing(place: Any, contents: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    done = place("count", events, *place.new(**{"from": "2023-01-01T00:00"}))
+    assert done.code == 2
+    assert "so there is nothing to count; correct --from or the events" in done.err
+    assert contents() == before
+
+
+def test_many_windows_after_the_newest_event_must_be_confirmed(place: Any, contents: Any) -> None:
+    events, new = place.write("e.csv", EVENTS), place.new(steps="8760")
+    before = contents()
+    done = place("count", events, *new, "--until", "2013-06-01")
+    assert done.code == 2
+    assert "would release 3,621 windows after the newest event" in done.err
+    assert "correct it, or give --yes if that is what happened" in done.err
+    assert contents() == before
+    assert place("count", events, *new, "--until", "2013-01-05").code == 0  # 93 windows
+    # Windows that were released before are not asked for again.
+    assert again(place, events, "--until", "2013-01-05").code == 0
+    assert again(place, events, "--until", "2013-01-08").code == 0
+    assert again(place, events, "--until", "2013-06-01").code == 2
+    assert again(place, events, "--until", "2013-06-01", "--yes").code == 0
+    assert len(place.estimates()) == 151 * 24
+
+
+def test_in_python_the_same_field_confirms(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    request: dict[str, Any] = {
+        "time": "time", "every": "1h", "start": "2013-01-01", "steps": 999, "epsilon": 100,
+        "until": "2013-01-31",
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="give confirmed=True if that is what happened"):
+        run(Request("count", events, place.state, **request))
+    with run(Request("count", events, place.state, **request, confirmed=True)) as outcome:
+        assert outcome.after == 720
+
+
+# ------------------------------------------------------------------------------ wrong types
+
+
+def test_a_data_frame_is_no_file_of_events(place: Any) -> None:
+    frame: Any = pl.DataFrame({"time": ["2013-01-01T00:10"]})
+    with pytest.raises(
+        InvalidInput, match=r"events is of type DataFrame.*write it to one"
+    ) as error:
+        run(Request("count", frame, place.state))
+    assert error.value.fields == ("events",)
+
+
+@pytest.mark.parametrize("domain", [(1, 2), 7, ("a", None)])
+def test_groups_that_are_no_texts_are_refused(domain: Any, place: Any) -> None:
+    request: dict[str, Any] = {
+        "time": "time", "every": "1h", "start": "2013-01-01", "steps": 9, "epsilon": 1,
+        "by": "group", "domain": domain,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="a group of domain is of type"):
+        run(Request("count", place.write("e.csv", EVENTS), place.state, **request))
