@@ -105,6 +105,13 @@ class LeavesALevelOut(KAry):
         return noise
 
 
+class SpeaksOtherwiseInParts(KAry):
+    """A batch's noise is overridden, its parts are not."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        return super().noise(field, steps) + 1
+
+
 class RoundsTheRelease(HonakerOnline):
     """Rounds after weighing, not before: the change of an item no longer passes through whole."""
 
@@ -143,6 +150,7 @@ def test_an_honest_subclass_passes() -> None:
         (check_overall_variance, ClaimsLessError(20)),
         (check_windows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, RedrawsEveryWindow(20)),
+        (check_windows, SpeaksOtherwiseInParts(20, 5)),
         (check_noise_is_rows, LeavesALevelOut(20, 5)),
         (check_shift, LeavesALevelOut(20, 5)),
         (check_shift, RoundsTheRelease(20)),

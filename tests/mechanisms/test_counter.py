@@ -430,13 +430,13 @@ print(counter.release(1).step)
 def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where two steps have the same noise, their difference is that of the data."""
     stream = counter(Binary(100))
-    original = stream._lookahead.noise
+    original = stream._lookahead.parts
 
     def slow(steps: range) -> Any:
         time.sleep(0.01)
         return original(steps)
 
-    monkeypatch.setattr(stream._lookahead, "noise", slow)
+    monkeypatch.setattr(stream._lookahead, "parts", slow)
     with ThreadPoolExecutor(4) as pool:
         releases = list(pool.map(stream.release, [0] * 12))
     releases.sort(key=lambda release: release.step)

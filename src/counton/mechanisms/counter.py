@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,8 +20,6 @@ from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import StreamStrategy
 
-#: Steps handled at once inside a batch, all coordinates together: stays in the cache.
-_CHUNK = 2**17
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
 _LARGEST = 2**16
@@ -162,17 +161,17 @@ class Counter:
         count = len(totals)
         if terms.strategy.delay:
             totals, waiting = waiting.then(totals)
-        chunk = max(_CHUNK // terms.cells, 1) if terms.strategy.local else max(count, 1)
         values = np.empty(totals.shape, np.int64)
-        for start in range(0, count, chunk):
-            part = totals[start : start + chunk]
-            noise = self._lookahead.noise(range(step + 1 + start, step + 1 + start + len(part)))
-            prefix = np.add.accumulate(part, axis=0, out=values[start : start + chunk])
+        start = 0
+        for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
+            part = slice(start, start + len(noise))
+            prefix = np.add.accumulate(totals[part], axis=0, out=values[part])
             prefix += sums
             sums = prefix[-1].copy()
             if terms.strategy.fraction_bits:
                 prefix <<= terms.strategy.fraction_bits
             prefix += noise
+            start = part.stop
         return terms.to_data(values), Progress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
@@ -246,25 +245,28 @@ class _Lookahead:
         self._ahead = _FIRST
         self.window = range(0)
         self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
-        # The last large batch, held until the next is there: memory freed in between goes back to
-        # the system, and getting it again takes as long as the noise.
+        # The last part of a large batch, held until the next is there: memory freed in between goes
+        # back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
 
-    def noise(self, steps: range) -> NDArray[np.int64]:
-        """Noise of ``steps``: int64, shape ``(len(steps), *shape)``; a view, not to be written."""
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
+        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._strategy.local:
+            for part in self._strategy.noise_parts(self._field, steps):
+                self._before = part  # a large batch, not worth keeping
+                yield part
+            return
+        if not steps:
+            return
         if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
-            wanted = max(len(steps), self._next_length(steps.start))
-            stop = steps.start + wanted
+            stop = steps.start + max(len(steps), self._next_length(steps.start))
             if self._strategy.horizon is not None:
                 stop = min(stop, self._strategy.horizon + 1)
             window = range(steps.start, max(stop, steps.stop))
-            noise = self._strategy.noise(self._field, window)
-            if len(window) > 1 and len(window) * self._size > _LARGEST and self._strategy.local:
-                self._before = noise
-                return noise  # a large batch, not worth keeping
-            self.window, self._noise = window, noise
+            self._noise = self._strategy.noise(self._field, window)
+            self.window = window
         first = steps.start - self.window.start
-        return self._noise[first : first + len(steps)]
+        yield self._noise[first : first + len(steps)]
 
     def _next_length(self, start: int) -> int:
         if not self._strategy.local:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.mechanisms.terms import StreamTerms
-from counton.privacy.grid import Numbers, extremes
+from counton.privacy.grid import Numbers, totals_and_extremes
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers
@@ -97,7 +97,7 @@ def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDA
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
-    totals = terms.contribution.grid_total(xs)
+    totals, smallest, largest = totals_and_extremes(xs, terms.contribution.resolution)
     if totals.ndim == 0 or totals.shape[1:] != terms.shape:
         got = totals.shape[1:] if one else totals.shape
         expected = terms.shape if one else ("n", *terms.shape)
@@ -111,7 +111,6 @@ def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDA
             f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
             f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
         )
-    smallest, largest = extremes(totals)
     _refuse_impossible(terms, done, totals, smallest, largest)
     _refuse_overflow(terms, done, totals, max(-smallest, largest))
     return totals

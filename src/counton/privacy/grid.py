@@ -49,17 +49,24 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
 
 def totals(values: Numbers, resolution: Fraction | None) -> NDArray[np.int64]:
     """Totals in data units as exact grid integers."""
+    return totals_and_extremes(values, resolution)[0]
+
+
+def totals_and_extremes(
+    values: Numbers, resolution: Fraction | None
+) -> tuple[NDArray[np.int64], int, int]:
+    """The same, and the smallest and largest of them (0 and 0 if there are none)."""
     numbers = _numbers(values, "total")
-    if numbers.dtype == object:
-        return _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
-    if numbers.dtype.kind == "f":
-        return _float_cells(numbers.astype(np.float64), resolution)
-    if resolution is None or resolution == 1:
+    if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
         if largest > _MOST or smallest < -_MOST:
             _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
-        return numbers.astype(np.int64, copy=False)
-    return _each(numbers, lambda x: _exact_cells(int(x), resolution), np.dtype(np.int64), "total")
+        return numbers.astype(np.int64, copy=False), smallest, largest
+    if numbers.dtype.kind == "f":
+        cells = _float_cells(numbers.astype(np.float64), resolution)
+    else:
+        cells = _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
+    return cells, *extremes(cells)
 
 
 def extremes(numbers: NDArray[Any]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -37,6 +37,8 @@ Steps = int | Sequence[int] | range | NDArray[np.int64]
 LARGEST_HORIZON = 2**62
 #: Most steps of a stream, or cells of a line, over which anything is written out as a matrix.
 LARGEST_DENSE = 4096
+#: Numbers of a part of a batch's noise (measured; values never depend on it).
+PART = 2**17
 
 
 class Node(NamedTuple):
@@ -270,6 +272,16 @@ class StreamStrategy(Strategy):
 
         In units of ``2**-fraction_bits``. The same numbers however a window is cut.
         """
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
+
+        A part may be overwritten once the next is asked for. Who overrides ``noise`` of a strategy
+        that has its own parts overrides them too.
+        """
+        size = max(PART // max(math.prod(field.shape), 1), 1) if self.local else max(len(steps), 1)
+        for at in range(0, len(steps), size):
+            yield self.noise(field, steps[at : at + size])
 
     def node_law(self, base: Law, level: int) -> Law:
         """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.

@@ -42,7 +42,7 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Any window, and any split into windows, gives the same noise.
+    """Any window, any split into windows, and a batch in parts give the same noise.
 
     Raises:
         LawBroken: it does not.
@@ -63,6 +63,13 @@ def check_windows(
             np.array_equal(strategy.noise(table, window), whole[window.start - 1 :][: len(window)]),
             strategy,
             f"noise differs on {window}",
+        )
+    for window in (range(1, count + 1), windows[0]):
+        parts = [part.copy() for part in strategy.noise_parts(table, window)]
+        require(
+            np.array_equal(np.concatenate(parts), whole[window.start - 1 :][: len(window)]),
+            strategy,
+            f"noise in parts differs on {window}",
         )
 
 

@@ -14,7 +14,7 @@ level.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -210,41 +210,57 @@ class KAry(StreamStrategy):
         self.check_window(steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)
+        if is_wide(field.shape):
+            windows = self._windows(steps)
+            values = np.zeros((1, *field.shape), np.int64)
+            for level in reversed(range(self.height)):
+                values = self._expand_rows(field, level, windows[level], values)
+            return values
+        return _joined(self.noise_parts(field, steps), (len(steps), *field.shape))
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`: higher levels are computed once for all steps."""
+        if is_wide(field.shape) or len(steps) == 0:
+            yield from super().noise_parts(field, steps)
+            return
+        windows = self._windows(self.check_window(steps))
+        values = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(1, self.height)):
+            shape = (len(windows[level]), *field.shape)
+            values = _joined(self._expand(field, level, windows[level], values), shape)
+        yield from self._expand(field, 0, steps, values)
+
+    def _windows(self, steps: range) -> list[range]:
+        """The numbers of every level that those of a window of level 0 are cut to."""
         windows = [steps]
         for _ in range(self.height):
             low, high = windows[-1].start, windows[-1].stop
             windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
-        expand = self._expand_rows if is_wide(field.shape) else self._expand
-        values = np.zeros((1, *field.shape), np.int64)
-        for level in reversed(range(self.height)):
-            values = expand(field, level, windows[level], values)
-        return values
+        return windows
 
     def _expand(
         self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    ) -> Iterator[NDArray[np.int64]]:
         """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
 
         Groups are computed whole, also where the window begins or ends within one.
         """
         k, below = self.arity, self._digits.below
         first = self._digits.cut(window.start)
-        out = np.empty((len(parents) * k, *field.shape), np.int64)
         size = max(1, nodes_per_chunk(field.shape) // k)
+        room = np.empty((min(size, len(parents)), k, *field.shape), np.int64)
         for at in range(0, len(parents), size):
             known = parents[at : at + size]
+            groups = room[: len(known)]
+            numbers = groups.reshape(-1, *field.shape)
             low = (first + at) * k - below
-            high = low + len(known) * k
-            chunk = out[at * k : at * k + len(known) * k]
             # The first node stands between two groups, and there is none with a number below 1.
             skipped = max(1, 1 - low)
-            chunk[:skipped] = 0
-            noise = field.run(level, range(low + skipped, high))
-            np.cumsum(noise, axis=0, out=chunk[skipped:])
-            groups = chunk.reshape(len(known), k, *field.shape)
+            numbers[:skipped] = 0
+            noise = field.run(level, range(low + skipped, low + len(numbers)))
+            np.cumsum(noise, axis=0, out=numbers[skipped:])
             groups += (known - groups[:, below])[:, None]
-        start = window.start - (first * k - below)
-        return out[start : start + len(window)]
+            yield numbers[max(window.start - low, 0) : window.stop - low]
 
     def _expand_rows(
         self,
@@ -274,6 +290,16 @@ class KAry(StreamStrategy):
                 target = out[q - low] if q >= start else scratch
                 current = np.add(current, row, out=target)
         return out
+
+
+def _joined(parts: Iterator[NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Parts one after the other in an array of this shape."""
+    out = np.empty(shape, np.int64)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
