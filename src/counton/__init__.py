@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from counton.analysis import plan_expiration as plan_expiration
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
+    from counton.mechanisms.contingency import release_contingency as release_contingency
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
     from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
     from counton.mechanisms.ranges import plan_ranges as plan_ranges
-    from counton.mechanisms.ranges import release_contingency as release_contingency
     from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.noise import Key as Key
     from counton.privacy import ZCDP as ZCDP
@@ -58,7 +58,7 @@ _HOME = {
     "plan_expiration": "counton.analysis",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
-    "release_contingency": "counton.mechanisms.ranges",
+    "release_contingency": "counton.mechanisms.contingency",
     "release_hierarchy": "counton.mechanisms.hierarchy",
     "release_ranges": "counton.mechanisms.ranges",
 }

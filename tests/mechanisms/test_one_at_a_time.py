@@ -17,7 +17,7 @@ import pytest
 
 from counton.errors import InvalidInput, StreamConflict
 from counton.mechanisms import Counter
-from counton.mechanisms.hierarchy import HierarchyStream
+from counton.mechanisms.hierarchy_stream import HierarchyStream
 from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.noise import Key
 from counton.privacy import ZCDP
@@ -88,7 +88,7 @@ def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
     program = """
 import os, threading, time
 from counton import CountonError, Key, ZCDP
-from counton.mechanisms.hierarchy import HierarchyStream
+from counton.mechanisms.hierarchy_stream import HierarchyStream
 stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
 inside = threading.Event()
 def hold():

@@ -1,17 +1,82 @@
-"""Strategy, law and key bound to a stream."""
+"""Strategy, law and key bound to data: running totals, and tables that are released at one go.
 
-from counton.mechanisms.calibration import law_for, shift_of
-from counton.mechanisms.counter import Counter
-from counton.mechanisms.releases import Release, Releases
-from counton.mechanisms.terms import StreamTerms, TableTerms, Terms
+Names are loaded when they are first used: who counts needs no tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
+
+if TYPE_CHECKING:
+    from counton.mechanisms.calibration import law_for as law_for
+    from counton.mechanisms.calibration import shift_of as shift_of
+    from counton.mechanisms.contingency import ContingencyRelease as ContingencyRelease
+    from counton.mechanisms.contingency import release_contingency as release_contingency
+    from counton.mechanisms.counter import Counter as Counter
+    from counton.mechanisms.hierarchy import HierarchyPlan as HierarchyPlan
+    from counton.mechanisms.hierarchy import HierarchyRelease as HierarchyRelease
+    from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
+    from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
+    from counton.mechanisms.ranges import RangesChoice as RangesChoice
+    from counton.mechanisms.ranges import RangesPlan as RangesPlan
+    from counton.mechanisms.ranges import RangesRelease as RangesRelease
+    from counton.mechanisms.ranges import plan_ranges as plan_ranges
+    from counton.mechanisms.ranges import release_ranges as release_ranges
+    from counton.mechanisms.releases import Release as Release
+    from counton.mechanisms.releases import Releases as Releases
+    from counton.mechanisms.terms import StreamTerms as StreamTerms
+    from counton.mechanisms.terms import TableTerms as TableTerms
+    from counton.mechanisms.terms import Terms as Terms
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "ContingencyRelease": "counton.mechanisms.contingency",
+    "Counter": "counton.mechanisms.counter",
+    "HierarchyPlan": "counton.mechanisms.hierarchy",
+    "HierarchyRelease": "counton.mechanisms.hierarchy",
+    "RangesChoice": "counton.mechanisms.ranges",
+    "RangesPlan": "counton.mechanisms.ranges",
+    "RangesRelease": "counton.mechanisms.ranges",
+    "Release": "counton.mechanisms.releases",
+    "Releases": "counton.mechanisms.releases",
+    "StreamTerms": "counton.mechanisms.terms",
+    "TableTerms": "counton.mechanisms.terms",
+    "Terms": "counton.mechanisms.terms",
+    "law_for": "counton.mechanisms.calibration",
+    "plan_hierarchy": "counton.mechanisms.hierarchy",
+    "plan_ranges": "counton.mechanisms.ranges",
+    "release_contingency": "counton.mechanisms.contingency",
+    "release_hierarchy": "counton.mechanisms.hierarchy",
+    "release_ranges": "counton.mechanisms.ranges",
+    "shift_of": "counton.mechanisms.calibration",
+}
 
 __all__ = [
+    "ContingencyRelease",
     "Counter",
+    "HierarchyPlan",
+    "HierarchyRelease",
+    "RangesChoice",
+    "RangesPlan",
+    "RangesRelease",
     "Release",
     "Releases",
     "StreamTerms",
     "TableTerms",
     "Terms",
     "law_for",
+    "plan_hierarchy",
+    "plan_ranges",
+    "release_contingency",
+    "release_hierarchy",
+    "release_ranges",
     "shift_of",
 ]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

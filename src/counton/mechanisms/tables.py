@@ -1,19 +1,26 @@
-"""What all releases of tables of counts share: checked input and the shift of a unit."""
+"""What all releases of tables share: checked counts, the shift of a unit, kinds of noise."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.privacy import Contribution, Shift
-from counton.strategies.norms import ColumnNorms
+from counton.laws import Family
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
+from counton.strategies.norms import ColumnNorms, Norm
+
+T = TypeVar("T")
 
 #: Measurements stay below this; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
+#: Which norm of the columns each kind of noise is calibrated to.
+NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
@@ -132,3 +139,54 @@ def fraction_bits(std: float) -> int:
     if std < 1:  # 0 too: the variance of noise that is next to never there is below any float
         return 16
     return min(max(16 - math.floor(math.log2(std)), 0), 16)
+
+
+def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
+    """Kinds of noise worth trying for a guarantee.
+
+    Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
+    Gaussian noise with any strategy, since l1 is never below l2.
+
+    >>> noise_kinds(ZCDP(0.5))
+    ('gaussian',)
+    """
+    if isinstance(guarantee, PureDP):
+        return ("laplace",)
+    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
+        return ("gaussian",)
+    return ("laplace", "gaussian")
+
+
+def ranked(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
+    """What the attempts give, least cost first; those that are refused are left out.
+
+    Raises:
+        InvalidInput: all are refused; the reason is that of the last.
+
+    >>> ranked([lambda: 3, lambda: 2], cost=float)
+    [2, 3]
+    """
+    found: list[T] = []
+    reason = InvalidInput("nothing was tried: give at least one attempt")
+    for attempt in attempts:
+        try:
+            found.append(attempt())
+        except InvalidInput as error:
+            reason = error
+    if not found:
+        raise reason
+    return sorted(found, key=cost)
+
+
+def best_of_kinds(
+    guarantee: Guarantee, attempt: Callable[[Family], T], cost: Callable[[T], float]
+) -> T:
+    """The cheapest of what the kinds of noise give that can keep a guarantee.
+
+    Raises:
+        InvalidInput: none can; the reason is that of the last.
+
+    >>> best_of_kinds(PureDP(1), lambda kind: kind, cost=len)
+    'laplace'
+    """
+    return ranked((partial(attempt, family) for family in noise_kinds(guarantee)), cost)[0]

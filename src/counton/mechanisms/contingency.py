@@ -29,12 +29,46 @@ from counton.columns import (
     refuse_added,
 )
 from counton.errors import InvalidInput
-from counton.mechanisms.ranges.answers import RangesRelease
-from counton.mechanisms.ranges.margins import plan_margins
-from counton.mechanisms.ranges.release import check_size, released_cells
-from counton.mechanisms.tables import check_room, checked_counts
+from counton.laws import Family
+from counton.mechanisms.ranges import (
+    RangesPlan,
+    RangesRelease,
+    check_size,
+    plan_ranges,
+    released_cells,
+)
+from counton.mechanisms.tables import (
+    NORMS,
+    best_of_kinds,
+    check_room,
+    checked_counts,
+)
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
+from counton.strategies.lines.margins import Margins, margins_strategies
+
+
+def plan_margins(
+    shape: tuple[int, ...],
+    *,
+    guarantee: Guarantee,
+    contribution: Contribution | None,
+    equal: bool,
+) -> RangesPlan:
+    """The weights and the noise of least total error over all margins."""
+    margins = tuple(Margins(cells) for cells in shape)
+
+    def attempt(family: Family) -> RangesPlan:
+        axes = margins_strategies(shape, NORMS[family], equal=equal)
+        return plan_ranges(
+            shape,
+            guarantee=guarantee,
+            contribution=contribution,
+            strategy=axes,
+            workload=margins,
+        )
+
+    return best_of_kinds(guarantee, attempt, cost=lambda plan: plan.best.expected_error)
 
 
 @dataclass(frozen=True, eq=False)

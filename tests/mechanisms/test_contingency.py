@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.ranges import release_contingency, release_ranges
+from counton.mechanisms.contingency import release_contingency
+from counton.mechanisms.ranges import release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.strategies.lines.margins import Margins, margins_strategies

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from counton.errors import SumOverflow
-from counton.mechanisms.families import best_of_families, families, ranked
-from counton.mechanisms.tables import shift_of_cells
+from counton.mechanisms.tables import best_of_kinds, noise_kinds, ranked, shift_of_cells
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
 
@@ -26,7 +25,7 @@ def test_if_all_are_refused_the_last_reason_is_given() -> None:
     with pytest.raises(SumOverflow, match="second"):
         ranked([lambda: refuse("first"), lambda: refuse("second")], cost=float)
     with pytest.raises(SumOverflow, match="gaussian"):
-        best_of_families(ApproxDP(1, 1e-6), refuse, cost=float)
+        best_of_kinds(ApproxDP(1, 1e-6), refuse, cost=float)
 
 
 def test_other_errors_are_no_refusals() -> None:
@@ -36,9 +35,9 @@ def test_other_errors_are_no_refusals() -> None:
 
 @pytest.mark.parametrize("rho", [0.1, 1, 2])
 def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
-    assert families(ZCDP(rho)) == ("gaussian",)
-    assert families(ZCDP(rho + 2)) == ("laplace", "gaussian")
-    assert families(PureDP(rho)) == ("laplace",)
+    assert noise_kinds(ZCDP(rho)) == ("gaussian",)
+    assert noise_kinds(ZCDP(rho + 2)) == ("laplace", "gaussian")
+    assert noise_kinds(PureDP(rho)) == ("laplace",)
     for cells in (1, 2, 100):
         shift = shift_of_cells(Haar.cascade(cells).norms(), Contribution.add_remove())
         laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))

@@ -13,8 +13,7 @@ import pytest
 from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.ranges import plan_ranges, release_ranges
-from counton.mechanisms.ranges.release import check_size
+from counton.mechanisms.ranges import check_size, plan_ranges, release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.strategies.lines import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
@@ -366,7 +365,7 @@ def test_grids_with_too_many_measurements_are_refused_before_they_are_measured()
 
 
 def test_the_documented_table_of_strategies_states_their_errors() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "ranges.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "ranges.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)
     assert {name for name, _, _ in rows} == set(NAMES)
     columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))

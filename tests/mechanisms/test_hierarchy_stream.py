@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
-from counton.mechanisms.hierarchy import HierarchyStream
+from counton.mechanisms.hierarchy_stream import HierarchyStream
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.strategies.lines import Haar

@@ -1,0 +1,497 @@
+"""Private hierarchies: counts of all nodes of a tree, consistent, with chosen accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.columns import columns_of, data_frame
+from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, Family, Law
+from counton.mechanisms.tables import (
+    NORMS,
+    best_of_kinds,
+    check_room,
+    checked_counts,
+    fraction_bits,
+    shift_of_cells,
+)
+from counton.mechanisms.terms import TableTerms
+from counton.noise import Key
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    Guarantee,
+    Shift,
+    calibrate,
+)
+from counton.strategies.trees import (
+    HierarchyLaw,
+    Tree,
+    TreeStrategy,
+    estimates_of,
+    node_sums,
+    tree_strategy_for,
+)
+
+
+def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
+    """Counts of the leaves at every level, 0 at other nodes.
+
+    Args:
+        tree: the public tree.
+        leaves: a sequence of counts in the order of ``Tree.leaves``, or a table of leaves.
+        value: name of the table's column of counts.
+
+    Raises:
+        InvalidInput: leaves outside the tree or listed twice, counts that are not non-negative
+            integers.
+        SumOverflow: a count beyond int64.
+    """
+    counts = [np.zeros(size, np.int64) for size in tree.sizes]
+    if not (isinstance(leaves, Mapping) or hasattr(leaves, "columns")):
+        given = checked_counts(leaves)
+        expected = sum(len(nodes) for nodes in tree.leaves)
+        if given.shape != (expected,):
+            raise InvalidInput(
+                f"the counts have shape {given.shape}; the tree has {expected} leaves: give one "
+                f"count for each, in the order of Tree.leaves"
+            )
+        ends = np.cumsum([len(nodes) for nodes in tree.leaves])
+        for level, (nodes, part) in enumerate(
+            zip(tree.leaves, np.split(given, ends[:-1]), strict=True)
+        ):
+            counts[level][nodes] = part
+        return counts
+    *columns, values = columns_of(leaves, [*tree.levels[1:], value], "table of leaves")
+    given = checked_counts(values, "the leaves")
+    depth, node = tree.locate(columns)
+    for level in range(len(counts)):
+        rows = np.flatnonzero(depth == level)
+        listed = np.bincount(node[rows], minlength=len(counts[level]))
+        if listed.max(initial=0) > 1:
+            double = int(rows[np.flatnonzero(node[rows] == listed.argmax())[1]])
+            raise InvalidInput(
+                f"row {double + 1:,} of the leaves repeats a leaf: add its counts up first, one "
+                f"row a leaf"
+            )
+        counts[level][node[rows]] = given[rows]
+    return counts
+
+
+#: Where `HierarchyPlan.epsilon` looks.
+_LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-40, 2.0**20
+#: Standard deviations that can be had whatever they cost; with a guarantee, their smallest ratio.
+_LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
+
+
+@dataclass(frozen=True)
+class HierarchyPlan:
+    """Measurement and noise for a tree: accuracy and cost, known before any data.
+
+    Attributes:
+        measurement: what is measured.
+        noise_law: law of one measurement's noise, in units of the weights' lattice.
+        joint_law: variance and covariance of all estimates.
+        guarantee, contribution: what is promised, and to whom.
+
+    >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+    >>> plan = plan_hierarchy(tree, targets={"state": 5.0, "county": 10.0})
+    >>> plan.guarantee, round(plan.std("county"), 4)
+    (ZCDP(rho=...), 10.0)
+    """
+
+    measurement: TreeStrategy
+    noise_law: Law
+    guarantee: Guarantee
+    contribution: Contribution
+
+    @property
+    def tree(self) -> Tree:
+        """The public tree."""
+        return self.measurement.tree
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.noise_law.family
+
+    @cached_property
+    def joint_law(self) -> HierarchyLaw:
+        """Variance and covariance of the noise of all estimates."""
+        return self.measurement.joint_law(self.noise_law.variance)
+
+    def std(self, level: str) -> float:
+        """Largest standard deviation of the noise of any node of a level."""
+        return math.sqrt(self.joint_law.variances[self.tree.level(level)].max())
+
+    @property
+    def rho(self) -> Fraction:
+        """Exact cost in zero-concentrated differential privacy.
+
+        Raises:
+            InvalidInput: the noise is not Gaussian.
+        """
+        if not isinstance(self.noise_law, DiscreteGaussian):
+            raise InvalidInput(
+                "the noise is discrete Laplace; rho is stated for Gaussian noise only: see "
+                "guarantee"
+            )
+        shift = shift_of_cells(self.measurement.norms(), self.contribution)
+        return Fraction(shift.l2_squared) / (2 * self.noise_law.sigma_squared)
+
+    def epsilon(self, delta: float) -> float:
+        """Least epsilon, to 6 digits and rounded up, such that (epsilon, delta) holds too.
+
+        Raises:
+            InvalidInput: the noise is not Gaussian, delta not within (0, 1), or an epsilon above
+                2^20, which protects nobody.
+        """
+        self.rho  # noqa: B018  (refuses Laplace noise)
+        ApproxDP(1, delta)  # refuses what is no delta
+        shift = shift_of_cells(self.measurement.norms(), self.contribution)
+        low, high = _LEAST_EPSILON, _LARGEST_EPSILON
+        if not self._gives(ApproxDP(high, delta), shift):
+            raise InvalidInput(
+                f"rho = {float(self.rho):.3g} does not give an epsilon up to {high:,.0f} at delta "
+                f"= {delta}: raise the targets"
+            )
+        while high / low > 1 + 1e-6:
+            middle = math.sqrt(low * high)
+            if self._gives(ApproxDP(middle, delta), shift):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _gives(self, guarantee: ApproxDP, shift: Shift) -> bool:
+        """Whether the Gaussian noise is known to be enough."""
+        assert isinstance(self.noise_law, DiscreteGaussian)
+        try:
+            needed = calibrate(guarantee, shift, "gaussian").law
+        except InvalidInput:  # none that can be drawn is enough
+            return False
+        assert isinstance(needed, DiscreteGaussian)
+        return needed.sigma_squared <= self.noise_law.sigma_squared
+
+
+def plan_hierarchy(
+    tree: Tree,
+    *,
+    guarantee: Guarantee | None = None,
+    contribution: Contribution | None = None,
+    targets: Mapping[str, float] | None = None,
+) -> HierarchyPlan:
+    """Accuracy of every level from a guarantee, or the guarantee from wanted accuracies.
+
+    Args:
+        tree: the public tree.
+        guarantee: what is promised; ``targets`` are then scaled to it. None: the targets are kept
+            and the cost is computed, as a ZCDP.
+        contribution: the protected unit; default one unit in one leaf, added or removed.
+        targets: wanted standard deviation by level (relative ones if there is a guarantee). A level
+            left out takes that of the nearest coarser level, the coarsest that of the nearest
+            finer one. None: equal at every level. A node with one child passes its noise on, and so
+            may be more accurate than wanted.
+
+    Raises:
+        InvalidInput: neither guarantee nor targets, unknown levels, targets not above 0, or targets
+            no estimate can have (v_parent >= m^2 v_child for a node with m children).
+
+    >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+    >>> plan = plan_hierarchy(tree, targets={"state": 5.0, "county": 10.0})
+    >>> round(plan.std("state"), 4), round(plan.std("county"), 4), round(float(plan.rho), 6)
+    (5.0, 10.0, 0.028)
+    """
+    unit = Contribution.add_remove() if contribution is None else contribution
+    if guarantee is None and targets is None:
+        raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
+    wanted, one = _wanted(tree, targets, relative=guarantee is not None)
+    if guarantee is None:
+        measurement, scale = tree_strategy_for(tree, wanted, NORMS["gaussian"])
+        noise_law = DiscreteGaussian(Fraction(scale) ** 2)
+        shift = shift_of_cells(measurement.norms(), unit)
+        promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise_law.sigma_squared))
+        return HierarchyPlan(measurement, noise_law, promise, unit)
+
+    def attempt(family: Family) -> HierarchyPlan:
+        measurement, _ = tree_strategy_for(tree, wanted, NORMS[family], unit=one)
+        shift = shift_of_cells(measurement.norms(), unit)
+        noise_law = calibrate(guarantee, shift, family).law
+        return HierarchyPlan(measurement, noise_law, guarantee, unit)
+
+    return best_of_kinds(guarantee, attempt, cost=lambda plan: plan.joint_law.root)
+
+
+def _wanted(
+    tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
+) -> tuple[list[float], float]:
+    """Target variance of each level, relative ones with the largest at 1; and the target of 1."""
+    if targets is None:
+        return [1.0] * len(tree.levels), 1.0
+    if not isinstance(targets, Mapping):
+        raise InvalidInput(
+            f"targets have type {type(targets).__name__}; give a mapping from levels to standard "
+            f"deviations such as {{{tree.levels[-1]!r}: 10}}"
+        )
+    if not targets:
+        raise InvalidInput("targets are empty; name at least one level, or pass None")
+    stds = {name: _target(tree, name, std) for name, std in targets.items()}
+    unit = max(stds.values()) if relative else 1.0
+    for name, std in stds.items():
+        if not _LEAST_STD <= std / unit <= _LARGEST_STD:
+            bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
+            raise InvalidInput(
+                f"the target of {name!r} is {std!r}, which cannot be measured exactly; it must be "
+                f"{bound}: bring it closer"
+            )
+    current = next(stds[name] for name in tree.levels if name in stds)
+    variances = []
+    for name in tree.levels:
+        current = stds.get(name, current)
+        variances.append((current / unit) ** 2)
+    return variances, unit
+
+
+def _target(tree: Tree, name: str, std: float) -> float:
+    if name not in tree.levels:
+        raise InvalidInput(
+            f"targets name {name!r}, which is not a level; the levels are {', '.join(tree.levels)}"
+        )
+    try:
+        value = float(std)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 < value < math.inf:  # refuses NaN too
+        raise InvalidInput(f"the target of {name!r} is {std!r}; it must be a finite number above 0")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyRelease:
+    """Private counts of all nodes, consistent and unbiased, and the law of their noise.
+
+    Attributes:
+        plan: what was measured, with which noise, under which guarantee.
+        estimates: for each level ("total" first), every node's private count.
+
+    >>> from counton.privacy import ZCDP
+    >>> release = release_hierarchy(
+    ...     {"state": ["CA", "DC"], "count": [3, 4]}, domain={"state": ["CA", "DC"]},
+    ...     levels=["state"], guarantee=ZCDP(0.5), key=Key.generate(),
+    ... )
+    >>> bool(release.total == release.table_columns("state")["estimate"].sum())
+    True
+    """
+
+    plan: HierarchyPlan
+    estimates: tuple[Floats, ...] = field(repr=False)
+
+    @property
+    def tree(self) -> Tree:
+        """The public tree."""
+        return self.plan.tree
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+        return self.plan.guarantee
+
+    @property
+    def contribution(self) -> Contribution:
+        """The protected unit and the neighbouring relation."""
+        return self.plan.contribution
+
+    @property
+    def total(self) -> float:
+        """Private count of everything."""
+        return float(self.estimates[0][0])
+
+    def table_columns(self, level: str) -> dict[str, NDArray[Any]]:
+        """The table of one level as arrays: the level columns, estimate, std.
+
+        Raises:
+            InvalidInput: there is no such level.
+        """
+        depth = self.tree.level(level)
+        return {
+            **self.tree.path_columns(depth),
+            "estimate": self.estimates[depth],
+            "std": np.sqrt(self.plan.joint_law.variances[depth]),
+        }
+
+    def table(self, level: str) -> Any:
+        """The table of one level as a polars data frame: the level columns, estimate, std.
+
+        Raises:
+            InvalidInput: there is no such level.
+            MissingExtra: polars is not installed; `table_columns` needs none.
+        """
+        return data_frame(self.table_columns(level))
+
+    def estimate(self, node: Any) -> float:
+        """Private count of one node, given by its path (``()`` is the total).
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self.tree.find(node)
+        return float(self.estimates[level][place])
+
+    def std(self, level: str) -> float:
+        """Standard deviation of the noise at a level; the largest, should nodes differ.
+
+        Nodes differ where one has a single child: that child has its parent's noise.
+
+        Raises:
+            InvalidInput: there is no such level.
+        """
+        return self.plan.std(level)
+
+    def covariance(self, nodes_a: Sequence[Any], nodes_b: Sequence[Any]) -> Floats:
+        """Covariance of the noise of nodes given by their paths: shape (nodes_a, nodes_b).
+
+        Raises:
+            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
+        """
+        first = self._places(nodes_a)
+        second = self._places(nodes_b)
+        joint_law = self.plan.joint_law
+        return np.array([[joint_law.covariance(a, b) for b in second] for a in first]).reshape(
+            len(first), len(second)
+        )
+
+    def sum_of(self, nodes: Sequence[Any]) -> tuple[float, float]:
+        """Private count of a set of nodes together, and its standard deviation.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
+        """
+        weights = [np.zeros(size) for size in self.tree.sizes]
+        value = 0.0
+        for level, place in self._places(nodes):
+            weights[level][place] += 1
+            value += float(self.estimates[level][place])
+        return value, math.sqrt(self.plan.joint_law.functional(weights))
+
+    def _places(self, nodes: Sequence[Any]) -> list[tuple[int, int]]:
+        if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+            raise InvalidInput(
+                f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
+            )
+        return [self.tree.find(node) for node in nodes]
+
+    def describe(self) -> str:
+        """What was released and what is protected, in words."""
+        levels = "\n".join(
+            f"  {name}: {size:,} node{'s' * (size != 1)}, standard deviation {self.std(name):,.4g}"
+            for name, size in zip(self.tree.levels, self.tree.sizes, strict=True)
+        )
+        kind = "Laplace" if self.plan.family == "laplace" else "Gaussian"
+        return (
+            f"hierarchy with {kind} noise, children adding up to their parents exactly\n{levels}\n"
+            f"protected: {self.contribution.describe(steps=False)}\n"
+            f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
+        )
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def release_hierarchy(
+    leaves: Any,
+    *,
+    guarantee: Guarantee | None = None,
+    contribution: Contribution | None = None,
+    key: Key,
+    name: str = "hierarchy",
+    domain: Any,
+    levels: Sequence[str] | None = None,
+    value: str = "count",
+    targets: Mapping[str, float] | None = None,
+) -> HierarchyRelease:
+    """Release the counts of all nodes of a hierarchy, once, with noise that adds up.
+
+    Everything released is a function of integer measurements with exact discrete noise. Release a
+    data set once under a key and name: the same noise on changed data gives the change away.
+
+    Args:
+        leaves: a data frame or mapping of columns with one row a leaf; leaves without a row count
+            0. Or, with a `Tree`, a sequence of counts in the order of ``Tree.leaves``.
+        guarantee, contribution, targets: as in `plan_hierarchy`.
+        key: where the noise comes from.
+        name: of this release; another name under the same key has other noise.
+        domain: which leaves exist, public: a `Tree`, or a table with the level columns.
+        levels: names of the level columns, coarsest first; by default those of the `Tree`.
+        value: name of the column of counts; another column has other noise.
+
+    Raises:
+        InvalidInput: leaves outside the domain or listed twice, counts that are not non-negative
+            integers, a domain that is no tree, or as `plan_hierarchy`.
+        SumOverflow: counts too large to be measured exactly.
+
+    >>> from counton.privacy import ZCDP
+    >>> domain = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
+    >>> leaves = {"state": ["CA"], "county": ["Napa"], "count": [138019]}
+    >>> release = release_hierarchy(
+    ...     leaves, domain=domain, levels=["state", "county"], guarantee=ZCDP(0.5),
+    ...     key=Key.generate(),
+    ... )
+    >>> round(release.std("state"), 3), round(release.std("county"), 3)
+    (1.291, 1.291)
+    >>> release.estimate("CA") == release.sum_of([("CA", "Kings"), ("CA", "Napa")])[0]
+    True
+    """
+    tree = _tree(domain, levels)
+    plan = plan_hierarchy(tree, guarantee=guarantee, contribution=contribution, targets=targets)
+    counts = leaf_counts(tree, leaves, value)
+    check_room(np.concatenate(counts), plan.measurement.largest_entry)
+    sums = node_sums(tree, counts)
+    measured = {
+        "tree_sha256": tree.digest,
+        "value": str(value),
+        "weights": plan.measurement.digest,
+    }
+    terms = TableTerms(
+        released="hierarchy",
+        name=name,
+        addressed=measured,
+        guarantee=plan.guarantee,
+        contribution=plan.contribution,
+        shape=(sum(map(len, tree.leaves)),),
+        law=plan.noise_law,
+        facts={"levels": list(tree.levels[1:])},
+    )
+    noise = terms.noise_field(key)
+    std = math.sqrt(min(float(variance.min()) for variance in plan.joint_law.variances))
+    bits = fraction_bits(std)
+    cells = estimates_of(plan.measurement, sums, noise, bits)
+    unit = 2.0**-bits
+    return HierarchyRelease(plan, tuple(np.asarray(cell * unit) for cell in cells))
+
+
+def _tree(domain: Any, levels: Sequence[str] | None) -> Tree:
+    if domain is None:
+        raise InvalidInput(
+            "domain is None; the nodes must be known beforehand, because the nodes observed in "
+            "the data would give it away: pass the public list of leaves"
+        )
+    if isinstance(domain, Tree):
+        if levels is not None and tuple(levels) != domain.levels[1:]:
+            raise InvalidInput(
+                f"levels are {list(levels)}, but the tree has {list(domain.levels[1:])}: leave "
+                f"levels out"
+            )
+        return domain
+    if levels is None:
+        raise InvalidInput("levels is None; name the level columns of the domain, coarsest first")
+    return Tree.from_leaves(domain, levels)
