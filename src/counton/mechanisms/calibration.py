@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from counton.errors import InvalidInput
 from counton.laws import Family
@@ -25,24 +24,20 @@ def shift_of(
 ) -> Shift:
     """How far one protected unit moves all node values together, in lattice integers.
 
-    A unit changes one step by a vector d, hence the nodes by (column of C) x d, whose norms are the
-    products of the norms.
-
     Raises:
         InvalidInput: not a strategy, or a contribution that does not fit the shape.
 
     >>> from counton.strategies import Binary
     >>> shift_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
     Shift(l1=10, l2_squared=10, entries=((1, 10),))
+    >>> shift_of(Binary(16), Contribution.add_remove(steps=3))
+    Shift(l1=13, l2_squared=33, entries=None)
     """
     _check_strategy(strategy)
-    return contribution.shift(
-        strategy.l1_sensitivity(),
-        strategy.squared_sensitivity(),
-        strategy.unit_columns,
-        cells=math.prod(shape),
-        lattice_bits=strategy.lattice_bits,
+    one = strategy.shift(
+        steps=contribution.steps, separation=contribution.separation, every=contribution.every
     )
+    return contribution.shift(one, cells=math.prod(shape))
 
 
 def promised(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
@@ -78,8 +73,15 @@ def law_for(
     guarantee = promised(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
+        if not contribution.acts_once:
+            raise InvalidInput(
+                f"{guarantee} bounds the loss of each event by its age, and {contribution} has "
+                f"several: their losses add up (square roots of losses under zCDP), so no one "
+                f"curve holds for the unit: protect single events with steps=1, or use a strategy "
+                f"with a horizon"
+            )
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
-        one = contribution.shift(Fraction(1), Fraction(1), True, cells=math.prod(shape))
+        one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
     found = calibrate(guarantee, shift_of(strategy, contribution, shape), family)
     strategy.node_law(found.law, level=0)  # refuses noise that the strategy cannot add up

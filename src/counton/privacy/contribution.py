@@ -1,4 +1,4 @@
-"""What one protected unit can change in one step, and the grid on which totals are exact."""
+"""What one protected unit can change, in how many steps, and the grid on which totals are exact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import Number, exact, text
+from counton.exact import Number, check_integer, exact, text
 from counton.privacy import grid
 from counton.shift import Shift
 
@@ -24,14 +24,27 @@ _MOST = 2**40  # noise for a larger change could not be summed in int64
 class Contribution:
     """The protected unit and the neighbouring relation. Build it with one of the class methods.
 
+    A unit counts in at most ``steps`` steps of a stream, any two of them at least ``separation``
+    apart; with ``every`` in a fixed schedule instead, the steps i, i + every, i + 2 every, ... for
+    one i, at most ``steps`` of them, or all to the end. In each of these steps it counts in up to
+    ``cells`` cells by up to ``per_cell``. Limits are promises: data which breaks them is not
+    protected as stated, so keep only the first so many events of each unit.
+
     Attributes:
         relation: neighbours differ by a unit that is added or removed, or by one replaced.
         cells: most cells of one step's vector that a unit counts in.
         per_cell: most by which one cell can differ between neighbours, in grid units.
         lower, upper, resolution: of clipped values, in data units; None for counts.
+        steps: most steps a unit counts in; None for a fixed schedule to the end.
+        separation: steps between any two of them, at least.
+        every: steps between any two of them, exactly; None without a fixed schedule.
+        unit: what one protected unit is called.
 
     >>> print(Contribution.add_remove())
     one unit, which counts in one cell of one step by at most 1, added or removed
+    >>> print(Contribution.add_remove(steps=3, separation=7, unit="visitor"))
+    one visitor, which counts in one cell of each of up to 3 steps, at least 7 apart, by at most 1,
+    added or removed
     """
 
     relation: Relation
@@ -40,42 +53,80 @@ class Contribution:
     lower: Fraction | None = None
     upper: Fraction | None = None
     resolution: Fraction | None = None
+    steps: int | None = None
+    separation: int = 1
+    every: int | None = None
+    unit: str = "unit"
 
     def __post_init__(self) -> None:
         if self.relation not in _RELATIONS:
             raise InvalidInput(
                 f"neighbours is {self.relation!r}; it must be 'add_remove' or 'replace'"
             )
-        amounts: dict[str, Any] = {"cells": self.cells, "per_cell": self.per_cell}
-        for name, value in amounts.items():
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not whole or not 1 <= value <= _MOST:
-                raise InvalidInput(
-                    f"{name} is {value!r}; it must be an integer from 1 to 2^40: state the most "
-                    f"that one unit can change"
-                )
-            object.__setattr__(self, name, int(value))
+        if self.steps is None and self.every is None:
+            object.__setattr__(self, "steps", 1)
+        most = "state the most that one unit can change"
+        for name in ("cells", "per_cell", "steps", "separation", "every"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check_integer(name, value, 1, _MOST, most))
+        if self.every is not None and self.separation != 1:
+            raise InvalidInput(
+                f"separation is {self.separation} and every is {self.every}; a fixed schedule says "
+                f"how far its steps are apart: leave separation out"
+            )
+        if self.every is not None and self.steps == 1:
+            raise InvalidInput(
+                f"every is {self.every} and steps is 1, which is no schedule: state how many steps "
+                f"of it a unit counts in, or leave steps out for all"
+            )
+        if self.steps == 1:  # nothing to be apart from
+            object.__setattr__(self, "separation", 1)
+        if type(self.unit) is not str or not self.unit.strip() or not self.unit.isprintable():
+            raise InvalidInput(
+                f"unit is {self.unit!r}; it must be a word such as 'visitor': what one protected "
+                f"unit is called"
+            )
 
     @classmethod
-    def add_remove(cls, cells: int = 1, per_cell: int = 1) -> Contribution:
-        """A unit present or absent: up to ``cells`` cells of one step, each by up to ``per_cell``.
+    def add_remove(
+        cls,
+        cells: int = 1,
+        per_cell: int = 1,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+        unit: str = "unit",
+    ) -> Contribution:
+        """A unit present or absent, with all it counts in all its steps.
 
         Raises:
-            InvalidInput: ``cells`` or ``per_cell`` is not an integer from 1 to 2^40.
+            InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
+                each other, or a unit that is no word.
         """
-        return cls("add_remove", cells, per_cell)
+        return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
 
     @classmethod
-    def replace(cls, cells: int = 1, per_cell: int = 1) -> Contribution:
-        """A unit replaced by another within its step, each counting in up to ``cells`` cells.
+    def replace(
+        cls,
+        cells: int = 1,
+        per_cell: int = 1,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+        unit: str = "unit",
+    ) -> Contribution:
+        """A unit replaced by another in its steps, each counting in up to ``cells`` cells of each.
 
-        ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells change:
-        those that the old unit leaves and those that the new one enters.
+        ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells of a step
+        change: those that the old unit leaves and those that the new one enters. Both count in the
+        same steps; a unit that is replaced by one with other steps is removed, and the other added.
 
         Raises:
-            InvalidInput: ``cells`` or ``per_cell`` is not an integer from 1 to 2^40.
+            InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
+                each other, or a unit that is no word.
         """
-        return cls("replace", cells, per_cell)
+        return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
 
     @classmethod
     def clipped(
@@ -84,8 +135,12 @@ class Contribution:
         upper: Number,
         resolution: Number,
         neighbours: Relation = "add_remove",
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+        unit: str = "unit",
     ) -> Contribution:
-        """A unit has one real value: clipped to bounds, put on a grid, added to one cell.
+        """A unit has one real value a step: clipped to bounds, put on a grid, added to one cell.
 
         Sensitivity in grid units is ``max(|lower|, |upper|) / resolution`` when units are added or
         removed; a replaced unit may also change by ``(upper - lower) / resolution`` in its cell.
@@ -123,24 +178,30 @@ class Contribution:
                 f"resolution is {text(step)}, which makes {int(change / step)} grid cells of one "
                 f"unit's change; at most 2^40 are allowed: use {text(step * 1000)} or coarser"
             )
-        return cls(neighbours, 1, int(change / step), low, high, step)
+        size = int(change / step)
+        return cls(neighbours, 1, size, low, high, step, steps, separation, every, unit)
 
     @property
     def neighbours(self) -> str:
         """The neighbouring relation, in words."""
         return "added or removed" if self.relation == "add_remove" else "replaced by another"
 
-    def describe(self, unit: str = "unit", *, steps: bool = True) -> str:
+    @property
+    def acts_once(self) -> bool:
+        """Whether a unit counts in one step only."""
+        return self.steps == 1
+
+    def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """What is protected, and the neighbouring relation, in words.
 
         Args:
-            unit: what one protected unit is called.
+            unit: what one protected unit is called; its own word unless stated.
             steps: whether cells belong to the steps of a stream; a table has none.
 
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, which counts in up to 2 cells each by at most 1, replaced by another'
         """
-        where = " of one step" if steps else ""
+        where = f" of {self._steps_in_words()}" if steps else ""
         if self.resolution is not None and self.lower is not None and self.upper is not None:
             counts = (
                 f"whose value, clipped to [{text(self.lower)}, {text(self.upper)}] in steps of "
@@ -149,53 +210,48 @@ class Contribution:
         else:
             cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
             each = " each" if self.cells > 1 else ""
-            counts = f"which counts in {cells}{where}{each} by at most {self.per_cell:,}"
-        return f"one {unit}, {counts}, {self.neighbours}"
+            comma = "," if where.count(",") else ""
+            counts = f"which counts in {cells}{where}{comma}{each} by at most {self.per_cell:,}"
+        return f"one {unit or self.unit}, {counts}, {self.neighbours}"
+
+    def _steps_in_words(self) -> str:
+        if self.every is not None:
+            every = "every step" if self.every == 1 else f"every {self.every:,}th step"
+            most = "" if self.steps is None else f", at most {self.steps:,} times"
+            return f"{every} from any one on{most}"
+        if self.steps is None or self.steps == 1:
+            return "one step"
+        apart = "" if self.separation == 1 else f", at least {self.separation:,} apart"
+        return f"each of up to {self.steps:,} steps{apart}"
 
     def __str__(self) -> str:
         return self.describe()
 
-    def shift(
-        self,
-        column_l1: Fraction,
-        column_l2_squared: Fraction,
-        unit_columns: bool,
-        cells: int,
-        lattice_bits: int = 0,
-    ) -> Shift:
-        """Worst change of all node values between neighbours, in units of ``2**-lattice_bits``.
+    def shift(self, one: Shift, cells: int) -> Shift:
+        """Worst change of all node values between neighbours, in the units of ``one``.
 
         Args:
-            column_l1: largest 1-norm of a column of C (real units).
-            column_l2_squared: largest squared 2-norm of a column of C.
-            unit_columns: all non-zero entries of C are +1 or -1.
+            one: how far a unit that counts by 1, in one cell of each of its steps, moves them:
+                the strategy's own shift for this contribution's steps.
             cells: how many cells one step's vector has.
-            lattice_bits: node values lie on multiples of ``2**-lattice_bits``.
+
+        A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x d_s.
+        Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared 2.
 
         Raises:
-            InvalidInput: norms that no column on that lattice has.
+            InvalidInput: a vector without cells.
 
-        >>> Contribution.replace(cells=2).shift(Fraction(3), Fraction(3), True, cells=10)
+        >>> Contribution.replace(cells=2).shift(Shift(3, 3, ((1, 3),)), cells=10)
         Shift(l1=12, l2_squared=12, entries=((1, 12),))
         """
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
-        column = int(column_l1 * 2**lattice_bits)
-        column_squared = int(column_l2_squared * 4**lattice_bits)
-        if (column, column_squared) != (
-            column_l1 * 2**lattice_bits,
-            column_l2_squared * 4**lattice_bits,
-        ):
-            raise InvalidInput(
-                f"columns with norms {column_l1} and {column_l2_squared} squared do not lie on "
-                f"multiples of 2^-{lattice_bits}: pass the strategy's own lattice_bits"
-            )
         l1, l2_squared, changes = self._change(cells)
         entries = None
-        if unit_columns and changes is not None:
-            magnitude, count = changes
-            entries = ((magnitude * 2**lattice_bits, count * int(column_l1)),)
-        return Shift(column * l1, column_squared * l2_squared, entries)
+        if one.entries is not None and changes is not None:
+            size, count = changes
+            entries = tuple((size * magnitude, count * times) for magnitude, times in one.entries)
+        return Shift(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
         """l1 and squared l2 of the worst change of one step's vector, and its entries if known."""
@@ -267,15 +323,28 @@ class Contribution:
         return Fraction(1) if self.resolution is None else self.resolution
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `from_dict` rebuilds the contribution exactly."""
+        """JSON values from which `from_dict` rebuilds the contribution exactly.
+
+        Steps, separation, schedule and unit are left out where nothing else than usual is said.
+
+        >>> Contribution.add_remove(steps=3).to_dict()
+        {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
+        """
         if self.resolution is None or self.lower is None or self.upper is None:
-            return {"neighbours": self.relation, "cells": self.cells, "per_cell": self.per_cell}
-        return {
-            "neighbours": self.relation,
-            "lower": text(self.lower),
-            "upper": text(self.upper),
-            "resolution": text(self.resolution),
-        }
+            saved = {"neighbours": self.relation, "cells": self.cells, "per_cell": self.per_cell}
+        else:
+            saved = {
+                "neighbours": self.relation,
+                "lower": text(self.lower),
+                "upper": text(self.upper),
+                "resolution": text(self.resolution),
+            }
+        usual = Contribution(self.relation, 1, 1)
+        for name in ("steps", "separation", "every", "unit"):
+            value = getattr(self, name)
+            if value not in (None, getattr(usual, name)):
+                saved[name] = value
+        return saved
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Contribution:
@@ -287,6 +356,12 @@ class Contribution:
         try:
             if "resolution" in saved:
                 return cls.clipped(**saved)
-            return cls(saved["neighbours"], saved["cells"], saved["per_cell"])
+            parameters = dict(saved)
+            return cls(
+                parameters.pop("neighbours"),
+                parameters.pop("cells"),
+                parameters.pop("per_cell"),
+                **parameters,
+            )
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"saved contribution {saved} does not fit: {error}") from error

@@ -22,10 +22,12 @@ from counton.errors import HorizonExceeded, InvalidInput
 from counton.exact import check_integer, float_above
 from counton.laws import Law
 from counton.shift import Shift
+from counton.strategies import participation
 
 Metric = Literal["mean", "max"]
 #: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
+_NORMS: tuple[Norm, Norm] = (1, 2)
 #: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
 Relation = Literal["add_remove", "move"]
 #: What a stream releases: totals so far, or each step's own count.
@@ -326,20 +328,52 @@ class StreamStrategy(Strategy):
                 f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
                 f"use 'add_remove'"
             )
-        if steps not in (None, 1) or every is not None:
-            raise InvalidInput("units that act in several steps are not served yet")
-        l1 = self.l1_sensitivity() * 2**self.lattice_bits
-        l2_squared = self.squared_sensitivity() * 4**self.lattice_bits
-        if l1.denominator != 1 or l2_squared.denominator != 1:
+        schedule = participation.schedule_for(self.horizon, steps, separation, every)
+        if schedule.steps > 1:
+            l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
+            # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
+            return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+        unit = 1 << self.lattice_bits
+        columns = self.l1_sensitivity(), self.squared_sensitivity()
+        if (columns[0] * unit).denominator != 1 or (columns[1] * unit**2).denominator != 1:
             raise InvalidInput(
-                f"columns with norms {l1} and {l2_squared} squared do not lie on multiples of "
-                f"2^-{self.lattice_bits}: {self!r} states wrong lattice_bits or sensitivities"
+                f"columns with norms {columns[0]} and {columns[1]} squared do not lie on "
+                f"multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits or "
+                f"sensitivities"
             )
-        entries = None
-        if self.unit_columns:
-            unit = 1 << self.lattice_bits
-            entries = ((unit, int(l1) // unit),)
-        return Shift(int(l1), int(l2_squared), entries)
+        entries = ((unit, int(columns[0])),) if self.unit_columns else None
+        return Shift(int(columns[0] * unit), int(columns[1] * unit**2), entries)
+
+    def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
+        """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
+
+        In units of ``2**-lattice_bits``, squared for norm 2. Found from `divided`,
+        `nodes_by_level` and `overlaps` where there are any, else from the columns; see
+        ``counton.strategies.participation``.
+
+        Raises:
+            InvalidInput: an unbounded strategy.
+        """
+        return participation.largest_sum(self, norm, schedule)
+
+    def divided(self, part: participation.Part | None) -> Sequence[tuple[participation.Part, int]]:
+        """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
+
+        Every node that items enter is a part. A single step that enters no smaller node is not
+        divided: (). Where nothing is said here, columns are looked at one by one.
+        """
+        return ()
+
+    def nodes_by_level(self) -> Iterable[NDArray[np.int64]] | None:
+        """For trees: for each level which node each step of the horizon enters, -1 for none."""
+        return None
+
+    def overlaps(self, schedule: participation.Schedule) -> list[int] | None:
+        """At least the largest product of two columns that are j members of a schedule apart.
+
+        For j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``; None if not known.
+        """
+        return None
 
     def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Dense (B, C) over the first ``steps`` steps (default: the horizon).

@@ -6,7 +6,7 @@ set bit of t, so the noise at t is the noise at t without its lowest set bit, pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from counton.exact import check_integer
 from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
+from counton.strategies.participation import Part
 from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.streams.dyadic import below_split, dyadic_error
 
@@ -73,6 +74,24 @@ class Binary(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
+
+    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+        """Left half, which is a node, and right half."""
+        if part is None:
+            part = Part(self.height, 0, self.horizon)
+        if part.level == 0:
+            return ()
+        half = 1 << part.level - 1
+        left = Part(part.level - 1, 1, min(part.steps, half))
+        if part.steps <= half:
+            return ((left, 1),)
+        return (left, 1), (Part(part.level - 1, 0, part.steps - half), 1)
+
+    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+        """The left children above each leaf."""
+        leaves = np.arange(self.horizon)
+        for level in range(self.height):
+            yield np.where(leaves >> level & 1, -1, leaves >> level + 1)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Number of set bits of each step, in variances of one node."""

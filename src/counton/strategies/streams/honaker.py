@@ -15,7 +15,7 @@ the release is a function of the private measurements C x + z alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +26,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.laws import Law
 from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
+from counton.strategies.participation import Part
 from counton.strategies.streams.chunks import ROWS_CHUNK, nodes_per_chunk
 from counton.strategies.streams.dyadic import below_split, dyadic_error
 
@@ -104,6 +105,24 @@ class HonakerOnline(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
+
+    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+        """Two halves, each a node if it is complete by the horizon."""
+        if part is None:
+            part = Part(self.height, 0, self.horizon)
+        if part.level == 0:
+            return ()
+        half = 1 << part.level - 1
+        steps = [min(part.steps, half), max(part.steps - half, 0)]
+        halves = (Part(part.level - 1, int(count == half), count) for count in steps if count)
+        return tuple((piece, 1) for piece in halves)
+
+    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+        """The nodes above each leaf that are complete by the horizon."""
+        leaves = np.arange(self.horizon)
+        for level in range(self.height):
+            nodes = leaves >> level
+            yield np.where(nodes < self.horizon >> level, nodes, -1)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the estimates' variances over the set bits of each step, in node variances."""

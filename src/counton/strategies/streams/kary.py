@@ -33,6 +33,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
+from counton.strategies.participation import Part
 from counton.strategies.streams.chunks import CHUNK, NodeRows, is_wide, nodes_per_chunk
 from counton.strategies.streams.digits import Digits
 
@@ -176,6 +177,30 @@ class KAry(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
+
+    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+        """As many parts as the arity, all nodes but the one that no release reads."""
+        if part is None:
+            part = Part(self.height, 0, self.horizon)
+        if part.level == 0:
+            return ()
+        width = self.arity ** (part.level - 1)
+        full, rest = divmod(part.steps, width)
+        unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
+        counted = full - (unread <= full)
+        parts = [(Part(part.level - 1, 1, width), counted)] if counted else []
+        if unread <= full:
+            parts.append((Part(part.level - 1, 0, width), 1))
+        if rest:
+            parts.append((Part(part.level - 1, int(unread != full + 1), rest), 1))
+        return tuple(parts)
+
+    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+        """The node of each level, unless no release reads it."""
+        steps = np.arange(1, self.horizon + 1)
+        for level in range(self.height):
+            ends = -(-steps // self.arity**level)
+            yield np.where((ends + self._digits.below) % self.arity, ends, -1)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the absolute digits of each step, in variances of one node."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -30,6 +30,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
+from counton.strategies.participation import Part, Schedule
 from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 from counton.strategies.streams.leaves import forks_before, successor, unrank
 
@@ -177,6 +178,50 @@ class SmoothBinary(StreamStrategy):
         """The number of zeros: all entries are 0 or 1."""
         return Fraction(self.zeros)
 
+    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+        """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
+
+        ``kind`` is how many zeros are left for the ``level`` bits below.
+        """
+        if part is None:
+            part = Part(self.height, 0, self.horizon, self.zeros)
+        bits, zeros = part.level, part.kind
+        if zeros in (0, bits):
+            return ()
+        half = math.comb(bits - 1, zeros - 1)
+        with_zero = Part(bits - 1, 1, min(part.steps, half), zeros - 1)
+        if part.steps <= half:
+            return ((with_zero, 1),)
+        return (with_zero, 1), (Part(bits - 1, 0, part.steps - half, zeros), 1)
+
+    def overlaps(self, schedule: Schedule) -> list[int]:
+        """Leaves with z zeros in common lie among the C(height - z, zeros - z) of one prefix.
+
+        There are no more of them where the prefix has ones too, so that many steps less one is the
+        largest lag.
+        """
+        found = []
+        common = self.zeros
+        for j in range(1, schedule.steps):
+            while common and math.comb(self.height - common, self.zeros - common) <= (
+                j * schedule.apart
+            ):
+                common -= 1
+            found.append(common)
+        return found
+
+    def nodes_by_level(self) -> Iterator[NDArray[np.int64]] | None:
+        """The nodes of the zeros of each leaf above its lowest one; None for leaves of 62 bits."""
+        if self.height > 62:
+            return None
+        return self._levels()
+
+    def _levels(self) -> Iterator[NDArray[np.int64]]:
+        leaves = _leaves(self.height, self.zeros)[: self.horizon]
+        for level in range(self.height):
+            entered = (leaves >> level & 1 == 0) & (leaves & (1 << level) - 1 > 0)
+            yield np.where(entered, leaves >> level + 1, -1)
+
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """height - zeros at every step, in variances of one node."""
         return np.full(self.check_steps(steps).shape, float(self._ones))
@@ -270,6 +315,14 @@ class SmoothBinary(StreamStrategy):
                     np.add(sums[depth], next(drawn[level]), out=target)
                     depth += 1
         return out
+
+
+def _leaves(bits: int, zeros: int) -> NDArray[np.int64]:
+    """All numbers of so many bits and zeros, in increasing order."""
+    if zeros in (0, bits):
+        return np.array([0 if zeros else (1 << bits) - 1])
+    with_one = _leaves(bits - 1, zeros) + (1 << bits - 1)
+    return np.concatenate([_leaves(bits - 1, zeros - 1), with_one])
 
 
 def _levels_entered(leaf: int) -> list[int]:

@@ -28,10 +28,12 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
+    Norm,
     Steps,
     StreamStrategy,
     check_metric,
 )
+from counton.strategies.participation import Schedule
 from counton.strategies.streams.toeplitz import (
     DIGIT_BITS,
     LEADING_BITS,
@@ -200,6 +202,18 @@ class SqrtToeplitz(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """Squared 2-norm of C's first column, exactly."""
         return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
+
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        """The schedule that begins at once is the worst, exactly: coefficients only fall."""
+        moved = self.numerators
+        rows = -(-len(moved) // schedule.apart)
+        padded = np.zeros(rows * schedule.apart, np.int64)
+        padded[: len(moved)] = moved
+        sums = np.cumsum(padded.reshape(rows, schedule.apart), axis=0)
+        if schedule.steps < rows:
+            sums[schedule.steps :] -= sums[: -schedule.steps].copy()
+        moved = sums.reshape(-1)[: len(moved)]
+        return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""

@@ -1,0 +1,386 @@
+"""Units that count in several steps of a stream: how far one of them moves all nodes together.
+
+A unit counts in the steps S = {s_1 < s_2 < ...}: at most ``steps`` of them, any two at least
+``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i.
+Each time it counts by a vector d_s, with ||d_s||_1 <= c_1 and ||d_s||_2 <= c_2. It moves the nodes
+by sum over S of (C e_s) x d_s. With |C| the entries' magnitudes and G = |C|^T |C|, that is
+
+    in the 1-norm           at most c_1   * max over S of sum_{s in S} ||C e_s||_1
+    in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} G_st,
+
+because <d_s, d_t> <= c_2^2; equal vectors attain both where C has no negative entry, as in all our
+strategies. So n_v, the weight with which S enters node v, is all that counts: the norms are the
+largest sums of n_v and of n_v^2 over all nodes. What is found here, in integers:
+
+- *Toeplitz* (``SqrtToeplitz``): coefficients which fall and are not negative make
+  S = {1, 1 + b, 1 + 2b, ...} the worst, exactly: moving S to the left, and its members together,
+  loses no product.
+- *Trees* say how they divide into parts (`Part`): most[m], the largest sum with m members of S in
+  a part, is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
+  that hold exactly the part. Equal parts are computed once. For distinct steps (b = 1) that is
+  exact. For b > 1 a part of w steps holds at most ceil(w / b) members; with that alone the value
+  is a bound, and no larger than the sum over levels of what each could have by itself.
+- *Short horizons*: all admissible S are tried.
+- *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{G_st : |s-t| >= j b}, since of the ordered
+  members of S those j places apart are at least j b steps apart.
+- *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond, separation = every is
+  a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from counton.arrays import Integers
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+
+if TYPE_CHECKING:
+    from counton.strategies.base import Norm, StreamStrategy
+
+#: More members of S than this are not shared out one by one: the level bound serves.
+_MOST_SHARED = 1024
+#: So many sets of steps, and steps, are tried one by one.
+_MOST_SETS, _MOST_TRIED = 2**16, 128
+#: Columns are written out for the lag bound, and schedules tried, up to these horizons.
+_MOST_WRITTEN_OUT, _MOST_SCHEDULED = 1024, 2**16
+_IMPOSSIBLE = -(2**62)
+
+
+class Part(NamedTuple):
+    """Consecutive steps of a tree: what `StreamStrategy.divided` divides further.
+
+    Attributes:
+        level: parts of one level do not overlap.
+        nodes: how many nodes hold exactly these steps, 0 or 1.
+        steps: how many steps these are; the first so many, where the horizon cuts it short.
+        kind: what else its division depends on.
+    """
+
+    level: int
+    nodes: int
+    steps: int
+    kind: int = 0
+
+
+class Schedule(NamedTuple):
+    """In which steps one unit may count: at most ``steps`` of them, ``apart`` or more apart.
+
+    With ``fixed`` they are exactly ``apart`` apart: only the first is free.
+    """
+
+    steps: int
+    apart: int
+    fixed: bool
+
+
+def schedule_for(
+    horizon: int | None, steps: int | None, separation: int, every: int | None
+) -> Schedule:
+    """Checked arguments, with no more steps than fit into the horizon.
+
+    Raises:
+        InvalidInput: an argument below 1 or no integer, or both a separation and a schedule.
+
+    >>> schedule_for(16, steps=9, separation=5, every=None)
+    Schedule(steps=4, apart=5, fixed=False)
+    """
+    if steps is not None:
+        steps = check_integer("steps", steps, 1, remedy="the most steps one unit counts in")
+    separation = check_integer("separation", separation, 1, remedy="1 means distinct steps")
+    if every is None:
+        steps = 1 if steps is None else steps
+    else:
+        every = check_integer("every", every, 1, remedy="a unit counts in each such step")
+        if separation != 1:
+            raise InvalidInput(
+                f"separation is {separation} and every is {every}; a fixed schedule says how far "
+                f"its steps are apart: leave separation out"
+            )
+    apart = separation if every is None else every
+    if horizon is not None:
+        fit = -(-horizon // apart)
+        steps = fit if steps is None else min(steps, fit)
+    elif steps is None:
+        raise InvalidInput(
+            f"every is {every} and the stream never ends, so that a unit counts without end: "
+            f"state steps too, or use a strategy with a horizon"
+        )
+    return Schedule(steps, apart, fixed=every is not None and steps > 1)
+
+
+def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+    """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
+
+    In lattice units (squared for norm 2); exact or a bound from above, as the module says.
+
+    >>> from counton.strategies import Binary
+    >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
+    33
+    """
+    if strategy.horizon is None:
+        raise InvalidInput(
+            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
+            f"strategy with a horizon"
+        )
+    if schedule.fixed:
+        exact = _over_starts(strategy, norm, schedule)
+        if exact is not None:
+            return exact
+    shared_out = bool(strategy.divided(None)) and schedule.steps <= _MOST_SHARED
+    if shared_out and schedule.apart == 1:
+        return _shared_out(strategy, norm, schedule)
+    if _few_sets(strategy.horizon, schedule):
+        return _over_sets(strategy, norm, schedule)
+    return min(_bounds(strategy, norm, schedule))
+
+
+def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterator[int]:
+    """Every bound that is proven for this strategy, in no order."""
+    k, horizon = schedule.steps, strategy.horizon or 0
+    one = strategy.shift()
+    yield k * one.l1 if norm == 1 else k * k * one.l2_squared
+    divided = bool(strategy.divided(None))
+    if divided and k <= _MOST_SHARED:
+        yield _shared_out(strategy, norm, schedule)
+    elif divided and norm == 2:
+        yield _level_bound(strategy, schedule)
+    if norm == 1:
+        return
+    overlaps = strategy.overlaps(schedule)
+    if overlaps is None and not divided and horizon <= _MOST_WRITTEN_OUT:
+        overlaps = _written_out_overlaps(strategy, schedule)
+    if overlaps is not None:
+        yield k * one.l2_squared + 2 * sum(
+            (k - j) * overlap for j, overlap in enumerate(overlaps, start=1)
+        )
+
+
+# ------------------------------------------------------------------------------- trees
+
+
+def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+    """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits."""
+    most = schedule.steps
+    powers = np.arange(most + 1, dtype=np.int64) ** norm
+    known: dict[Part, Integers] = {}
+
+    def best(part: Part) -> Integers:
+        """For 0, 1, 2, ... members in this part."""
+        found = known.get(part)
+        if found is not None:
+            return found
+        room = min(most, -(-part.steps // schedule.apart))
+        divisions = strategy.divided(part)
+        # One step holds one member, which enters no smaller node.
+        total = shared(divisions, room) if divisions else np.zeros(2, np.int64)
+        total = known[part] = total + part.nodes * powers[: len(total)]
+        return total
+
+    def shared(divisions: Sequence[tuple[Part, int]], room: int) -> Integers:
+        total = np.zeros(1, np.int64)
+        for division, times in divisions:
+            total = _best_shares(total, _repeated(best(division), times, room), room)
+        return total
+
+    return int(shared(strategy.divided(None), most).max())
+
+
+def _repeated(best: Integers, times: int, room: int) -> Integers:
+    """The best over so many equal parts together."""
+    result = np.zeros(1, np.int64)
+    while times:
+        if times & 1:
+            result = _best_shares(result, best, room)
+        times >>= 1
+        if times:
+            best = _best_shares(best, best, room)
+    return result
+
+
+def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
+    """max over i of left[i] + right[m - i], for m up to ``room``.
+
+    >>> _best_shares(np.array([0, 1, 4]), np.array([0, 3]), 9).tolist()
+    [0, 3, 4, 7]
+    """
+    if len(left) > len(right):
+        left, right = right, left
+    count = min(len(left) + len(right) - 1, room + 1)
+    if len(left) == 1:
+        return right[:count] + left[0]
+    padded = np.full(len(left) - 1 + max(count, len(right)), _IMPOSSIBLE, np.int64)
+    padded[len(left) - 1 : len(left) - 1 + len(right)] = right
+    windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
+    shares: Integers = np.max(windows + left[::-1], axis=1)
+    return shares
+
+
+def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
+    """Sum over levels of q m^2 + r^2, (q, r) = divmod(k, m): as if levels were independent."""
+    widest: dict[int, int] = {}
+    seen: set[Part] = set()
+    waiting = [part for part, _ in strategy.divided(None)]
+    while waiting:
+        part = waiting.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if part.nodes:
+            widest[part.level] = max(widest.get(part.level, 0), part.steps)
+        waiting += [division for division, _ in strategy.divided(part)]
+    total = 0
+    for steps in widest.values():
+        room = min(schedule.steps, -(-steps // schedule.apart))
+        full, rest = divmod(schedule.steps, room)
+        total += full * room**2 + rest**2
+    return total
+
+
+# ------------------------------------------------------------------------- written-out columns
+
+
+def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
+    """Column 1-norms, and G: int64, shapes (horizon,) and (horizon, horizon), in lattice units."""
+    horizon = strategy.horizon
+    assert horizon is not None
+    unit = 1 << strategy.lattice_bits
+    columns = [
+        {node[:2]: int(abs(Fraction(node.weight)) * unit) for node in strategy.column(step)}
+        for step in range(1, horizon + 1)
+    ]
+    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    weights = np.zeros((len(nodes), horizon), np.int64)
+    for step, column in enumerate(columns):
+        for node, weight in column.items():
+            weights[nodes[node], step] = weight
+    lengths = weights.sum(axis=0)
+    if (int(lengths.max(initial=0)) * horizon) ** 2 >= 2**62:  # sum of n_v^2 <= (sum of n_v)^2
+        weights, lengths = weights.astype(object), lengths.astype(object)
+    return lengths, weights.T @ weights
+
+
+def _few_sets(horizon: int, schedule: Schedule) -> bool:
+    """Whether all admissible sets of steps can be tried."""
+    if horizon > _MOST_TRIED:
+        return False
+    total = 0
+    for size in range(1, schedule.steps + 1):
+        total += math.comb(horizon - (size - 1) * (schedule.apart - 1), size)
+        if total > _MOST_SETS:
+            return False
+    return True
+
+
+def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+    """All admissible sets at once, one step more in every round."""
+    lengths, products = _products(strategy)
+    horizon = len(lengths)
+    steps = np.arange(horizon)
+    last = np.full(1, -schedule.apart)
+    sums = np.zeros(1, np.int64)
+    with_set = np.zeros((1, horizon), np.int64)  # sum over the set of G_st, for every t
+    best = 0
+    for _ in range(schedule.steps):
+        which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
+        if not len(which):
+            break
+        if norm == 1:
+            sums = sums[which] + lengths[added]
+        else:
+            sums = sums[which] + 2 * with_set[which, added] + products[added, added]
+            with_set = with_set[which] + products[added]
+        last = added
+        best = max(best, int(sums.max()))
+    return best
+
+
+def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[int]:
+    """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
+    _, products = _products(strategy)
+    horizon = len(products)
+    largest = np.array([np.diagonal(products, lag).max() for lag in range(horizon)])
+    beyond = np.maximum.accumulate(largest[::-1])[::-1]
+    return [int(beyond[j * schedule.apart]) for j in range(1, schedule.steps)]
+
+
+# ------------------------------------------------------------------------------- fixed schedules
+
+
+def _over_starts(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int | None:
+    """A fixed schedule from every start: exact; None where that is too much."""
+    horizon = strategy.horizon
+    assert horizon is not None
+    k, apart = schedule.steps, schedule.apart
+    levels = strategy.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
+    if levels is None:
+        if horizon > _MOST_WRITTEN_OUT:
+            return None
+        lengths, products = _products(strategy)
+        every = [slice(i, min(horizon, i + k * apart), apart) for i in range(horizon)]
+        return max(int((lengths[s] if norm == 1 else products[s, s]).sum()) for s in every)
+    # Steps of one residue stand in one row, in order; a schedule is a window of k of them.
+    width = -(-horizon // apart)
+    padding = np.full(width * apart - horizon, -1)
+    windows = 1 if k >= width else width  # to the end: the first of each row is the worst
+    sums = np.zeros((apart, windows), np.int64)
+    for nodes in levels:
+        rows = np.concatenate([nodes, padding]).reshape(width, apart).T
+        sums += _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
+    return int(sums.max())
+
+
+def _row_sums(node: Integers, norm: Norm) -> Integers:
+    """For each row the sum of n_v^norm over its nodes, which are runs of equal numbers.
+
+    >>> _row_sums(np.array([[0, 0, 0, -1, 1, 1]]), 2).tolist()
+    [13]
+    """
+    if norm == 1:
+        return np.asarray((node >= 0).sum(axis=1), np.int64)
+    begins = np.ones(node.shape, bool)
+    begins[:, 1:] = node[:, 1:] != node[:, :-1]
+    places = np.flatnonzero(begins)
+    runs = np.diff(places, append=node.size)
+    squares = np.where(node.ravel()[places] >= 0, runs**2, 0)
+    return np.add.reduceat(squares, np.searchsorted(places, np.arange(len(node)) * node.shape[1]))
+
+
+def _windows(node: Integers, k: int, norm: Norm) -> Integers:
+    """For each place of each row, the sum of n_v^norm over the nodes of the next k places.
+
+    Nodes are runs of equal numbers in a row; -1 is none.
+
+    >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
+    [[9, 4, 2, 4, 4, 1]]
+    """
+    weight = (node >= 0).astype(np.int64)
+    rows, width = node.shape
+    total = np.zeros((rows, width + 1), np.int64)
+    np.cumsum(weight, axis=1, out=total[:, 1:])
+    stop = np.minimum(np.arange(width) + k, width)
+    if norm == 1:
+        return np.asarray(total[:, stop] - total[:, :-1])
+    # Where each place's run begins and ends.
+    change = np.ones((rows, width + 1), bool)
+    change[:, 1:-1] = node[:, 1:] != node[:, :-1]
+    places = np.arange(width + 1)
+    begins = np.maximum.accumulate(np.where(change, places, 0), axis=1)[:, :-1]
+    ends = np.minimum.accumulate(np.where(change, places, width)[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    run = np.take_along_axis(total, ends, 1) - np.take_along_axis(total, begins, 1)
+    # Squares of whole runs that end at or before a place.
+    squares = np.zeros((rows, width + 1), np.int64)
+    closes = change[:, 1:]
+    np.cumsum(np.where(closes, run, 0) ** 2, axis=1, out=squares[:, 1:])
+    first_end = np.minimum(ends, stop)
+    first = np.take_along_axis(total, first_end, 1) - total[:, :-1]
+    # The last run begins where the place before the window's stop has its run begin.
+    last_begin = np.maximum(begins[:, stop - 1], first_end)
+    between = np.take_along_axis(squares, last_begin, 1) - np.take_along_axis(squares, first_end, 1)
+    last = total[:, stop] - np.take_along_axis(total, last_begin, 1)
+    return np.asarray(first**2 + between + last**2)
