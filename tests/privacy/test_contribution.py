@@ -51,7 +51,7 @@ def assert_exact(shift: Shift, found: set[tuple[int, ...]], column: tuple[int, .
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
     contribution = getattr(Contribution, relation)(cells=cells, per_cell=per_cell)
-    shift = contribution.shift(Fraction(2), Fraction(2), True, cells=size)
+    shift = contribution.shift(Shift(2, 2, ((1, 2),)), cells=size)
     assert_exact(shift, changes(contribution, size, range(per_cell + 1)), (1, -1))
     assert shift.entries is not None
 
@@ -71,33 +71,27 @@ def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> No
     found = units
     if relation == "replace":
         found = {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
-    shift = contribution.shift(Fraction(3), Fraction(3), True, cells=size)
+    shift = contribution.shift(Shift(3, 3, ((1, 3),)), cells=size)
     assert_exact(shift, found, (1, 1, 1))
 
 
-def test_columns_on_a_lattice_scale_to_integers() -> None:
-    column = (4, 2, 1)  # 1, 1/2, 1/4 in units of 2^-2
-    shift = Contribution.replace(2).shift(
-        Fraction(7, 4), Fraction(21, 16), False, cells=3, lattice_bits=2
-    )
+def test_columns_of_other_weights() -> None:
+    column = (4, 2, 1)
+    shift = Contribution.replace(2).shift(Shift(7, 21), cells=3)
     assert shift == Shift(7 * 3, 21 * 3)
     assert_exact(shift, changes(Contribution.replace(2), 3, range(2)), column)
-    with pytest.raises(InvalidInput, match="lattice_bits"):
-        Contribution.add_remove().shift(
-            Fraction(7, 4), Fraction(21, 16), False, cells=1, lattice_bits=1
-        )
 
 
-def test_unit_columns_on_a_lattice_have_larger_entries() -> None:
-    shift = Contribution.add_remove().shift(Fraction(3), Fraction(3), True, 1, lattice_bits=4)
-    assert shift == Shift(48, 3 * 256, ((16, 3),))
+def test_larger_units_make_larger_entries() -> None:
+    shift = Contribution.add_remove(per_cell=3).shift(Shift(48, 3 * 256, ((16, 3),)), 1)
+    assert shift == Shift(144, 9 * 3 * 256, ((48, 3),))
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", 2**41])
 def test_counts_and_sizes_must_be_positive_integers(bad: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"cells is .* integer from 1"):
+    with pytest.raises(InvalidInput, match=r"cells is .* integer between 1"):
         Contribution.add_remove(cells=bad)
-    with pytest.raises(InvalidInput, match=r"per_cell is .* integer from 1"):
+    with pytest.raises(InvalidInput, match=r"per_cell is .* integer between 1"):
         Contribution.replace(per_cell=bad)
 
 
@@ -123,6 +117,10 @@ def test_clipped_refuses_impossible_bounds() -> None:
         Contribution.replace(3, 2),
         Contribution.clipped(-1, "2.5", 0.1, "replace"),
         Contribution.clipped(0, 1, "1/3"),
+        Contribution.add_remove(steps=3),
+        Contribution.replace(2, steps=3, separation=7, unit="visitor"),
+        Contribution.clipped(0, 1, "1/3", every=24),
+        Contribution.add_remove(every=7, steps=4, unit="household"),
     ],
 )
 def test_saved_and_read_back(contribution: Contribution) -> None:
@@ -159,3 +157,61 @@ def test_words_name_unit_and_relation() -> None:
 def test_clip_returns_data_units() -> None:
     values = Contribution.clipped(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
     assert values.tolist() == [[0.3, -1.0], [1.0, 0.3]]
+
+
+def test_what_is_usual_is_not_written_down() -> None:
+    """Addresses of noise are built from it: those of units that act once must not change."""
+    assert Contribution.add_remove(2).to_dict() == {
+        "neighbours": "add_remove",
+        "cells": 2,
+        "per_cell": 1,
+    }
+    assert Contribution.add_remove(steps=1, separation=5) == Contribution.add_remove()
+    assert Contribution.add_remove(every=7).to_dict()["every"] == 7
+    assert "steps" not in Contribution.add_remove(every=7).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("contribution", "words"),
+    [
+        (Contribution.add_remove(steps=3), "in one cell of each of up to 3 steps by at most 1"),
+        (
+            Contribution.add_remove(steps=3, separation=7, cells=2),
+            "in up to 2 cells of each of up to 3 steps, at least 7 apart, each by at most 1",
+        ),
+        (Contribution.add_remove(every=7), "in one cell of every 7th step from any one on by"),
+        (
+            Contribution.add_remove(every=7, steps=5),
+            "in one cell of every 7th step from any one on, at most 5 times, by at most 1",
+        ),
+        (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
+        (Contribution.add_remove(unit="visitor"), "one visitor, which counts in one cell of one"),
+        (
+            Contribution.clipped(0, 1, 1, steps=4),
+            "counts in one cell of each of up to 4 steps, add",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_steps_in_words(contribution: Contribution, words: str) -> None:
+    assert words in str(contribution)
+    assert "step" not in contribution.describe(steps=False).replace("in steps of", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": 0}, r"steps is 0; .* integer between 1 and 2\^40"),
+        ({"steps": 2.0}, r"steps is 2\.0"),
+        ({"steps": 2, "separation": 0}, "separation is 0"),
+        ({"every": True}, "every is True"),
+        ({"every": 7, "separation": 2}, "leave separation out"),
+        ({"every": 7, "steps": 1}, "no schedule"),
+        ({"unit": ""}, "unit is ''; it must be a word"),
+        ({"unit": "a\nb"}, "it must be a word"),
+        ({"unit": 3}, "unit is 3"),
+    ],
+)
+def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Contribution.add_remove(**arguments)

@@ -40,6 +40,11 @@ def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
             "the contribution has clipped values; hierarchies and ranges hold counts: use "
             "Contribution.add_remove or Contribution.replace"
         )
+    if not contribution.acts_once:
+        raise InvalidInput(
+            f"the contribution is {contribution}; a table has no steps: state all of a "
+            f"unit's cells in cells, or release a stream"
+        )
     times = contribution.cells * contribution.per_cell
     if contribution.relation == "add_remove":
         entries = None

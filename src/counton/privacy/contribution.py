@@ -330,11 +330,11 @@ class Contribution:
         >>> Contribution.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
         """
+        saved: dict[str, Any] = {"neighbours": self.relation}
         if self.resolution is None or self.lower is None or self.upper is None:
-            saved = {"neighbours": self.relation, "cells": self.cells, "per_cell": self.per_cell}
+            saved |= {"cells": self.cells, "per_cell": self.per_cell}
         else:
-            saved = {
-                "neighbours": self.relation,
+            saved |= {
                 "lower": text(self.lower),
                 "upper": text(self.upper),
                 "resolution": text(self.resolution),

@@ -48,7 +48,7 @@ _MOST_SHARED = 1024
 #: So many sets of steps, and steps, are tried one by one.
 _MOST_SETS, _MOST_TRIED = 2**16, 128
 #: Columns are written out for the lag bound, and schedules tried, up to these horizons.
-_MOST_WRITTEN_OUT, _MOST_SCHEDULED = 1024, 2**16
+_MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
 _IMPOSSIBLE = -(2**62)
 
 
@@ -213,12 +213,12 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
         left, right = right, left
     count = min(len(left) + len(right) - 1, room + 1)
     if len(left) == 1:
-        return right[:count] + left[0]
+    shares: Integers = np.max(windows + left[::-1], axis=1)
+    return shares
     padded = np.full(len(left) - 1 + max(count, len(right)), _IMPOSSIBLE, np.int64)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
     windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
-    shares: Integers = np.max(windows + left[::-1], axis=1)
-    return shares
+    return (windows + left[::-1]).max(axis=1)  # type: ignore[no-any-return]
 
 
 def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
@@ -260,7 +260,11 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
         for node, weight in column.items():
             weights[nodes[node], step] = weight
     lengths = weights.sum(axis=0)
-    if (int(lengths.max(initial=0)) * horizon) ** 2 >= 2**62:  # sum of n_v^2 <= (sum of n_v)^2
+    most = (int(lengths.max(initial=0)) * horizon) ** 2  # the sum of n_v^2 <= (sum of n_v)^2
+    if most < 2**53:  # exact in float64, which multiplies matrices faster
+        reals = weights.astype(np.float64)
+        return lengths, (reals.T @ reals).astype(np.int64)
+    if most >= 2**62:
         weights, lengths = weights.astype(object), lengths.astype(object)
     return lengths, weights.T @ weights
 

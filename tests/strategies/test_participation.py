@@ -1,0 +1,303 @@
+"""Units that act in several steps: claims against all sets of steps, and bounds by themselves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.privacy import Shift
+from counton.strategies import (
+    Binary,
+    Expiring,
+    HonakerOnline,
+    KAry,
+    Metric,
+    Node,
+    NodeNoise,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+    participation,
+)
+
+HORIZONS = (1, 2, 3, 5, 8, 12)
+
+
+def strategies(horizon: int) -> list[StreamStrategy]:
+    return [
+        Binary(horizon),
+        HonakerOnline(horizon),
+        SqrtToeplitz(horizon),
+        *KAry.examples(horizon),
+        *SmoothBinary.examples(horizon),
+    ]
+
+
+def weights(strategy: StreamStrategy) -> NDArray[Any]:
+    """C on the lattice, column by column, shape (nodes, horizon)."""
+    assert strategy.horizon is not None
+    columns = [strategy.column(step) for step in range(1, strategy.horizon + 1)]
+    nodes = sorted({node[:2] for column in columns for node in column})
+    matrix = np.zeros((len(nodes), len(columns)), np.int64)
+    for step, column in enumerate(columns):
+        for level, index, weight in column:
+            matrix[nodes.index((level, index)), step] = weight * 2**strategy.lattice_bits
+    return matrix
+
+
+def admissible(horizon: int, steps: int, separation: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, steps + 1):
+        for chosen in itertools.combinations(range(horizon), size):
+            if all(b - a >= separation for a, b in itertools.pairwise(chosen)):
+                yield chosen
+
+
+def worst(strategy: StreamStrategy, sets: Iterable[Sequence[int]]) -> tuple[int, int]:
+    """Norms of the most that any of these sets adds up to, by definition."""
+    matrix = weights(strategy)
+    sums = [matrix[:, list(chosen)].sum(axis=1) for chosen in sets]
+    return max(int(s.sum()) for s in sums), max(int((s**2).sum()) for s in sums)
+
+
+@pytest.mark.parametrize("horizon", HORIZONS)
+def test_short_horizons_are_exact_over_all_sets(horizon: int) -> None:
+    for steps, separation in [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (5, 1), (5, 2), (4, 5)]:
+        sets = list(admissible(horizon, steps, separation))
+        for strategy in strategies(horizon):
+            claimed = strategy.shift(steps=steps, separation=separation)
+            assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
+
+
+@pytest.mark.parametrize("horizon", HORIZONS)
+def test_fixed_schedules_are_exact_over_all_starts(horizon: int) -> None:
+    for every, steps in itertools.product((1, 2, 3, 7), (None, 1, 2, 4)):
+        sets = [range(i, horizon, every)[:steps] for i in range(horizon)]
+        for strategy in strategies(horizon):
+            claimed = strategy.shift(steps=steps, every=every)
+            assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
+
+
+@pytest.mark.parametrize("horizon", [16, 23, 40])
+@pytest.mark.parametrize("shared", [True, False])
+def test_bounds_hold_where_not_all_sets_are_tried(
+    horizon: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least of the bounds, and of those for many steps, against enumeration."""
+    cases = [(2, 5), (3, 2), (4, 3), (4, 8), (3, 13)]
+    truth = {}
+    for strategy, case in itertools.product(strategies(horizon), cases):
+        schedule = participation.Schedule(*case, fixed=False)
+        truth[strategy, case] = [
+            participation._over_sets(strategy, norm, schedule) for norm in (1, 2)
+        ]
+    monkeypatch.setattr(participation, "_MOST_SETS", 0)
+    if not shared:
+        monkeypatch.setattr(participation, "_MOST_SHARED", 0)
+    for (strategy, case), (l1, l2_squared) in truth.items():
+        schedule = participation.schedule_for(horizon, *case, None)
+        if schedule.steps == 1:
+            continue
+        bounds = list(participation._bounds(strategy, 2, schedule))
+        assert min(bounds) >= l2_squared, (strategy, case)
+        assert strategy.largest_sum(1, schedule) >= l1
+        if shared:
+            assert strategy.largest_sum(2, schedule) <= 1.35 * l2_squared
+
+
+def test_bounds_of_long_horizons_hold_for_steps_close_together() -> None:
+    """Sets that are likely to be bad: runs from every place of the first levels."""
+    strategy: StreamStrategy
+    for strategy in (Binary(300), KAry(300, 5), SmoothBinary.best(300, 2), HonakerOnline(300)):
+        matrix = weights(strategy)
+        for steps, separation in [(20, 2), (30, 7), (9, 30)]:
+            runs = [range(i, 300, separation)[:steps] for i in range(60)]
+            sums = [matrix[:, list(run)].sum(axis=1) for run in runs]
+            claimed = strategy.shift(steps=steps, separation=separation).l2_squared
+            assert max(int((s**2).sum()) for s in sums) <= claimed
+
+
+def test_values_of_the_table() -> None:
+    """Exact values computed independently, by enumeration over dense matrices."""
+    assert Binary(16).shift(steps=3).l2_squared == 33
+    assert Binary(16).shift(steps=4, separation=4).l2_squared == 30
+    assert Binary(16).shift(steps=5).l2_squared == 74
+    assert KAry(22, 4).shift(steps=4).l2_squared == 35
+    assert SmoothBinary.best(19, 2).shift(steps=4).l2_squared == 35
+    assert HonakerOnline(16).shift(steps=4, separation=3).l2_squared == 40
+
+
+def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
+    for strategy in SmoothBinary.undominated(40):
+        products = weights(strategy).T @ weights(strategy)
+        for apart in (1, 2, 3, 7):
+            found = strategy.overlaps(participation.schedule_for(40, 40, apart, None))
+            for j, overlap in enumerate(found, start=1):
+                lags = [np.diagonal(products, lag).max() for lag in range(j * apart, 40)]
+                assert overlap >= max(lags)
+                if strategy.height > 8:
+                    continue
+                everything = SmoothBinary(
+                    len(list(_leaves(strategy))) - 1, strategy.height, strategy.zeros
+                )
+                all_products = weights(everything).T @ weights(everything)
+                lags = [np.diagonal(all_products, lag).max() for lag in range(j * apart, 40)]
+                assert overlap <= max(lags) + 1
+
+
+def _leaves(strategy: SmoothBinary) -> Iterator[int]:
+    for leaf in range(2**strategy.height):
+        if strategy.height - leaf.bit_count() == strategy.zeros:
+            yield leaf
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 9, 100, 1000])
+def test_one_step_is_what_it_was(horizon: int) -> None:
+    for strategy in strategies(horizon):
+        unit = 2**strategy.lattice_bits
+        l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
+        entries = ((unit, int(l1)),) if strategy.unit_columns else None
+        expected = Shift(int(l1 * unit), int(squared * unit**2), entries)
+        assert strategy.shift() == strategy.shift(steps=1, separation=9) == expected
+        assert strategy.shift(every=horizon) == expected
+        assert strategy.sensitivity(1) == float(l1)
+        assert strategy.sensitivity(2) == float(squared) ** 0.5
+
+
+def test_sensitivities_as_floats_are_never_below() -> None:
+    for strategy in strategies(11):
+        for p in (1, 2):
+            moved = strategy.shift(steps=3)
+            exact = Fraction((moved.l1, moved.l2_squared)[p - 1], 2 ** (p * strategy.lattice_bits))
+            claimed = strategy.sensitivity(p, steps=3)
+            assert Fraction(claimed) ** p >= exact
+            assert claimed**p == pytest.approx(float(exact), rel=1e-14)
+
+
+class OnlyColumns(StreamStrategy):
+    """Columns with weights, on a lattice, and nothing said about how they divide."""
+
+    lattice_bits = 3
+    unit_columns = False
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"horizon": self.horizon}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        step = self.check_step(step)
+        weight = Fraction(1 + step % 5, 8)
+        return (Node(0, step, weight), Node(0, 999 + step // 4, 1), Node(1, step // 7, -weight))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        raise NotImplementedError
+
+    def l1_sensitivity(self) -> Fraction:
+        return max(sum(abs(Fraction(n.weight)) for n in self.column(t)) for t in self._steps())  # type: ignore[return-value]
+
+    def squared_sensitivity(self) -> Fraction:
+        return max(sum(Fraction(n.weight) ** 2 for n in self.column(t)) for t in self._steps())  # type: ignore[return-value]
+
+    def _steps(self) -> range:
+        assert self.horizon is not None
+        return range(1, self.horizon + 1)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def overall_variance(self, metric: Metric) -> float:
+        raise NotImplementedError
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("horizon", [11, 60, 300, 1500])
+def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
+    strategy = OnlyColumns(horizon)
+    matrix = np.abs(weights(strategy)) if horizon < 100 else np.zeros((0, 0))
+    for steps, separation in [(3, 1), (3, 2), (5, 4), (horizon, 1)]:
+        claimed = strategy.shift(steps=steps, separation=separation)
+        one = strategy.shift()
+        assert claimed.l2_squared <= claimed.l1**2
+        assert claimed.l2_squared <= steps**2 * one.l2_squared
+        if horizon == 11:
+            sums = [matrix[:, list(s)].sum(axis=1) for s in admissible(11, steps, separation)]
+            expected = max(int(s.sum()) for s in sums), max(int((s**2).sum()) for s in sums)
+            assert (claimed.l1, claimed.l2_squared) == expected
+        elif horizon == 60:
+            runs = [range(i, horizon, separation)[:steps] for i in range(horizon)]
+            sums = [matrix[:, list(run)].sum(axis=1) for run in runs]
+            assert claimed.l2_squared >= max(int((s**2).sum()) for s in sums)
+    every = strategy.shift(every=5, steps=3)
+    assert every.l2_squared <= strategy.shift(steps=3, separation=5).l2_squared
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": 0}, "steps is 0; it must be an integer between 1"),
+        ({"steps": 2.5}, "steps is 2.5"),
+        ({"steps": 2, "separation": 0}, "separation is 0"),
+        ({"every": -1}, "every is -1"),
+        ({"every": 3, "separation": 2}, "leave separation out"),
+        ({"relation": "move"}, "relation is 'move'"),
+    ],
+)
+def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
+    for strategy in (Binary(16), SqrtToeplitz(16)):
+        with pytest.raises(InvalidInput, match=message):
+            strategy.shift(**arguments)
+
+
+def test_endless_streams_have_no_norms() -> None:
+    arguments: list[dict[str, int]] = [{"steps": 3}, {"every": 3, "steps": 2}, {"every": 3}]
+    for given in arguments:
+        with pytest.raises(InvalidInput, match=r"never ends|has no horizon"):
+            Expiring(1).shift(**given)  # type: ignore[arg-type]
+
+
+def test_no_more_steps_than_fit() -> None:
+    tree = Binary(16)
+    assert tree.shift(steps=10**6) == tree.shift(steps=16)
+    assert tree.shift(steps=99, separation=5) == tree.shift(steps=4, separation=5)
+
+
+def test_many_steps_of_long_streams() -> None:
+    """All steps: every node is full, and the bound says no more than that."""
+    tree = Binary(2**20 - 1)
+    full = sum(2 ** (19 - level) * 4**level for level in range(20))
+    assert full <= tree.shift(steps=2**20 - 1).l2_squared <= 2.01 * full
+    makers: list[Callable[[int], StreamStrategy]] = [KAry.best, SmoothBinary.best, HonakerOnline]
+    for make in makers:
+        strategy = make(10**6)
+        few, many = (strategy.shift(steps=k).l2_squared for k in (100, 1100))
+        assert few < many <= 1100**2 * strategy.squared_sensitivity()
+
+
+@lru_cache
+def _dense(horizon: int) -> NDArray[Any]:
+    return weights(SqrtToeplitz(horizon))
+
+
+@pytest.mark.parametrize("separation", [1, 2, 5, 9])
+def test_square_root_moves_to_the_left(separation: int) -> None:
+    """The schedule from step 1 on against random ones, over more steps than can be enumerated."""
+    matrix, rng = _dense(60), np.random.default_rng(separation)
+    for steps in (3, 7):
+        claimed = SqrtToeplitz(60).shift(steps=steps, separation=separation).l2_squared
+        for _ in range(200):
+            gaps = separation + rng.geometric(0.5, steps) - 1
+            chosen = np.cumsum(gaps) - gaps[0] + rng.integers(0, 5)
+            total = matrix[:, chosen[chosen < 60]].sum(axis=1)
+            assert int((total**2).sum()) <= claimed
