@@ -213,12 +213,11 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
         left, right = right, left
     count = min(len(left) + len(right) - 1, room + 1)
     if len(left) == 1:
-    shares: Integers = np.max(windows + left[::-1], axis=1)
-    return shares
+        return np.asarray(right[:count] + left[0], np.int64)
     padded = np.full(len(left) - 1 + max(count, len(right)), _IMPOSSIBLE, np.int64)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
     windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
-    return (windows + left[::-1]).max(axis=1)  # type: ignore[no-any-return]
+    return np.asarray((windows + left[::-1]).max(axis=1), np.int64)
 
 
 def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
