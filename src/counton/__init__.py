@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any
 from counton.lazy import loader
 
 if TYPE_CHECKING:
-    from counton.analysis import plan as plan
-    from counton.analysis import plan_expiration as plan_expiration
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
     from counton.mechanisms.contingency import release_contingency as release_contingency
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from counton.mechanisms.ranges import plan_ranges as plan_ranges
     from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.noise import Key as Key
+    from counton.plans import plan as plan
+    from counton.plans import plan_expiration as plan_expiration
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
@@ -54,8 +54,8 @@ _HOME = {
     "PureDP": "counton.privacy",
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
-    "plan": "counton.analysis",
-    "plan_expiration": "counton.analysis",
+    "plan": "counton.plans",
+    "plan_expiration": "counton.plans",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
     "release_contingency": "counton.mechanisms.contingency",

@@ -8,10 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import Counter
-from counton.analysis import halfwidths, interval_halfwidth
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import law_for
+from counton.mechanisms import halfwidths, interval_halfwidth, law_for
 from counton.mechanisms.intervals import _gaussian_tail, _laplace_tail
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP

@@ -46,8 +46,8 @@ def command(*words: str) -> str:
         ("polars", "import counton.events.files"),
         ("polars", "from counton.jobs import run"),
         ("polars", f"{TREE}; release.table('state')"),
-        ("matplotlib", f"{PLAN}; from counton.analysis import plot_loss as p; p(plan, {{}}, '')"),
-        ("matplotlib", "from counton.reproduce import expiration_figures as f; f._draw('a', ())"),
+        ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
+        ("matplotlib", "from counton.reproduce.expiration import figures as f; f._draw('a', ())"),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from counton.errors import InvalidInput
 from counton.reproduce import Comparison, reproduce
-from counton.reproduce.expiration import (
+from counton.reproduce.expiration.figures import growth_curve, habit_curves, plotted_ages
+from counton.reproduce.expiration.numbers import (
     GROWTH_ROWS,
     HABIT_ROWS,
     LONG,
@@ -20,7 +22,6 @@ from counton.reproduce.expiration import (
     last_loss,
     table_1,
 )
-from counton.reproduce.expiration_figures import growth_curve, habit_curves, plotted_ages
 
 
 @pytest.mark.parametrize("row", table_1(), ids=lambda row: f"{row.place}, {row.quantity}")
@@ -63,6 +64,16 @@ def test_figure_4_uses_budgets_near_the_least_last_loss(
     least = last_loss(habit_for(window, steps, share=None), steps)
     printed = float(current) + float(past) * (-(-steps // window) - 1)
     assert least < printed < 1.006 * least
+
+
+def test_the_share_of_least_loss_is_least() -> None:
+    best = habit_for(127, 1000, share=None)
+    rounds = math.ceil(1000 / 127) - 1
+    least = best.current + rounds * best.past
+    for share in np.geomspace(0.01, 1, 50):
+        other = habit_for(127, 1000, float(share))
+        assert other.mean_variance(1000) == pytest.approx(1000)
+        assert other.current + rounds * other.past >= least * (1 - 1e-9)
 
 
 def test_a_wrong_number_would_be_noticed() -> None:

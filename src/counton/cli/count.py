@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from counton.analysis.plots import check_groups
 from counton.cli.option_sets import EventOptions
 from counton.cli.outputs import PICTURES, check_output, write_table
 from counton.cli.printing import print_json, print_line
@@ -16,6 +15,7 @@ from counton.cli.report import as_json, operator_notes, show, subject
 from counton.events.domain import is_file
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
 from counton.mechanisms.intervals import check_level
+from counton.plots.totals import check_groups
 from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 
@@ -84,7 +84,8 @@ def _write(outcome: Outcome, released: Released, options: EventOptions, progress
     if options.plot is None:
         return
     progress("drawing", 0.85)
-    from counton.analysis.plots import plot_totals, save_figure
+    from counton.plots.style import save_figure
+    from counton.plots.totals import plot_totals
 
     definition = outcome.definition
     by = f", by {definition.columns.group}" if definition.columns.group else ""

@@ -8,13 +8,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from counton.analysis import ExpirationPlan, plan_expiration, plot_loss
-from counton.analysis.plots import save_figure
 from counton.cli.ages import named_ages, targets_from
 from counton.cli.option_sets import PlanOptions
 from counton.cli.outputs import PICTURES, check_output
 from counton.cli.printing import print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
+from counton.plans import ExpirationPlan, plan_expiration
+from counton.plots import plot_loss
+from counton.plots.style import save_figure
 from counton.store.whole_file import replace_file
 
 

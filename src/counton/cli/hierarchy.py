@@ -61,8 +61,8 @@ def perform_hierarchy(options: HierarchyOptions) -> None:
     again = receipts.enter(options.name, _input(table), terms=_terms(release, targets))
     write_table(whole_table(release), options.out)
     if options.plot is not None:
-        from counton.analysis.hierarchy_plot import plot_hierarchy
-        from counton.analysis.plots import save_figure
+        from counton.plots.style import save_figure
+        from counton.plots.tables import plot_hierarchy
 
         figure = plot_hierarchy(
             release,

@@ -17,7 +17,7 @@ from counton.strategies import StreamStrategy
 
 def print_plan(options: PlanOptions) -> None:
     """Strategies and their errors, best first."""
-    from counton.analysis import plan
+    from counton.plans import plan
 
     if options.steps is None:
         raise InvalidInput(

@@ -66,8 +66,8 @@ def perform_ranges(options: RangesOptions) -> None:
     names = None if options.label is None else labels(table, [options.label])[options.label]
     write_table(cell_table(release, options.label or "label", names), options.out)
     if options.plot is not None:
-        from counton.analysis.hierarchy_plot import plot_ranges
-        from counton.analysis.plots import save_figure
+        from counton.plots.style import save_figure
+        from counton.plots.tables import plot_ranges
 
         figure = plot_ranges(
             release,

@@ -7,12 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from counton.analysis.labels import quantity
 from counton.cli.ages import loss_in_words
 from counton.cli.option_sets import EventOptions
 from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.events.windows import load_zone, moment
 from counton.jobs import Definition, Outcome, Released
+from counton.plots.totals import quantity
 
 
 def operator_notes(outcome: Outcome) -> list[str]:

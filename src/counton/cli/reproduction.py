@@ -15,7 +15,7 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool) -> None:
     Raises:
         InvalidInput: an unknown paper.
     """
-    report = reproduce(paper, folder or f"reproduce/{paper}")
+    evidence = reproduce(paper, folder or f"reproduce/{paper}")
     if as_json:
         rows = [
             {
@@ -26,23 +26,23 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool) -> None:
                 "agrees": row.agrees,
                 "note": row.note,
             }
-            for row in report.comparisons
+            for row in evidence.comparisons
         ]
-        figures = [str(path) for path in report.figures]
-        document = {"title": report.title, "comparisons": rows, "figures": figures}
+        figures = [str(path) for path in evidence.figures]
+        document = {"title": evidence.title, "comparisons": rows, "figures": figures}
         print_json(document)
         return
     console = Console()
-    print_line(console, report.title, bold=True)
+    print_line(console, evidence.title, bold=True)
     table = Table()
     for name in ("where", "what", "printed", "computed", ""):
         table.add_column(name, justify="right" if name in ("printed", "computed") else "left")
-    for row in report.comparisons:
+    for row in evidence.comparisons:
         verdict = "agrees" if row.agrees else "DIFFERS"
         table.add_row(row.place, row.quantity, row.printed, f"{row.computed:.6g}", verdict)
     print_table(console, table)
-    for row in report.comparisons:
+    for row in evidence.comparisons:
         if row.note:
             print_line(console, f"{row.place}, {row.quantity}: {row.note}")
-    for path in report.figures:
+    for path in evidence.figures:
         print_line(console, f"figure written to {path}")

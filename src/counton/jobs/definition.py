@@ -400,7 +400,7 @@ def _choose(
     asked: Asked, horizon: int, guarantee: Guarantee, contribution: Contribution
 ) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for."""
-    from counton.analysis import plan  # a later run needs no planner
+    from counton.plans import plan  # a later run needs no planner
 
     name = asked.request.strategy
     shape = () if asked.domain is None else (len(asked.domain),)

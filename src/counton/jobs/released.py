@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.analysis.plots import Curves
 from counton.events.windows import load_zone
 from counton.jobs.definition import Definition
 from counton.mechanisms.intervals import halfwidths
+from counton.plots.totals import Curves
 from counton.store import Stream
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]

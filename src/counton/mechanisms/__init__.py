@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from counton.mechanisms.hierarchy import HierarchyRelease as HierarchyRelease
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
     from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
+    from counton.mechanisms.intervals import halfwidths as halfwidths
+    from counton.mechanisms.intervals import interval_halfwidth as interval_halfwidth
     from counton.mechanisms.ranges import RangesChoice as RangesChoice
     from counton.mechanisms.ranges import RangesPlan as RangesPlan
     from counton.mechanisms.ranges import RangesRelease as RangesRelease
@@ -44,6 +46,8 @@ _HOME = {
     "StreamTerms": "counton.mechanisms.terms",
     "TableTerms": "counton.mechanisms.terms",
     "Terms": "counton.mechanisms.terms",
+    "halfwidths": "counton.mechanisms.intervals",
+    "interval_halfwidth": "counton.mechanisms.intervals",
     "law_for": "counton.mechanisms.calibration",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
@@ -66,6 +70,8 @@ __all__ = [
     "StreamTerms",
     "TableTerms",
     "Terms",
+    "halfwidths",
+    "interval_halfwidth",
     "law_for",
     "plan_hierarchy",
     "plan_ranges",

@@ -6,15 +6,15 @@ from importlib import import_module
 from pathlib import Path
 
 from counton.errors import InvalidInput
-from counton.reproduce.report import Comparison, Report
+from counton.reproduce.evidence import Comparison, Evidence
 
-#: Short name of a paper and the module that computes its evidence.
+#: Short name of a paper, and the package that computes its evidence.
 PAPERS = {"expiration": "counton.reproduce.expiration"}
 
-__all__ = ["PAPERS", "Comparison", "Report", "reproduce"]
+__all__ = ["PAPERS", "Comparison", "Evidence", "reproduce"]
 
 
-def reproduce(paper: str, folder: str | Path | None = None) -> Report:
+def reproduce(paper: str, folder: str | Path | None = None) -> Evidence:
     """Compute a paper's tables again, and draw its figures if a folder is given.
 
     Args:
@@ -24,12 +24,12 @@ def reproduce(paper: str, folder: str | Path | None = None) -> Report:
     Raises:
         InvalidInput: an unknown paper.
 
-    >>> report = reproduce("expiration")
-    >>> all(comparison.agrees for comparison in report.comparisons)
+    >>> found = reproduce("expiration")
+    >>> all(comparison.agrees for comparison in found.comparisons)
     True
     """
     if paper not in PAPERS:
         raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
     module = import_module(PAPERS[paper])
-    report: Report = module.report(None if folder is None else Path(folder))
-    return report
+    found: Evidence = module.evidence(None if folder is None else Path(folder))
+    return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from counton.analysis.planner import plan
 from counton.exact import Number
+from counton.plans.planner import plan
 from counton.privacy import ApproxDP
 from counton.strategies import Metric
 

@@ -1,6 +1,6 @@
-"""What no factorisation can beat: lower bounds on running totals.
+"""Fichtenberger, Henzinger and Upadhyay, "Constant matters": what no factorisation can beat.
 
-Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 1: for every factorisation
+Lower bounds on running totals, section 1: for every factorisation
 A = B C of the T x T prefix-sum matrix the product of B's largest row norm and C's largest column
 norm (both 2-norms) is at least the norm |A|_cb, which Mathias (1993) gives to within 1/2.
 """
@@ -12,6 +12,8 @@ import math
 import numpy as np
 
 from counton.exact import check_integer
+
+__all__ = ["factorisation_bounds", "mathias_sum"]
 
 
 def mathias_sum(horizon: int) -> float:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.expiration import ExpirationPlan
-from counton.analysis.plots import PALETTE
 from counton.extras import require
+from counton.plans.expiration import ExpirationPlan
+from counton.plots.style import FAINT, INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _FAINT = "#1a1a1a", "#6b6b6b"
 _POINTS = 240
 #: From this ratio of the highest to the lowest end on the axis of losses is logarithmic.
 _WIDE = 10
@@ -47,7 +46,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     figure = Figure(figsize=(9.5, 5.2), dpi=150, facecolor="white")
     ax = figure.subplots()
     figure.subplots_adjust(left=0.075, right=0.76, bottom=0.12, top=0.84)
-    figure.text(0.02, 0.935, title, size=14, weight="bold", color=_INK, parse_math=False)
+    figure.text(0.02, 0.935, title, size=14, weight="bold", color=INK, parse_math=False)
     parameter = float(getattr(plan.guarantee, plan.unit))
     figure.text(
         0.02,
@@ -55,7 +54,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
         f"growth {float(plan.strategy.growth):g}, delay {plan.strategy.delay:,}, "
         f"{plan.unit} {parameter:g}: typical error {plan.rmse:,.1f}",
         size=10,
-        color=_FAINT,
+        color=FAINT,
     )
     habit = plan.baseline
     every = f"budget refilled every\n{habit.window:,} steps: typical\nerror"
@@ -75,7 +74,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     for losses, colour, style in curves.values():
         ax.step(shown, losses, where="post", color=colour, linestyle=style, linewidth=1.7)
     for age, limit in plan.targets.items():
-        ax.plot(age, limit, "v", color=_INK, markersize=7, zorder=5)
+        ax.plot(age, limit, "v", color=INK, markersize=7, zorder=5)
         ax.annotate(
             f"at most {limit:g}",
             (age, limit),
@@ -83,10 +82,10 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
             textcoords="offset points",
             ha="right",
             size=9,
-            color=_INK,
+            color=INK,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )
-    ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=_FAINT, pad=4)
+    ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=FAINT, pad=4)
     _frame(ax, shown, ages, [losses for losses, _, _ in curves.values()])
     _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
     return figure
@@ -108,12 +107,12 @@ def _frame(
         ax.set_ylim(least / 1.5, 1.5 * max(ends))
     ax.set_xticks(list(ages.values()), list(ages))
     ax.minorticks_off()
-    ax.set_xlabel("age of an item", color=_FAINT)
+    ax.set_xlabel("age of an item", color=FAINT)
     ax.grid(color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
-    ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+    ax.tick_params(colors=FAINT, labelsize=9, length=0)
 
 
 def _name_ends(

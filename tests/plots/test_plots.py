@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from matplotlib.text import Annotation
 
 from counton import plan_expiration
-from counton.analysis import plot_loss
-from counton.analysis.labels import quantity, shorten, spread, tick
-from counton.analysis.plots import PALETTE, Curves, plot_totals, save_figure, split_by_size
 from counton.errors import InvalidInput
+from counton.plots import Curves, plot_loss, plot_totals
+from counton.plots.style import PALETTE, save_figure
+from counton.plots.totals import quantity, shorten, split_by_size, spread, tick
 
 
 def curves(last: list[float], steps: int = 50) -> Curves:

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Protocol
 
-from counton.analysis.largest_error import PROBABILITY, largest_noise
 from counton.expiry import Expiry
+from counton.plans.largest_error import PROBABILITY, largest_noise
 from counton.strategies import Expiring
 
 

@@ -1,18 +1,16 @@
-"""Andersson et al., "Continual Counting with Gradual Privacy Expiration": Table 1, Figures 1-4."""
+"""Table 1, and what all figures have in common."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import NamedTuple
 
-from counton.analysis.refilling import RefillingBudget, error_parts
-from counton.reproduce.report import Comparison, Report
+from counton.plans.restarted import RestartedCounter, variance_parts
+from counton.reproduce.evidence import Comparison
 from counton.strategies import Expiring
 
-TITLE = "Continual Counting with Gradual Privacy Expiration"
 #: All of the paper's plots have this mean squared error over the first T outputs, and no delay.
 MEAN_SQUARED_ERROR = 1000.0
 #: T of the plots.
@@ -29,7 +27,7 @@ class GrowthRow(NamedTuple):
 
 
 class HabitRow(NamedTuple):
-    """A row of Table 1 for the refilled budget."""
+    """A row of Table 1 for the restarted counter."""
 
     figure: str
     window: int
@@ -73,17 +71,34 @@ def epsilon_for(growth: int, steps: int) -> float:
     return math.sqrt(2 * Expiring(growth).mean_variance(steps) / MEAN_SQUARED_ERROR)
 
 
-def habit_for(window: int, steps: int, share: float | None = 0.1) -> RefillingBudget:
-    """The baseline with the plots' mean squared error; a share of None minimises the last loss."""
-    return RefillingBudget.with_error(window, steps, MEAN_SQUARED_ERROR, share)
+def habit_for(window: int, steps: int, share: float | None = 0.1) -> RestartedCounter:
+    """The baseline with the plots' mean squared error over ``steps`` outputs.
+
+    Args:
+        window: steps of a round.
+        steps: outputs.
+        share: ``past / current``; None for the one that makes the loss at the last age smallest,
+            counted as the paper does (current + past * rounds after the first).
+
+    >>> habit = habit_for(127, SHORT)
+    >>> round(habit.current, 4), round(habit.past, 5)
+    (0.7197, 0.07197)
+    """
+    within, later = variance_parts(window, steps)
+    if share is None:
+        # Least a + n b with within / a^2 + later / b^2 fixed: b^3 = later / (n within) a^3.
+        rounds = math.ceil(steps / window) - 1
+        share = (later / (rounds * within)) ** (1 / 3)
+    current = math.sqrt((within + later / share**2) / MEAN_SQUARED_ERROR)
+    return RestartedCounter(window, current, current * share)
 
 
-def printed_habit(row: HabitRow) -> RefillingBudget:
+def printed_habit(row: HabitRow) -> RestartedCounter:
     """The baseline with the budgets that the paper prints."""
-    return RefillingBudget(row.window, float(row.current), float(row.past))
+    return RestartedCounter(row.window, float(row.current), float(row.past))
 
 
-def last_loss(habit: RefillingBudget, steps: int) -> float:
+def last_loss(habit: RestartedCounter, steps: int) -> float:
     """Loss at the last age as the paper counts it: one round, and the past in every later one."""
     return habit.current + habit.past * (math.ceil(steps / habit.window) - 1)
 
@@ -107,7 +122,7 @@ def table_1() -> tuple[Comparison, ...]:
 def _near_best(row: HabitRow) -> Iterator[Comparison]:
     """Each budget from the other one and the error, and the error from both."""
     figure, window, steps, current, past = row
-    within, later = error_parts(window, steps)
+    within, later = variance_parts(window, steps)
     printed, best = printed_habit(row), habit_for(window, steps, share=None)
 
     def current_for(past: float) -> float:
@@ -144,14 +159,3 @@ def _near_best(row: HabitRow) -> Iterator[Comparison]:
 
 def _row(figure: str, quantity: str, printed: str, computed: float) -> Comparison:
     return Comparison(f"Table 1, {figure}", quantity, printed, computed)
-
-
-def report(folder: Path | None = None) -> Report:
-    """Table 1, and Figures 1 to 4 in ``folder`` if there is one."""
-    figures: tuple[Path, ...] = ()
-    if folder is not None:
-        from counton.reproduce.expiration_figures import draw_all
-
-        folder.mkdir(parents=True, exist_ok=True)
-        figures = tuple(draw_all(folder))
-    return Report(TITLE, table_1(), figures)

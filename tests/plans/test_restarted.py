@@ -1,4 +1,4 @@
-"""The refilled budget: its loss by age and its error, against enumeration."""
+"""The restarted counter: its loss by age and its error, against enumeration."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from counton.analysis import RefillingBudget
 from counton.errors import InvalidInput
+from counton.plans import RestartedCounter
 
 
-def loss_of(place: int, age: int, habit: RefillingBudget) -> float:
+def loss_of(place: int, age: int, habit: RestartedCounter) -> float:
     """Add up the nodes and the sums of the past that hold an item and that were released."""
     used, later = set(), 0
     for step in range(place, place + age + 1):
@@ -30,7 +30,7 @@ def loss_of(place: int, age: int, habit: RefillingBudget) -> float:
 
 @pytest.mark.parametrize("window", [1, 3, 7, 10, 15, 24])
 def test_loss_by_age_is_the_worst_over_all_places(window: int) -> None:
-    habit = RefillingBudget(window, current=0.7, past=0.09)
+    habit = RestartedCounter(window, current=0.7, past=0.09)
     ages = range(60)
     worst = [max(loss_of(p, age, habit) for p in range(1, window + 1)) for age in ages]
     assert habit.loss(ages) == pytest.approx(worst)
@@ -38,7 +38,7 @@ def test_loss_by_age_is_the_worst_over_all_places(window: int) -> None:
 
 @pytest.mark.parametrize(("window", "steps"), [(7, 50), (24, 100), (127, 90), (1, 5)])
 def test_mean_variance_is_that_of_the_enumerated_releases(window: int, steps: int) -> None:
-    habit = RefillingBudget(window, current=0.7, past=0.09)
+    habit = RestartedCounter(window, current=0.7, past=0.09)
     scale = habit.height / 0.7
     variances = [
         2 * scale**2 * ((t - 1) % window + 1).bit_count() + (2 / 0.09**2 if t > window else 0)
@@ -48,30 +48,20 @@ def test_mean_variance_is_that_of_the_enumerated_releases(window: int, steps: in
 
 
 def test_loss_becomes_linear_in_age() -> None:
-    habit = RefillingBudget(127, current=0.7387, past=0.07387)
+    habit = RestartedCounter(127, current=0.7387, past=0.07387)
     last = habit.loss([10**6, 10**6 + 127 * 1000])
     assert last[1] - last[0] == pytest.approx(1000 * 0.07387)
 
 
-def test_the_share_of_least_loss_is_least() -> None:
-    best = RefillingBudget.with_error(127, 1000, 1000, share=None)
-    rounds = math.ceil(1000 / 127) - 1
-    least = best.current + rounds * best.past
-    for share in np.geomspace(0.01, 1, 50):
-        other = RefillingBudget.with_error(127, 1000, 1000, float(share))
-        assert other.mean_variance(1000) == pytest.approx(1000)
-        assert other.current + rounds * other.past >= least * (1 - 1e-9)
-
-
 def test_the_best_habit_keeps_the_targets_and_no_tried_one_is_better() -> None:
     targets = {24: 1.0, 8760: 3.0}
-    best = RefillingBudget.best(targets, 8760)
+    best = RestartedCounter.best(targets, 8760)
     assert (best.loss([24, 8760]) <= np.array([1, 3]) * (1 + 1e-12)).all()
     for window in (31, 255, 2047, 8760):
         for share in (0.01, 0.1, 1.0):
-            other = RefillingBudget(window, 1.0, share)
+            other = RestartedCounter(window, 1.0, share)
             factor = min(1 / other.loss([24])[0], 3 / other.loss([8760])[0])
-            scaled = RefillingBudget(window, factor, share * factor)
+            scaled = RestartedCounter(window, factor, share * factor)
             assert scaled.mean_variance(8760) >= best.mean_variance(8760) * 0.98
 
 
@@ -81,4 +71,4 @@ def test_the_best_habit_keeps_the_targets_and_no_tried_one_is_better() -> None:
 )
 def test_bad_input_is_refused(arguments: tuple[int, float, float], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        RefillingBudget(*arguments)
+        RestartedCounter(*arguments)

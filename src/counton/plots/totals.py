@@ -7,30 +7,29 @@ the numbers it shows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.labels import LINE_INCHES, VALUE_INCHES, Labels, spread, tick
 from counton.errors import InvalidInput
 from counton.extras import require
+from counton.plots.style import FAINT, INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Distinct to readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
-
-_INK, _FAINT = "#1a1a1a", "#6b6b6b"
 _MOST_POINTS = 2_000
 _MOST_GROUPS = 40
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
+NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
+LINE_INCHES = 0.19  # from the axis to a name
+_LONGEST_NAME = 24
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,8 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
         top=1 - 1.15 / tall,
         hspace=0.12,
     )
-    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=_INK, parse_math=False)
-    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=_FAINT, parse_math=False)
+    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=INK, parse_math=False)
+    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=FAINT, parse_math=False)
     colours = dict(zip(itertools.chain(*panels), itertools.cycle(PALETTE), strict=False))
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, curves, panel, colours)
@@ -129,11 +128,6 @@ def check_groups(count: int) -> None:
             f"{count:,} groups are too many for one chart, which can name {_MOST_GROUPS}; leave "
             f"the chart out, or draw it from the released table"
         )
-
-
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure; the format follows the name (PNG, SVG, PDF)."""
-    figure.savefig(path, facecolor="white")
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
@@ -188,7 +182,7 @@ def _draw_panel(ax: Axes, curves: Curves, panel: list[int], colours: dict[int, s
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.spines["bottom"].set_color("#b0b0b0")
-    ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+    ax.tick_params(colors=FAINT, labelsize=9, length=0)
 
 
 def _name_axes(
@@ -201,7 +195,7 @@ def _name_axes(
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
         name = ylabel if number == 0 else f"the {len(panels[number])} smallest, enlarged"
-        ax.set_title(name, loc="left", size=9, color=_FAINT, pad=4)
+        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4)
     if len(times) == 1:
         axes[-1].set_xticks([0.98], [str(times[0].astype("datetime64[s]")).replace("T", " ")])
         return
@@ -255,7 +249,99 @@ def _label_ends(
             xy=(1.0, float(value)),
             xytext=(value_at, float(place)),
             ha="right",
-            color=_FAINT,
+            color=FAINT,
             size=8.5,
             **style,
         )
+
+
+def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name that fits beside the chart.
+
+    >>> shorten("a" * 30, longest=5)
+    'aaaa…'
+    """
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What stands beside the ends of the curves, and the width that it takes."""
+
+    names: list[str]
+    values: list[str]
+    inches: float
+
+    @classmethod
+    def of(
+        cls,
+        groups: Sequence[str],
+        last: NDArray[np.float64],
+        halves: NDArray[np.float64],
+    ) -> Labels:
+        """From names, last estimates and half widths of the last bands."""
+        names = [shorten(name) for name in groups]
+        whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
+        values = [
+            f"{quantity(value, half, whole)} ± {quantity(half, half, whole)}"
+            for value, half in zip(last.tolist(), halves.tolist(), strict=True)
+        ]
+        letters = max(map(len, names)), max(map(len, values))
+        inches = LINE_INCHES + NAME_INCHES * letters[0] + 0.15 + VALUE_INCHES * letters[1]
+        return cls(names, values, inches)
+
+
+def quantity(value: float, error: float, whole: bool = False) -> str:
+    """A number with thousands separators and as many decimals as its error makes sense of.
+
+    Args:
+        value: the number.
+        error: how far off it may be, in the same unit.
+        whole: it is an integer by nature.
+
+    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
+    ('58,650', '0.123')
+    """
+    if whole or error >= 10:
+        text = f"{value:,.0f}"
+    elif error <= 0:  # known exactly
+        text = f"{value:,.12g}"
+    else:
+        text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
+
+
+def tick(value: float) -> str:
+    """A round number in full, with thousands separators.
+
+    >>> tick(180_000_000.0), tick(0.25)
+    ('180,000,000', '0.25')
+    """
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
+
+
+def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
+    """Places as near as possible to the wanted ones, at least ``gap`` apart, within the height.
+
+    Least squares under the ordering (pool adjacent violators). Where they cannot all fit, the gap
+    shrinks.
+
+    >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
+    array([ 0., 10., 90.])
+    """
+    count = len(wanted)
+    gap = min(gap, height / max(count - 1, 1))
+    order = np.argsort(wanted, kind="stable")
+    slots = np.arange(count) * gap
+    blocks: list[list[float]] = []  # [mean, size]
+    for target in wanted[order] - slots:
+        blocks.append([float(target), 1.0])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, size = blocks.pop()
+            before, earlier = blocks.pop()
+            total = size + earlier
+            blocks.append([(mean * size + before * earlier) / total, total])
+    fitted = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
+    places = np.empty(count)
+    places[order] = np.clip(fitted, 0, height - slots[-1]) + slots
+    return places

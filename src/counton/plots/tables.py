@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.plots import PALETTE
 from counton.extras import require
+from counton.plots.style import FAINT, INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from counton.mechanisms.hierarchy import HierarchyRelease
     from counton.mechanisms.ranges import RangesRelease
 
-_INK, _FAINT = "#1a1a1a", "#6b6b6b"
 _MOST_POINTS = 4000
 _DEEPEST = 4  # levels below the total which an icicle shows
 _THINNEST = 0.003  # of the width: smaller nodes are not drawn one by one
@@ -60,14 +59,14 @@ def _figure(title: str, subtitle: str, widths: tuple[float, float]) -> tuple[Fig
     figure = Figure(figsize=(13, 6.2), dpi=150, facecolor="white")
     axes = figure.subplots(1, 2, gridspec_kw={"width_ratios": widths})
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.11, top=0.82, wspace=0.12)
-    figure.text(0.02, 0.945, title, size=15, weight="bold", color=_INK, parse_math=False)
-    figure.text(0.02, 0.895, subtitle, size=10, color=_FAINT, parse_math=False)
+    figure.text(0.02, 0.945, title, size=15, weight="bold", color=INK, parse_math=False)
+    figure.text(0.02, 0.895, subtitle, size=10, color=FAINT, parse_math=False)
     return figure, axes
 
 
 def _clean(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(colors=_FAINT, labelsize=9)
+    ax.tick_params(colors=FAINT, labelsize=9)
 
 
 def _noise_panel(ax: Axes, release: HierarchyRelease) -> None:
@@ -91,12 +90,12 @@ def _noise_panel(ax: Axes, release: HierarchyRelease) -> None:
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("released count", color=_INK)
-    ax.set_ylabel("standard deviation of the noise, % of the count", color=_INK)
+    ax.set_xlabel("released count", color=INK)
+    ax.set_ylabel("standard deviation of the noise, % of the count", color=INK)
     ax.grid(True, which="major", color="#e6e6e6", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.legend(frameon=False, fontsize=9, loc="upper right")
-    ax.set_title("Noise against size", loc="left", size=11, color=_INK)
+    ax.set_title("Noise against size", loc="left", size=11, color=INK)
     _clean(ax)
 
 
@@ -132,9 +131,9 @@ def _icicle(ax: Axes, release: HierarchyRelease) -> None:
     ax.set_yticks([-level - 0.5 for level in range(depth)], tree.levels[:depth])
     ax.set_xticks([])
     ax.spines[:].set_visible(False)
-    ax.tick_params(length=0, colors=_FAINT, labelsize=9)
+    ax.tick_params(length=0, colors=FAINT, labelsize=9)
     ax.set_title(
-        "Released counts: every row adds up to the one above", loc="left", size=11, color=_INK
+        "Released counts: every row adds up to the one above", loc="left", size=11, color=INK
     )
 
 
@@ -170,7 +169,7 @@ def _name(ax: Axes, text: str, x: float, y: float, *, standing: bool) -> None:
         va="center",
         rotation=90 if standing else 0,
         size=7.5,
-        color=_INK,
+        color=INK,
         parse_math=False,
         clip_on=True,
     )
@@ -238,9 +237,9 @@ def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
     )
     left.step(low, estimate, where="post", color=PALETTE[0], linewidth=1)
     left.set_title(
-        "Cells" if size == 1 else f"Sums of {size:,} cells", loc="left", size=11, color=_INK
+        "Cells" if size == 1 else f"Sums of {size:,} cells", loc="left", size=11, color=INK
     )
-    left.set_xlabel("cell", color=_INK)
+    left.set_xlabel("cell", color=INK)
     _clean(left)
     lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
     spread = np.array([_spread(release, int(length)) for length in lengths])
@@ -248,8 +247,8 @@ def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
     right.plot(lengths, spread[:, 1], color=PALETTE[1])
     right.set_xscale("log")
     right.set_ylim(0, None)
-    right.set_xlabel("cells in the interval", color=_INK)
-    right.set_title("Standard deviation: least, mean, largest", loc="left", size=11, color=_INK)
+    right.set_xlabel("cells in the interval", color=INK)
+    right.set_title("Standard deviation: least, mean, largest", loc="left", size=11, color=INK)
     _clean(right)
     return figure
 

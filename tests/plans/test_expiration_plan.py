@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from counton import Counter, plan_expiration
-from counton.analysis import least_largest_error
-from counton.analysis.largest_error import allowed_loss, largest_error
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
+from counton.plans import least_largest_error
+from counton.plans.largest_error import allowed_loss, largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from counton.analysis import factorisation_bounds, mathias_sum
 from counton.errors import InvalidInput
+from counton.reproduce.constants import factorisation_bounds, mathias_sum
 from counton.strategies.streams.square_root import square_root_sensitivity
 
 

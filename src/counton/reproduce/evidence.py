@@ -40,7 +40,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Evidence:
     """Everything computed for one paper.
 
     Attributes:
@@ -49,7 +49,7 @@ class Report:
         figures: files that were written.
 
     >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.2)
-    >>> Report("A paper", (found,)).wrong == (found,)
+    >>> Evidence("A paper", (found,)).wrong == (found,)
     True
     """
 

@@ -1,4 +1,4 @@
-"""The habit expiration is compared with: a budget that is refilled every so many steps."""
+"""The habit expiration is compared with: a counter restarted with fresh budgets again and again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARES = np.geomspace(1e-3, 3, 120)
 
 
 @dataclass(frozen=True, slots=True)
-class RefillingBudget:
+class RestartedCounter:
     """Rounds of ``window`` steps, each with a fresh budget; old data is used again in every round.
 
     Within a round the binary mechanism spends ``current`` on the round's items; from the second
@@ -37,7 +37,7 @@ class RefillingBudget:
         gaussian: both budgets are rho of zero-concentrated privacy, and the noise is Gaussian: of
             variance bit_length(window) / (2 current) and 1 / (2 past).
 
-    >>> habit = RefillingBudget(window=127, current=0.7387, past=0.07387)
+    >>> habit = RestartedCounter(window=127, current=0.7387, past=0.07387)
     >>> habit.loss([0, 127, 10**6]).round(2).tolist()
     [0.11, 0.81, 582.39]
 
@@ -74,39 +74,14 @@ class RefillingBudget:
 
     def mean_variance(self, steps: int) -> float:
         """Mean variance of the releases 1..steps, of continuous noise."""
-        within, later = error_parts(self.window, steps, self.gaussian)
+        within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         return within / self.current**power + later / self.past**power
 
     @classmethod
-    def with_error(
-        cls, window: int, steps: int, variance: float, share: float | None = 0.1
-    ) -> RefillingBudget:
-        """Budgets whose mean variance over ``steps`` is ``variance``.
-
-        Args:
-            window: steps of a round.
-            steps: over how many releases the error is averaged.
-            variance: the mean variance to meet.
-            share: ``past / current``; None for the one that makes the loss at age ``steps - 1``
-                smallest, counted as the paper does (current + past * rounds after the first).
-
-        >>> habit = RefillingBudget.with_error(127, 1000, 1000)
-        >>> round(habit.current, 4), round(habit.past, 5)
-        (0.7197, 0.07197)
-        """
-        within, later = error_parts(window, steps)
-        if share is None:
-            # Least a + n b with within / a^2 + later / b^2 fixed: b^3 = later / (n within) a^3.
-            rounds = -(-steps // window) - 1
-            share = (later / (rounds * within)) ** (1 / 3)
-        current = math.sqrt((within + later / share**2) / variance)
-        return cls(window, current, current * share)
-
-    @classmethod
     def best(
         cls, targets: Mapping[int, float], steps: int, *, gaussian: bool = False
-    ) -> RefillingBudget:
+    ) -> RestartedCounter:
         """The least mean variance over ``steps`` with which the losses by age stay within targets.
 
         Windows of 2^k - 1 steps, up to ``steps``, and 120 shares are tried.
@@ -125,7 +100,7 @@ class RefillingBudget:
                 ],
                 axis=0,
             )
-            within, later = error_parts(window, steps, gaussian)
+            within, later = variance_parts(window, steps, gaussian)
             power = 1 if gaussian else 2
             variance = relative**power * (within + later / _SHARES**power)
             i = int(np.argmin(variance))
@@ -148,7 +123,7 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     return tuple((most, later) for later, most in found.items())
 
 
-def error_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
+def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
     """Mean variance over the steps is first / current^2 + second / past^2; no squares if gaussian.
 
     One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).

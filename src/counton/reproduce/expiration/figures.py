@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.plots import PALETTE, save_figure
 from counton.extras import require
+from counton.plots.style import FAINT, INK, PALETTE, save_figure
 from counton.privacy import expiration_loss
-from counton.reproduce.expiration import (
+from counton.reproduce.expiration.numbers import (
     HABIT_ROWS,
     LONG,
     NEAR_BEST_ROWS,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _GROWTHS = (1, 2, 3)
-_INK, _FAINT = "#1a1a1a", "#6b6b6b"
 
 
 def plotted_ages(steps: int, analysis: str = "paper") -> NDArray[np.int64]:
@@ -84,14 +83,14 @@ def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> 
     axes = figure.subplots(1, len(parts), squeeze=False)[0]
     for ax, (title, draw) in zip(axes, parts, strict=True):
         draw(ax)
-        ax.set_title(title, loc="left", size=11, weight="bold", color=_INK)
-        ax.set_xlabel("age of the item, steps", color=_FAINT)
-        ax.set_ylabel("privacy loss", color=_FAINT)
+        ax.set_title(title, loc="left", size=11, weight="bold", color=INK)
+        ax.set_xlabel("age of the item, steps", color=FAINT)
+        ax.set_ylabel("privacy loss", color=FAINT)
         ax.grid(color="#e6e6e6", linewidth=0.8)
         ax.set_axisbelow(True)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.tick_params(colors=_FAINT, labelsize=9, length=0)
+        ax.tick_params(colors=FAINT, labelsize=9, length=0)
         ax.legend(frameon=False, fontsize=8.5)
     save_figure(figure, path)
     return path

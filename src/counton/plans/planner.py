@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from textwrap import shorten
 from typing import Any
 
-from counton.analysis.contenders import contenders
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import Family, Law
 from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.terms import check_shape
+from counton.plans.contenders import contenders
 from counton.privacy import Calibration, Contribution, Guarantee
 from counton.strategies import Metric, StreamStrategy
 from counton.strategies.base import check_metric

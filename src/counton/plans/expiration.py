@@ -10,15 +10,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.analysis.expiration_errors import LargestError, TypicalError
-from counton.analysis.expiration_noise import CONCENTRATED, PURE
-from counton.analysis.expiration_search import Choice, Limit, Space, least_error, least_loss
-from counton.analysis.largest_error import PROBABILITY, least_largest_error
-from counton.analysis.largest_error import largest_error as noise_bound
-from counton.analysis.refilling import RefillingBudget
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, float_below
 from counton.expiry import LARGEST_DELAY, Expiry
+from counton.plans.expiration_errors import LargestError, TypicalError
+from counton.plans.expiration_noise import CONCENTRATED, PURE
+from counton.plans.expiration_search import Choice, Limit, Space, least_error, least_loss
+from counton.plans.largest_error import PROBABILITY, least_largest_error
+from counton.plans.largest_error import largest_error as noise_bound
+from counton.plans.restarted import RestartedCounter
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.expiration_loss import Analysis, checked_age, checked_ages
 from counton.strategies import Expiring
@@ -37,7 +37,7 @@ class ExpirationPlan:
         steps: releases over which errors are averaged.
         per_step: items a step is expected to have; what a delay costs.
         noise_std: root of the mean variance of the noise over ``steps``.
-        baseline: the refilled budget with the least error that keeps the same targets.
+        baseline: the restarted counter with the least error that keeps the same targets.
 
     >>> plan = plan_expiration({24: 1, 8760: 3})
     >>> plan.strategy.growth, plan.strategy.delay, float(plan.guarantee.epsilon)
@@ -52,7 +52,7 @@ class ExpirationPlan:
     steps: int
     per_step: float
     noise_std: float
-    baseline: RefillingBudget
+    baseline: RestartedCounter
 
     @property
     def unit(self) -> str:
@@ -215,7 +215,7 @@ def _plan(chosen: Choice, targets: dict[int, float], space: Space) -> Expiration
         steps=space.steps,
         per_step=space.per_step,
         noise_std=chosen.noise(TypicalError(space.steps)),
-        baseline=RefillingBudget.best(targets, space.steps, gaussian=space.form.gaussian),
+        baseline=RestartedCounter.best(targets, space.steps, gaussian=space.form.gaussian),
     )
 
 

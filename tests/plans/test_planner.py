@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.analysis import crossing_delta, plan
-from counton.analysis.contenders import contenders
 from counton.errors import InvalidInput
 from counton.mechanisms import law_for
+from counton.plans import crossing_delta, plan
+from counton.plans.contenders import contenders
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.candidates import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.analysis.expiration_errors import Measure
-from counton.analysis.expiration_noise import PURE, Form
 from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
+from counton.plans.expiration_errors import Measure
+from counton.plans.expiration_noise import PURE, Form
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.expiration_loss import loss_above
 from counton.strategies import Expiring

@@ -1,0 +1,46 @@
+"""Plans: which strategy, noise and guarantee answer a question with the least error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
+
+if TYPE_CHECKING:
+    from counton.plans.crossing import crossing_delta as crossing_delta
+    from counton.plans.expiration import ExpirationPlan as ExpirationPlan
+    from counton.plans.expiration import plan_expiration as plan_expiration
+    from counton.plans.largest_error import least_largest_error as least_largest_error
+    from counton.plans.planner import Choice as Choice
+    from counton.plans.planner import Plan as Plan
+    from counton.plans.planner import plan as plan
+    from counton.plans.restarted import RestartedCounter as RestartedCounter
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "Choice": "counton.plans.planner",
+    "ExpirationPlan": "counton.plans.expiration",
+    "Plan": "counton.plans.planner",
+    "RestartedCounter": "counton.plans.restarted",
+    "crossing_delta": "counton.plans.crossing",
+    "least_largest_error": "counton.plans.largest_error",
+    "plan": "counton.plans.planner",
+    "plan_expiration": "counton.plans.expiration",
+}
+
+__all__ = [
+    "Choice",
+    "ExpirationPlan",
+    "Plan",
+    "RestartedCounter",
+    "crossing_delta",
+    "least_largest_error",
+    "plan",
+    "plan_expiration",
+]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,31 @@
+"""Pictures of what is released and of what is lost; only released values are drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
+
+if TYPE_CHECKING:
+    from counton.plots.loss import plot_loss as plot_loss
+    from counton.plots.tables import plot_hierarchy as plot_hierarchy
+    from counton.plots.tables import plot_ranges as plot_ranges
+    from counton.plots.totals import Curves as Curves
+    from counton.plots.totals import plot_totals as plot_totals
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "Curves": "counton.plots.totals",
+    "plot_hierarchy": "counton.plots.tables",
+    "plot_loss": "counton.plots.loss",
+    "plot_ranges": "counton.plots.tables",
+    "plot_totals": "counton.plots.totals",
+}
+
+__all__ = ["Curves", "plot_hierarchy", "plot_loss", "plot_ranges", "plot_totals"]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
