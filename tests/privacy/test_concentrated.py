@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -10,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton.errors import InvalidInput
+from counton.privacy.candidates import elders_scale
 from counton.privacy.concentrated import (
+    best_order,
     concentrated_by_pure,
     epsilon_within,
+    log_below,
+    pure_within,
+    renyi_by_pure,
+    renyi_within,
     rho_within,
 )
 from counton.privacy.gaussian import delta_at_most
@@ -30,8 +37,8 @@ def delta_of_zcdp(rho: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
         alpha = 1 + u
         return u * (alpha * rho - epsilon) - log_u + alpha * (mpmath.log(u) - mpmath.log(alpha))
 
-    low, high = mpmath.mpf(-40), mpmath.mpf(40)
-    for _ in range(130):  # ternary search: log_delta is unimodal
+    low, high = mpmath.mpf(-90), mpmath.mpf(70)
+    for _ in range(170):  # ternary search: log_delta is unimodal
         third = (high - low) / 3
         if log_delta(low + third) < log_delta(high - third):
             high -= third
@@ -63,6 +70,33 @@ def test_epsilon_within_satisfies_the_bound_and_hardly_less_would(epsilon: str, 
         assert delta_of_zcdp(mp(rho), mp(e) * (1 - mpmath.mpf("1e-8"))) > mp(d)
 
 
+@pytest.mark.parametrize("nines", [3, 6, 7, 9, 13, 20, 40])
+@pytest.mark.parametrize("epsilon", ["0.001", "1", "10"])
+def test_near_a_delta_of_one_rounding_is_towards_privacy_too(nines: int, epsilon: str) -> None:
+    """Where ln(delta) is the small difference of large numbers."""
+    e, d = Fraction(epsilon), 1 - Fraction(1, 10**nines)
+    rho, back = rho_within(e, d), epsilon_within(e, d)
+    with mpmath.workdps(70):
+        assert mpmath.exp(log_below(d)) <= mp(d) < mpmath.exp(log_below(d) * (1 - 1e-14))
+        assert delta_of_zcdp(mp(rho), mp(e)) <= mp(d)
+        if nines <= 20:  # orders nearer to 1 than e^-60 are not searched
+            assert delta_of_zcdp(mp(rho) * (1 + mpmath.mpf("1e-8")), mp(e)) > mp(d)
+        assert delta_of_zcdp(mp(e), mp(back)) <= mp(d)
+        a = 1 / mp(elders_scale(e, d, 1))
+        assert a**2 / 2 + a * mpmath.sqrt(-2 * mpmath.log(mp(d))) <= mp(e)
+
+
+def test_logarithms_of_long_fractions_are_rounded_down() -> None:
+    for d in (
+        Fraction(10**300 // 3 * 2 - 1, 10**300),
+        Fraction(3**600 + 1, 3**601),
+        Fraction(1, 7),
+    ):
+        with mpmath.workdps(400):
+            exact = mpmath.log(mp(d))
+            assert exact * (1 + mpmath.mpf("1e-14")) < log_below(d) < exact
+
+
 @settings(max_examples=50)
 @given(st.floats(0.001, 20), st.floats(-30, -1))
 def test_a_gaussian_with_this_rho_keeps_epsilon_and_delta(epsilon: float, exponent: float) -> None:
@@ -88,3 +122,43 @@ def test_randomised_response_has_the_concentration_claimed(epsilon: float) -> No
         for alpha in (1.001, 1.5, 2, 5, 20, 100):
             moment = p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)
             assert mpmath.log(moment) / (alpha - 1) <= alpha * rho
+
+
+@settings(max_examples=60)
+@given(st.floats(1e-4, 60), st.floats(-6, 8))
+def test_pure_guarantees_at_one_order_are_those_of_randomised_response(
+    epsilon: float, log_order: float
+) -> None:
+    e, order = Fraction(epsilon), 1 + Fraction(math.exp(log_order))
+    bound = renyi_by_pure(e, order)
+    with mpmath.workdps(60):
+        p, alpha = 1 / (1 + mpmath.exp(-mp(e))), mp(order)
+        moment = p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)
+        least = mpmath.log(moment) / (alpha - 1)
+        assert least <= mp(bound) <= least + mpmath.mpf("1e-13") * (1 + 1 / (alpha - 1))
+    assert bound <= min(e, order * e**2 / 2)
+
+
+@settings(max_examples=60)
+@given(st.floats(1e-6, 5), st.floats(-3, 6))
+def test_the_pure_guarantee_that_fits_a_loss_fits_and_hardly_more_does(
+    loss: float, log_order: float
+) -> None:
+    order = 1 + Fraction(math.exp(log_order))
+    fits = pure_within(Fraction(loss), order)
+    assert renyi_by_pure(fits, order) <= Fraction(loss)
+    assert renyi_by_pure(fits * Fraction(100001, 100000), order) > Fraction(loss)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CASES)
+def test_one_order_is_enough_and_its_loss_satisfies_the_bound(epsilon: str, delta: str) -> None:
+    e, d = Fraction(epsilon), Fraction(delta)
+    order = best_order(e, d)
+    assert rho_within(e, d) * Fraction(99999, 100000) < renyi_within(e, d, order) / order
+    for alpha in (order, 2 * order, 1 + (order - 1) / 3):
+        loss = renyi_within(e, d, alpha)
+        with mpmath.workdps(60):
+            a = mp(alpha)
+            factor = (1 - 1 / a) ** a / (a - 1)
+            assert mpmath.exp((a - 1) * (mp(loss) - mp(e))) * factor <= mp(d)
+            assert mpmath.exp((a - 1) * (mp(loss) + mp(e) / 10**8 - mp(e))) * factor > mp(d)

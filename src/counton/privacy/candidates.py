@@ -114,7 +114,7 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and Steinke's
     conversion of the sum is the paper's formula.
     """
-    log = (math.log(delta.denominator) - math.log(delta.numerator)) * (1 + 1e-14)
+    log = -concentrated.log_below(delta) * (1 + 1e-14)
     root = math.sqrt(2 * log)
     budget = float_below(epsilon)
     a = 2 * budget / (math.sqrt(2 * log + 2 * budget) + root)

@@ -1,11 +1,12 @@
-"""Between zero-concentrated and (epsilon, delta) differential privacy.
+"""Between Renyi, zero-concentrated, pure and (epsilon, delta) differential privacy.
 
 Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition
-12: rho-zCDP implies (epsilon, delta)-DP with, for every alpha > 1,
+12: if the Renyi divergence of one order alpha > 1 is at most R, (epsilon, delta)-DP holds with
 
-    delta = exp((alpha-1) (alpha rho - epsilon)) / (alpha-1) * (1 - 1/alpha)^alpha.
+    delta = exp((alpha-1) (R - epsilon)) / (alpha-1) * (1 - 1/alpha)^alpha.
 
-Every alpha gives a valid bound, so a search that misses the best one errs towards privacy.
+rho-zCDP says R = alpha rho for every alpha. Every alpha gives a valid bound, so a search that
+misses the best one errs towards privacy.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from counton.errors import InvalidInput
-from counton.exact import float_above, float_below, text
+from counton.exact import float_above, float_below, rounded_up, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
 _SMALLEST = 2.0**-60  # a guarantee's epsilon is above 0
+_LOWEST_LOG = -60.0  # of alpha - 1
+_HIGHEST_LOG = 60.0
 
 
 def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -28,13 +31,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
     """
-    budget, log_delta = float_below(epsilon), _log_below(delta)
-
-    def rho(log_u: float) -> float:
-        u = math.exp(log_u)  # alpha - 1
-        slack = (log_delta + log_u + (1 + u) * math.log1p(1 / u)) / u
-        return (budget + slack) / (1 + u) - (abs(slack) + budget) / (1 + u) * _MARGIN
-
+    rho = _rho(epsilon, delta)
     return Fraction(rho(_highest(rho)))
 
 
@@ -44,30 +41,74 @@ def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
     >>> float(epsilon_within(Fraction(1, 2), Fraction(1, 10**6)))
     5.2215...
     """
-    loss, log_delta = float_above(rho), _log_below(delta)
+    loss, log_delta = float_above(rho), log_below(delta)
 
     def minus_epsilon(log_u: float) -> float:
         u = math.exp(log_u)
-        slack = (log_delta + log_u + (1 + u) * math.log1p(1 / u)) / u
-        return slack - (1 + u) * loss - (abs(slack) + (1 + u) * loss) * _MARGIN
+        slack, size = _slack(log_delta, log_u)
+        return slack - (1 + u) * loss - (size + (1 + u) * loss) * _MARGIN
 
     return Fraction(max(_SMALLEST, -minus_epsilon(_highest(minus_epsilon))))
 
 
-def _log_below(delta: Fraction) -> float:
-    """A float just below ln(delta), also where delta is below the smallest float."""
-    log = math.log(delta.numerator) - math.log(delta.denominator)
-    return log - (abs(log) + 1) * 1e-15
+def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The order alpha at which `rho_within` finds the largest rho, to about four digits.
+
+    >>> float(best_order(Fraction(1), Fraction(1, 10**6)))
+    21.98...
+    """
+    return 1 + rounded_up(math.exp(_highest(_rho(epsilon, delta))), bits=12)
 
 
-def _highest(value: Callable[[float], float]) -> float:
-    """Place of the maximum of a unimodal function of ln(alpha - 1), by narrowing grids."""
-    low, high = -60.0, 60.0
-    for _ in range(12):
-        width = (high - low) / 24
-        best = max((low + i * width for i in range(25)), key=value)
-        low, high = best - width, best + width
-    return best
+def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
+    """Largest Renyi divergence of this order that implies (epsilon, delta)-DP; rounded down.
+
+    It is negative where this order needs more than (epsilon, delta) for a divergence of 0.
+
+    >>> float(renyi_within(Fraction(1), Fraction(1, 10**6), Fraction(23)))
+    0.5589...
+    """
+    budget = float_below(epsilon)
+    slack, size = _slack(log_below(delta), math.log(order - 1))
+    return Fraction(budget + slack - (size + budget) * _MARGIN)
+
+
+def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
+    """Largest Renyi divergence of this order that epsilon-DP allows; rounded up.
+
+    It is that of randomised response, of which every epsilon-DP mechanism is a function (Kairouz,
+    Oh and Viswanath 2015, Theorem 2.1): with alpha the order,
+
+        epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1),
+
+    and never above epsilon or alpha epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3).
+
+    >>> [float(renyi_by_pure(Fraction(e), Fraction(20))) for e in ("0.01", "1", "50")]
+    [0.00099..., 0.9835..., 50.0]
+    """
+    simple = min(order * epsilon**2 / 2, epsilon)
+    a, e = float_above(order), float_above(epsilon)
+    if a == 1:
+        return simple
+    saved = math.log1p(math.exp(-e)) - math.log1p(math.exp(-(2 * a - 1) * e))
+    loss = e - saved / (a - 1) + (e + 4 / (a - 1)) * 2**-50
+    return min(simple, Fraction(loss))
+
+
+def pure_within(loss: Fraction, order: Fraction) -> Fraction:
+    """Largest known epsilon whose `renyi_by_pure` is at most ``loss``; rounded down.
+
+    >>> float(pure_within(Fraction(1, 10), Fraction(20)))
+    0.1328...
+    """
+    low, high = float_below(loss), float_above(loss) + 1 / float(order - 1)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if renyi_by_pure(Fraction(middle), order) <= loss:
+            low = middle
+        else:
+            high = middle
+    return max(loss, Fraction(low))
 
 
 def concentrated_by_pure(epsilon: Fraction) -> Fraction:
@@ -78,3 +119,55 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
     if epsilon < 0:
         raise InvalidInput(f"epsilon is {text(epsilon)}; it must be at least 0")
     return min(epsilon**2 / 2, epsilon)
+
+
+def log_below(delta: Fraction) -> float:
+    """A float just below ln(delta), for delta in (0, 1) however near to either end.
+
+    >>> log_below(1 - Fraction(1, 10**30)), log_below(Fraction(1, 10**400))
+    (-1.0000...e-30, -921.03...)
+    """
+    if 2 * delta > 1:  # a difference of logarithms would cancel
+        return math.log1p(-float_above(1 - delta)) * (1 + 1e-15)
+    if delta.numerator < 2**20:
+        log = math.log(delta.numerator) - math.log(delta.denominator)
+    else:
+        size = delta.numerator.bit_length() - delta.denominator.bit_length()
+        log = math.log(delta / Fraction(2) ** size) + size * math.log(2)
+    return log - (abs(log) + 1) * 1e-15
+
+
+def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
+    """(ln delta + ln u - alpha ln(1 - 1/alpha)) / u, alpha = 1 + u, and a size for its rounding.
+
+    Where delta is near 1 the sum is small and its parts are not: what is added to ln delta is then
+    written as a sum of positive numbers, and the rounding is a part of both.
+    """
+    u = math.exp(log_u)
+    if log_delta < -math.log(2):
+        slack = (log_delta + log_u + (1 + u) * math.log1p(1 / u)) / u
+        return slack, abs(slack)
+    gained = (1 + u) * math.log1p(u) - u * log_u if u < 1 else log_u + (1 + u) * math.log1p(1 / u)
+    return (log_delta + gained) / u, (gained - log_delta) / u
+
+
+def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
+    """Largest rho by each order, as a function of ln(alpha - 1); rounded down."""
+    budget, log_delta = float_below(epsilon), log_below(delta)
+
+    def rho(log_u: float) -> float:
+        u = math.exp(log_u)
+        slack, size = _slack(log_delta, log_u)
+        return (budget + slack) / (1 + u) - (size + budget) / (1 + u) * _MARGIN
+
+    return rho
+
+
+def _highest(value: Callable[[float], float]) -> float:
+    """Place of the maximum of a unimodal function of ln(alpha - 1), by narrowing grids."""
+    low, high = _LOWEST_LOG, _HIGHEST_LOG
+    for _ in range(12):
+        width = (high - low) / 24
+        best = max((low + i * width for i in range(25)), key=value)
+        low, high = best - width, best + width
+    return best
