@@ -197,7 +197,9 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     assert "limit: none" in place("ledger", *place.again).out
     done = place("ledger", *place.again, "--limit-epsilon", "100.5", "--json")
     report = json.loads(done.out)
-    assert report["spent"] == [{"stream": "events", "guarantee": "pure", "epsilon": "100"}]
+    (entry,) = report["spent"]
+    assert (entry["name"], entry["relation"], entry["epsilon"]) == ("events", "add_remove", "100")
+    assert report["units"][entry["unit"]]["spent"]["epsilon"] == "100"
     assert report["remaining"]["epsilon"] == "0.5"
     done = place("ledger", *place.again, "--limit-epsilon", "1")
     assert done.code == 4

@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import pytest
 
 from counton.errors import BudgetExceeded, InvalidInput
-from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, PureDP
-from counton.privacy.concentrated import epsilon_within
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit, PureDP, Spend
+from counton.privacy.concentrated import epsilon_within, rho_within
+from counton.privacy.contribution import Relation
+from counton.privacy.guarantees import when_replaced
 from counton.strategies import Expiring
 
 
@@ -49,7 +51,7 @@ def test_refusal_names_stream_request_spent_limit_and_rest_and_records_nothing()
         ledger.spend("sales", PureDP(0.4))
     for part in ("'sales'", "epsilon = 0.4", "epsilon = 0.7", "epsilon = 1", "epsilon = 0.3"):
         assert part in str(refusal.value)
-    assert ledger.spends == (("visits", PureDP(0.7)),)
+    assert ledger.spends == (Spend("visits", PureDP(0.7)),)
     ledger.spend("sales", PureDP(0.3))
 
 
@@ -64,6 +66,7 @@ def test_rho_adds_up_and_pure_joins_by_half_its_square() -> None:
 
 
 def test_basic_composition_of_approximate_guarantees() -> None:
+    """Where the first guarantee is ApproxDP, all delta is for such guarantees."""
     ledger = Ledger(ApproxDP(1, 1e-6))
     ledger.spend("a", ApproxDP(0.5, 4e-7))
     ledger.spend("b", PureDP(0.1))
@@ -71,58 +74,179 @@ def test_basic_composition_of_approximate_guarantees() -> None:
     assert ledger.remaining() == ApproxDP(0.4, 6e-7)
     with pytest.raises(BudgetExceeded):
         ledger.spend("c", ApproxDP(0.1, 7e-7))
+    with pytest.raises(BudgetExceeded, match=r"set apart for ApproxDP.*approximate_delta below"):
+        ledger.spend("c", ZCDP("1e-9"))
     ledger.spend("c", ApproxDP(0.4, 6e-7))
     assert ledger.remaining() is None
+    whole = Ledger(ApproxDP(1, 1e-6))
+    whole.spend("all", ApproxDP(1, 1e-6))
+    assert whole.remaining() is None
 
 
-def test_pure_alone_needs_no_delta() -> None:
-    ledger = Ledger(ApproxDP(1, 1e-6))
+@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), PureDP(1)])
+def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(limit: Limit) -> None:
+    ledger = Ledger(limit)
     ledger.spend("a", PureDP(0.25))
     assert ledger.spent() == PureDP(0.25)
-    assert ledger.remaining() == ApproxDP(0.75, 1e-6)
+    rest = ledger.remaining(PureDP)
+    assert rest == PureDP(0.75)
+    ledger.spend("b", PureDP(0.5))
+    ledger.spend("c", PureDP(0.25))
+    assert ledger.remaining(PureDP) is None
 
 
-def test_concentrated_against_approximate_converts_the_sum_once() -> None:
+def test_concentrated_guarantees_convert_once_with_the_share_of_one_order() -> None:
     delta = Fraction(1, 10**6)
     ledger = Ledger(ApproxDP(1, delta))
     for i in range(4):
         ledger.spend(f"s{i}", ZCDP(0.005))
-    expected = epsilon_within(Fraction(2, 100), delta)
-    assert ledger.spent() == ApproxDP(expected, delta)
-    assert 4 * epsilon_within(Fraction(5, 1000), delta / 4) > expected
+    spent = ledger.spent()
+    assert isinstance(spent, ApproxDP)
+    least = epsilon_within(Fraction(2, 100), delta * 3 / 8)
+    assert least < spent.epsilon < least * Fraction(101, 100)
+    assert spent.delta == delta * 3 / 4  # the rest is for guarantees of ApproxDP
+    assert 4 * epsilon_within(Fraction(5, 1000), delta / 4) > spent.epsilon
+    left = ledger.remaining(ZCDP)
+    assert isinstance(left, ZCDP)
+    ledger.spend("rest", left)
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        ledger.spend("more", ZCDP("1e-12"))
 
 
-def test_mixed_spends_take_the_least_of_the_valid_totals() -> None:
-    delta = Fraction(1, 10**6)
-    many = Ledger(ApproxDP(2, delta))
-    for i in range(100):
+def test_many_small_pure_guarantees_count_less_than_their_sum() -> None:
+    many = Ledger(ApproxDP(2, 1e-6))
+    for i in range(200):
         many.spend(f"s{i}", PureDP(0.02))
-    assert many.spent() == ApproxDP(epsilon_within(Fraction(2, 100), delta), delta)
-    few = Ledger(ApproxDP(2, delta))
-    few.spend("large", PureDP(1))
-    few.spend("rho", ZCDP(0.005))
-    few.spend("small", PureDP(0.01))
-    together = Fraction(5, 1000) + Fraction(1, 20000)
-    assert few.spent() == ApproxDP(1 + epsilon_within(together, delta), delta)
-    apart = 1 + Fraction(1, 100) + epsilon_within(Fraction(5, 1000), delta)
-    assert few.spent().epsilon < apart  # type: ignore[union-attr]
+    spent = many.spent()
+    assert isinstance(spent, ApproxDP)
+    assert spent.epsilon < epsilon_within(Fraction(4, 100), Fraction(1, 10**6)) * Fraction(6, 5)
 
 
-def test_delta_of_approximate_spends_is_not_used_twice() -> None:
+def test_large_pure_guarantees_beside_concentrated_ones() -> None:
+    """For the smaller rest of epsilon another order is better, which has its own share."""
+    for large in (0.5, 1, 1.5, 1.7):
+        ledger = Ledger(ApproxDP(2, 1e-6))
+        ledger.spend("large", PureDP(large))
+        left = ledger.remaining(ZCDP)
+        assert isinstance(left, ZCDP)
+        assert left.rho > rho_within(2 - Fraction(str(large)), Fraction(1, 10**6)) * Fraction(2, 3)
+        ledger.spend("rest", left)
+
+
+def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
     delta = Fraction(1, 10**6)
-    ledger = Ledger(ApproxDP(2, delta))
+    ledger = Ledger(ApproxDP(2, delta), approximate_delta=delta / 2)
     ledger.spend("a", ApproxDP(0.5, delta / 2))
     ledger.spend("b", ZCDP(0.01))
-    assert ledger.spent() == ApproxDP(
-        Fraction(1, 2) + epsilon_within(Fraction(1, 100), delta / 2), delta
-    )
+    spent = ledger.spent()
+    assert isinstance(spent, ApproxDP)
+    assert spent.delta == delta
+    with pytest.raises(BudgetExceeded, match="5e-7 of its delta is set apart"):
+        ledger.spend("c", ApproxDP(0.01, "1e-20"))
+    none = Ledger(ApproxDP(2, delta), approximate_delta=0)
     with pytest.raises(BudgetExceeded):
-        ledger.spend("c", ApproxDP(0.01, delta / 2))
-    full = Ledger(ApproxDP(2, delta))
-    full.spend("a", ApproxDP(0.5, delta))
-    with pytest.raises(BudgetExceeded):
-        full.spend("b", ZCDP("1e-9"))
-    full.spend("c", PureDP(1.5))
+        none.spend("a", ApproxDP(0.1, 1e-12))
+    none.spend("a", ZCDP(0.01))
+    for wrong in (2 * delta, -delta):
+        with pytest.raises(InvalidInput, match="approximate_delta is"):
+            Ledger(ApproxDP(2, delta), approximate_delta=wrong)
+    with pytest.raises(InvalidInput, match="no delta to share out"):
+        Ledger(PureDP(2), approximate_delta=0)
+
+
+@pytest.mark.parametrize("kind", [PureDP, ApproxDP, ZCDP, None])
+@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), ApproxDP(5, 0.01), PureDP(1), ZCDP(1)])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_what_remains_can_be_spent_and_hardly_more(
+    limit: Limit, kind: Any, relation: Relation
+) -> None:
+    first: list[Guarantee] = [PureDP("0.02"), ZCDP("0.003"), ApproxDP("0.1", 1e-9)]
+    for guarantee in first:
+        ledger = Ledger(limit, relation="replace")
+        try:
+            ledger.spend("first", guarantee)
+        except InvalidInput:  # not every limit counts every guarantee
+            continue
+        left = ledger.remaining(kind, relation=relation)
+        if left is None:
+            continue
+        over: Limit
+        if isinstance(left, ZCDP):
+            over = ZCDP(left.rho * Fraction(1001, 1000))
+        else:
+            over = PureDP(left.epsilon * Fraction(1001, 1000))
+        with pytest.raises(BudgetExceeded):
+            ledger.spend("more", over, relation=relation)
+        ledger.spend("rest", left, relation=relation)
+
+
+def test_units_are_counted_apart() -> None:
+    ledger = Ledger(PureDP(1))
+    ledger.spend("visits", PureDP(0.75), unit="visit")
+    ledger.spend("people", PureDP(0.5), unit="visitor")
+    assert ledger.spent(unit="visit") == PureDP(0.75)
+    assert ledger.remaining(unit="visitor") == PureDP(0.5)
+    assert ledger.remaining(unit="household") == PureDP(1)
+    assert ledger.spent(unit="household") is None
+    assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
+    for question in (ledger.spent, ledger.remaining):
+        with pytest.raises(InvalidInput, match=r"'visit' and 'visitor' apart.*unit='visit'"):
+            question()
+    with pytest.raises(BudgetExceeded, match="for one visit added or removed"):
+        ledger.spend("more", PureDP(0.5), unit="visit")
+    with pytest.raises(InvalidInput, match="what one protected unit is called"):
+        ledger.spend("more", PureDP(0.5), unit=" ")
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert again.spends == ledger.spends
+    assert again.units == ledger.units
+
+
+def test_a_replacement_is_a_removal_and_an_addition() -> None:
+    """Add/remove 0.5 and replace 0.5: a replaced unit loses 1.5, not 1."""
+    ledger = Ledger(PureDP(1))
+    ledger.spend("table", PureDP(0.5), relation="replace")
+    with pytest.raises(BudgetExceeded, match=r"counts as .* epsilon = 1; .* epsilon = 0.25$"):
+        ledger.spend("visits", PureDP(0.5))
+    ledger.spend("visits", PureDP(0.25))
+    assert ledger.spent() == PureDP(1)
+    assert ledger.counted()[1] == (Spend("visits", PureDP(0.25)), PureDP(0.5))
+    wide = Ledger(PureDP(2), relation="replace")
+    wide.spend("visits", PureDP(0.5))
+    wide.spend("table", PureDP(0.5), relation="replace")
+    assert wide.spent() == PureDP(1.5)
+    with pytest.raises(InvalidInput, match="nothing about whether it is there"):
+        wide.spent(relation="add_remove")
+    rho = Ledger(ZCDP(1), relation="replace")
+    rho.spend("visits", ZCDP(0.25))
+    assert rho.spent() == ZCDP(1)
+
+
+def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
+    ledger = Ledger(PureDP(1))
+    ledger.spend("visits", PureDP(0.5))
+    with pytest.raises(InvalidInput, match="promises nothing about whether it is there"):
+        ledger.spend("table", PureDP(0.1), relation="replace")
+    with pytest.raises(InvalidInput, match="promises nothing"):
+        ledger.remaining(relation="replace")
+    assert ledger.spent(relation="replace") == PureDP(1)
+    with pytest.raises(InvalidInput, match="relation is 'swap'"):
+        ledger.spend("table", PureDP(0.1), relation="swap")  # type: ignore[arg-type]
+    assert len(ledger.spends) == 1
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
+def test_group_privacy_of_two_by_the_worst_mechanism(epsilon: str) -> None:
+    """Three data sets in a row, each pair of neighbours as far apart as (epsilon, delta) allows."""
+    e, delta = Fraction(epsilon), Fraction(1, 10**4)
+    counted = when_replaced(ApproxDP(e, delta))
+    assert isinstance(counted, ApproxDP)
+    growth = math.exp(e)
+    far = (1.0 / (1 + growth + growth**2)) * 0.9  # the chance of an outcome in the last data set
+    middle = growth * far + float(delta)
+    first = growth * middle + float(delta)
+    lost = first - math.exp(counted.epsilon) * far
+    assert lost == pytest.approx(float(counted.delta), rel=1e-9)
+    assert lost <= float(counted.delta) * (1 + 1e-12)
 
 
 def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
@@ -148,20 +272,20 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
 )
 def test_what_cannot_be_expressed_is_refused_by_name(limit: Any, guarantee: Any) -> None:
     ledger = Ledger(limit)
-    with pytest.raises(InvalidInput, match="stream 'visits' asks for"):
+    with pytest.raises(InvalidInput, match="release 'visits' asks for"):
         ledger.spend("visits", guarantee)
     assert ledger.spends == ()
 
 
 def test_weakening_guarantees_need_an_age() -> None:
-    with pytest.raises(InvalidInput, match=r"Ledger\(limit, age="):
+    with pytest.raises(InvalidInput, match="age of the limit"):
         Ledger(PureDP(1)).spend("logs", Weakening())
     ledger = Ledger(PureDP(1), age=4)
     ledger.spend("logs", Weakening())
     assert ledger.spent() == PureDP(0.5)
     with pytest.raises(BudgetExceeded):
         ledger.spend("more", Weakening(2))
-    assert Ledger.from_dict(ledger.to_dict()).spends == (("logs", Weakening()),)
+    assert Ledger.from_dict(ledger.to_dict()).spends == (Spend("logs", Weakening()),)
 
 
 def test_what_costs_nothing_yet_is_nothing_spent() -> None:
@@ -170,7 +294,7 @@ def test_what_costs_nothing_yet_is_nothing_spent() -> None:
     ledger.spend("late", late)
     assert ledger.spent() is None
     assert ledger.remaining() == PureDP(5)
-    assert ledger.counted() == (("late", None),)
+    assert ledger.counted() == ((Spend("late", late), None),)
     with pytest.raises(BudgetExceeded, match="spent so far: nothing"):
         ledger.spend("large", PureDP(6))
     ledger.spend("all", PureDP(5))
@@ -211,12 +335,34 @@ def test_saved_and_read_back() -> None:
     assert again.spent() == ledger.spent()
 
 
+def test_what_the_limit_fixed_is_saved_with_it() -> None:
+    ledger = Ledger(ApproxDP(1, 1e-6))
+    ledger.spend("a", ZCDP(0.01))
+    saved = json.loads(json.dumps(ledger.to_dict()))
+    orders = saved["units"]["unit"]["orders"]
+    shares = [Fraction(one["delta"]) for one in orders]
+    assert sum(shares) + Fraction(saved["units"]["unit"]["approximate_delta"]) == Fraction("1e-6")
+    for one in orders:
+        one["order"] = str(Fraction(one["order"]) * 2)
+    assert Ledger.from_dict(saved).remaining(ZCDP) != ledger.remaining(ZCDP)
+    orders[0]["delta"] = "1e-6"
+    with pytest.raises(InvalidInput, match="more than its delta"):
+        Ledger.from_dict(saved)
+
+
 def test_altered_ledgers_are_refused() -> None:
     saved = Ledger(PureDP(1)).to_dict()
-    saved["spends"] = [{"stream": "a", "guarantee": "pure", "epsilon": "2"}]
+    saved["spends"] = [Spend("a", PureDP(2)).to_dict()]
     with pytest.raises(BudgetExceeded, match="altered"):
         Ledger.from_dict(saved)
-    broken: list[dict[str, Any]] = [{}, {"limit": {}}, {"limit": {}, "age": None, "spends": [3]}]
+    broken: list[dict[str, Any]] = [
+        {},
+        {"limit": {}},
+        {**saved, "spends": [3]},
+        {**saved, "units": {"unit": {}}},
+        {**saved, "units": 3},
+        {**saved, "limit": ApproxDP(1, 0.1).to_dict(), "units": {"unit": {"relation": "replace"}}},
+    ]
     for bad in broken:
         with pytest.raises(InvalidInput):
             Ledger.from_dict(bad)

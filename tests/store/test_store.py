@@ -8,7 +8,7 @@ import pytest
 
 from counton import ZCDP, ApproxDP, Key, PureDP, Stream
 from counton.errors import BudgetExceeded, InvalidInput
-from counton.privacy import Guarantee
+from counton.privacy import Contribution, Guarantee, Spend
 from counton.store import Store, state_summary
 from counton.strategies import Binary
 
@@ -34,12 +34,12 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
         with pytest.raises(BudgetExceeded, match=r"'c' asks for .* the limit is pure"):
             create(state, "c", PureDP(0.001), key)
         assert store.streams == ("a", "b")
-        assert store.spends == (("a", PureDP(0.3)), ("b", PureDP(0.7)))
+        assert store.spends == (Spend("a", PureDP(0.3)), Spend("b", PureDP(0.7)))
         store.set_limit(PureDP(1.001))
         create(state, "c", PureDP(0.001), key)
         described = state_summary(state)
     assert described["limit"] == PureDP(1.001).to_dict()
-    assert [entry["stream"] for entry in described["ledger"]] == ["a", "b", "c"]
+    assert [entry["name"] for entry in described["ledger"]] == ["a", "b", "c"]
 
 
 def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
@@ -51,12 +51,57 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
         with pytest.raises(InvalidInput, match="which no amount of"):
             store.set_limit(PureDP(100))
         assert store.ledger is None
-        store.set_limit(ApproxDP(5, 1e-9))
+        store.set_limit(ApproxDP(6, 1e-9))
         store.set_limit(ZCDP(0.4))
         assert store.ledger is not None
         assert store.ledger.spent() == ZCDP(0.25 + 0.5**2 / 2)
         store.set_limit(None)
         assert store.ledger is None
+
+
+def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(ApproxDP(1, 1e-6))
+        create(state, "a", ZCDP(0.01), key)
+        assert store.ledger is not None
+        terms = store.ledger.terms()
+        assert len(terms["units"]["unit"]["orders"]) == 4
+        left = store.ledger.remaining(ZCDP)
+        assert isinstance(left, ZCDP)
+        create(state, "b", left, key)
+        assert store.ledger.terms() == terms
+        with pytest.raises(BudgetExceeded, match="nothing is left"):
+            create(state, "c", ZCDP("1e-9"), key)
+        store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0)
+        assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "0"
+        with pytest.raises(BudgetExceeded):
+            create(state, "c", ApproxDP(0.1, 1e-9), key)
+
+
+def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+        replaced = Contribution.replace()
+        Stream.create(state, "a", Binary(10), PureDP(0.5), key=key, contribution=replaced).close()
+        with pytest.raises(BudgetExceeded, match="for one unit replaced counts as"):
+            create(state, "b", PureDP(0.5), key)
+        create(state, "b", PureDP(0.25), key)
+        assert [spend.relation for spend in store.spends] == ["replace", "add_remove"]
+        assert store.ledger is not None
+        assert store.ledger.remaining() is None
+        with pytest.raises(InvalidInput, match="nothing about whether it is there"):
+            store.set_limit(PureDP(5), relation="add_remove")
+        assert store.ledger.limit == PureDP(1)
+
+
+def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
+    """Shares of delta fit what is there, as far as any do."""
+    create(state, "a", ApproxDP(0.5, 4e-7), key)
+    create(state, "b", ZCDP(0.002), key)
+    with Store(state) as store:
+        store.set_limit(ApproxDP(2, 1e-6))
+        assert store.ledger is not None
+        assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "4e-7"
 
 
 def test_a_refused_stream_leaves_no_key(file: str) -> None:

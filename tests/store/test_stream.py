@@ -337,7 +337,7 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     assert described["last"]["std"] == release.std[0]
     assert described["details"]["groups"] == ["AA", "UA", "DL", "WN"]
     assert described["key_fingerprint"] == key.fingerprint
-    assert shown["ledger"][0]["stream"] == "visits"
+    assert shown["ledger"][0]["name"] == "visits"
     text = repr(shown)
     assert not any(str(value) in text for value in secret_sums)
     assert key._secret.hex() not in text

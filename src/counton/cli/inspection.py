@@ -11,7 +11,8 @@ from counton.cli.option_sets import PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
 from counton.jobs.definition import EXPIRING, guarantee_from, metric_from, needed_guarantee
-from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
+from counton.privacy.ledger import NEIGHBOURS
 from counton.strategies import StreamStrategy
 
 
@@ -115,50 +116,87 @@ def print_ledger(
         if limit is not None:
             store.set_limit(limit, age=limit_age)
         spends, ledger = store.spends, store.ledger
-    aged = ledger is not None and ledger.age is not None
-    counted = dict(enumerate(ledger.counted())) if ledger is not None and aged else {}
-    remaining = None if ledger is None else ledger.remaining()
+    counted = None if ledger is None else [counts_as for _, counts_as in ledger.counted()]
+    remaining: dict[str | None, Limit | None] = {}
+    if ledger is not None:
+        remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
+        remaining = remaining or {None: ledger.limit}
     if as_json:
         print_json(
             {
                 "state": state,
                 "spent": [
-                    {"stream": name, **spend.to_dict(), **_counts_as(counted, number)}
-                    for number, (name, spend) in enumerate(spends)
+                    {**spend.to_dict(), **_counts_as(spend.guarantee, counted, number)}
+                    for number, spend in enumerate(spends)
                 ],
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "age": None if ledger is None else ledger.age,
-                "remaining": None if remaining is None else remaining.to_dict(),
+                "remaining": _as_json(remaining),
+                "units": {} if ledger is None else _units_as_json(ledger),
             }
         )
         return
     console = Console()
     table = Table()
-    table.add_column("stream", overflow="fold")
+    table.add_column("release", overflow="fold")
     table.add_column("spent", overflow="fold")
-    if ledger is not None and ledger.age is not None:
-        table.add_column(f"counts as, {ledger.age:,} windows old", overflow="fold")
-    for number, (name, spend) in enumerate(spends):
-        present = [str(counted[number][1] or "nothing yet")] if aged else []
-        table.add_row(name, str(spend), *present)
+    kinds = {(spend.unit, spend.relation) for spend in spends}
+    if len(kinds) > 1:
+        table.add_column("for one", overflow="fold")
+    differs = counted is not None and counted != [spend.guarantee for spend in spends]
+    if differs:
+        at_age = f", {ledger.age:,} windows old" if ledger is not None and ledger.age else ""
+        table.add_column(f"counts as{at_age}", overflow="fold")
+    for number, spend in enumerate(spends):
+        present = [str(counted[number] or "nothing yet")] if counted and differs else []
+        whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
+        table.add_row(spend.name, str(spend.guarantee), *whose, *present)
     print_table(console, table)
     words = "none" if ledger is None else str(ledger.limit)
+    if ledger is not None and len(ledger.units) == 1:
+        ((unit, relation),) = ledger.units.items()
+        words += f" for one {unit} {NEIGHBOURS[relation]}"
     if ledger is not None and ledger.age is not None:
         words += f", for events up to {ledger.age:,} windows old"
-    left = "nothing" if remaining is None else str(remaining)
     print_line(console, f"limit: {words}")
-    if ledger is not None:
-        print_line(console, f"remaining: {left}")
+    if ledger is None:
+        return
+    for kind, rest in remaining.items():
+        whom = ""
+        if kind is not None and len(remaining) > 1:
+            whom = f" for one {kind} {NEIGHBOURS[ledger.units[kind]]}"
+        print_line(console, f"remaining{whom}: {'nothing' if rest is None else rest}")
+    if len(remaining) > 1:
+        print_line(console, "units are counted apart: no total says anything about another unit")
 
 
 def _counts_as(
-    counted: dict[int, tuple[str, Guarantee | None]], number: int
+    guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """For JSON: what a spend counts as at the ledger's age, where it has one."""
-    if number not in counted:
+    """For JSON: what a spend counts as, where that is something else than what it says."""
+    if counted is None or counted[number] == guarantee:
         return {}
-    guarantee = counted[number][1]
-    return {"counts_as": None if guarantee is None else guarantee.to_dict()}
+    present = counted[number]
+    return {"counts_as": None if present is None else present.to_dict()}
+
+
+def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
+    """What remains, where that is one thing; null: nothing, or several kinds of units."""
+    rest = next(iter(remaining.values()), None)
+    return rest.to_dict() if rest is not None and len(remaining) == 1 else None
+
+
+def _units_as_json(ledger: Ledger) -> dict[str, Any]:
+    """By kind of unit: its relation, what is spent and what remains."""
+    shown = {}
+    for unit, relation in ledger.units.items():
+        spent, rest = ledger.spent(unit=unit), ledger.remaining(unit=unit)
+        shown[unit] = {
+            "relation": relation,
+            "spent": None if spent is None else spent.to_dict(),
+            "remaining": None if rest is None else rest.to_dict(),
+        }
+    return shown
 
 
 def print_state(state: str, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from counton.privacy.candidates import Candidate
 from counton.privacy.contribution import Contribution
 from counton.privacy.expiration import ExpiringDP, ExpiringZCDP, calibrate_expiring
 from counton.privacy.expiration_loss import expiration_loss
+from counton.privacy.filter import Limit
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import (
     ZCDP,
@@ -14,14 +15,13 @@ from counton.privacy.guarantees import (
     PureDP,
     guarantee_from_dict,
 )
-from counton.privacy.ledger import Budget, Ledger
+from counton.privacy.ledger import Ledger, Spend
 from counton.shift import Shift
 
 __all__ = [
     "ZCDP",
     "AgesWithData",
     "ApproxDP",
-    "Budget",
     "Calibration",
     "Candidate",
     "Contribution",
@@ -29,8 +29,10 @@ __all__ = [
     "ExpiringZCDP",
     "Guarantee",
     "Ledger",
+    "Limit",
     "PureDP",
     "Shift",
+    "Spend",
     "analytic_gaussian_sigma",
     "calibrate",
     "calibrate_expiring",

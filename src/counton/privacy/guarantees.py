@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.errors import InvalidInput
-from counton.exact import Number, exact, readable, text
+from counton.exact import Number, exact, float_above, readable, text
 
 
 class Guarantee(ABC):
@@ -88,6 +88,9 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
         raise InvalidInput(f"parameters of a {kind} guarantee do not fit: {error}") from error
+
+
+_SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
 
 
 def _positive(value: Number, name: str) -> Fraction:
@@ -204,6 +207,51 @@ class ZCDP(Guarantee):
             f"telling whether one {unit} is there is at most as easy as telling two bell curves "
             f"apart whose centres are {apart} standard deviation{'s' * (apart != '1')} apart"
         )
+
+
+def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
+    """What is promised to a unit that is replaced, if this is promised to one added or removed.
+
+    A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2 and, for delta, the
+    same two steps; Bun and Steinke 2016, Proposition 1.9.
+
+    Raises:
+        InvalidInput: delta would be 1 or more, which promises nothing.
+
+    >>> print(when_replaced(PureDP(0.5)), when_replaced(ZCDP(0.5)), sep="; ")
+    pure differential privacy with epsilon = 1; zero-concentrated differential privacy with rho = 2
+    """
+    if isinstance(guarantee, PureDP):
+        return PureDP(2 * guarantee.epsilon)
+    if isinstance(guarantee, ZCDP):
+        return ZCDP(4 * guarantee.rho)
+    factor = 1 + _exp_above(guarantee.epsilon)
+    if factor * guarantee.delta >= 1:
+        raise InvalidInput(
+            f"{guarantee} for a unit added or removed promises nothing to one that is replaced: "
+            f"its delta of {text(guarantee.delta)} becomes 1 and more; lower delta or epsilon"
+        )
+    return ApproxDP(2 * guarantee.epsilon, factor * guarantee.delta)
+
+
+def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
+    """What may be promised to a unit added or removed so that a replaced one is promised this.
+
+    >>> print(promised_when_replaced(PureDP(1)))
+    pure differential privacy with epsilon = 0.5
+    """
+    if isinstance(guarantee, PureDP):
+        return PureDP(guarantee.epsilon / 2)
+    if isinstance(guarantee, ZCDP):
+        return ZCDP(guarantee.rho / 4)
+    half = guarantee.epsilon / 2
+    delta = guarantee.delta / (1 + _exp_above(half))
+    return ApproxDP(half, delta) if delta > _SMALLEST_DELTA else PureDP(half)
+
+
+def _exp_above(epsilon: Fraction) -> Fraction:
+    """At least e^epsilon; a delta times that of a larger epsilon than 700 is beyond 1."""
+    return Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
 def _exp(epsilon: Fraction) -> str:

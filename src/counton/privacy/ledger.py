@@ -1,15 +1,17 @@
-"""A ledger adds up what several streams on the same data have spent, and refuses to go beyond."""
+"""A ledger adds up what several releases of the same data have spent, and refuses to go beyond."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final, NamedTuple, get_args
 
 from counton.errors import BudgetExceeded, InvalidInput, field
-from counton.privacy.concentrated import concentrated_by_pure, epsilon_within
+from counton.exact import Number, exact, text
+from counton.privacy.contribution import Relation
 from counton.privacy.expiration_loss import checked_age
+from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,
     AgesWithData,
@@ -17,35 +19,92 @@ from counton.privacy.guarantees import (
     Guarantee,
     PureDP,
     guarantee_from_dict,
+    promised_when_replaced,
+    when_replaced,
 )
 
-Budget = PureDP | ApproxDP | ZCDP
+#: In words, after what the unit is called.
+NEIGHBOURS: Final[Mapping[Relation, str]] = {
+    "add_remove": "added or removed",
+    "replace": "replaced",
+}
+
+
+class Spend(NamedTuple):
+    """One entry of a ledger.
+
+    Attributes:
+        name: of the stream or table that spends.
+        guarantee: what it promises.
+        unit: what one protected unit is called.
+        relation: whether that unit is added or removed, or replaced.
+    """
+
+    name: str
+    guarantee: Guarantee
+    unit: str = "unit"
+    relation: Relation = "add_remove"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which `from_dict` rebuilds the entry exactly."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "relation": self.relation,
+            **self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
+        """Inverse of `to_dict`.
+
+        Raises:
+            InvalidInput: missing or invalid entries.
+        """
+        try:
+            values = dict(saved)
+            name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"saved entry of a ledger does not fit: {error!r}") from error
+        return cls(name, guarantee_from_dict(values), unit, relation)
 
 
 @dataclass(frozen=True, slots=True)
-class _Total:
-    """A bound on what was spent: (epsilon, delta), or rho in ``loss`` where the limit is in rho."""
+class _Account:
+    """What one kind of unit has lost, and by which relation that is counted."""
 
-    loss: Fraction
-    delta: Fraction = Fraction(0)
+    relation: Relation
+    filter: Filter
 
 
 class Ledger:
-    """What streams on the same data may spend together, and what they have spent.
+    """What releases of the same data may spend together, and what they have spent.
 
-    Streams may be interleaved and chosen by what others released: all of this holds for concurrent
-    adaptive composition (Vadhan and Zhang, "Concurrent Composition Theorems for Differential
-    Privacy", 2023; Lyu, "Composition Theorems for Interactive Differential Privacy", 2022), as long
-    as each stream's guarantee is fixed when it is spent.
+    The limit holds also where each guarantee is chosen by what was released before, and where
+    streams run at the same time: the total is a privacy filter (`counton.privacy.filter` says for
+    each kind of limit which sums it compares, and why). What it needs to fix, it fixes with the
+    first entry. Call `spend` before a stream's first release: its guarantee counts as a whole.
+
+    Totals are kept apart by what the protected unit is called, each under the limit: what is
+    promised to a visit says nothing about a visitor. Within one kind of unit the neighbouring
+    relation is that of its first entry. If units are replaced, what is promised to a unit added or
+    removed counts as for a removal and an addition: twice epsilon, four times rho. If they are
+    added or removed, guarantees for replaced units are refused, since they promise nothing about
+    whether a unit is there.
 
     Args:
         limit: the most that may be spent.
         age: for guarantees that weaken as data ages: the age, in steps, at which what they
             promise is counted. The total then holds for data of that age or younger; streams with
             steps of several lengths need it in the steps of the fastest.
+        relation: "add_remove" or "replace", for all units; None for that of each first entry.
+        approximate_delta: for a limit of ApproxDP: the part of its delta that ApproxDP guarantees
+            may spend; the rest turns zero-concentrated and many small pure guarantees into epsilon
+            and delta. None: all of it if the first entry is ApproxDP, else a quarter.
 
     Raises:
-        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative.
+        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; another
+            relation; a share that the limit's delta does not have.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -54,71 +113,151 @@ class Ledger:
     pure differential privacy with epsilon = 1 None
     """
 
-    def __init__(self, limit: Budget, *, age: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: Limit,
+        *,
+        age: int | None = None,
+        relation: Relation | None = None,
+        approximate_delta: Number | None = None,
+    ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(
                 f"limit of a ledger is {limit!r}; it must be PureDP, ApproxDP or ZCDP"
             )
-        if age is not None:
-            age = checked_age(age)
+        if relation is not None:
+            _check_relation(relation)
+        Filter.opened(limit, (), approximate_delta)
         self.limit = limit
-        self.age = age
-        self._spends: list[tuple[str, Guarantee]] = []
+        self.age = None if age is None else checked_age(age)
+        self.relation = relation
+        self.approximate_delta = (
+            None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
+        )
+        self._accounts: dict[str, _Account] = {}
+        self._spends: list[Spend] = []
 
     @property
-    def spends(self) -> tuple[tuple[str, Guarantee], ...]:
-        """Every (stream, guarantee) in the order in which they were spent."""
+    def spends(self) -> tuple[Spend, ...]:
+        """Every (name, guarantee, unit, relation) in the order in which they were spent."""
         return tuple(self._spends)
 
-    def spend(self, name: str, guarantee: Guarantee) -> None:
-        """Record that stream ``name`` spends ``guarantee``, if the limit allows it.
+    @property
+    def units(self) -> dict[str, Relation]:
+        """The kinds of units that have spent, and the relation by which each is counted."""
+        return {unit: account.relation for unit, account in self._accounts.items()}
 
-        Call it before the stream's first release. The same name may spend again; it adds up.
+    def spend(
+        self,
+        name: str,
+        guarantee: Guarantee,
+        *,
+        unit: str = "unit",
+        relation: Relation = "add_remove",
+    ) -> None:
+        """Record that release ``name`` spends ``guarantee``, if the limit allows it.
+
+        Call it before the first release. The same name may spend again; it adds up.
+
+        Args:
+            name: of the stream or table.
+            guarantee: what it promises over all its releases.
+            unit: what one protected unit is called, such as "visitor".
+            relation: the contribution's: "add_remove" or "replace".
 
         Raises:
             BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: this kind of guarantee cannot be counted against this kind of limit.
+            InvalidInput: this guarantee cannot be counted against this limit.
+
+        >>> ledger = Ledger(PureDP(1))
+        >>> ledger.spend("visits", PureDP(0.5), relation="replace")
+        >>> ledger.spend("sales", PureDP(0.5))
+        Traceback (most recent call last):
+        ...
+        counton.errors.BudgetExceeded: release 'sales' asks for pure differential privacy with
+        epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
+        epsilon = 1; spent so far: ...
         """
-        total = self._total([*self._spends, (name, guarantee)])
-        if not self._within(total):
-            asked, remedy = self._asked(guarantee)
-            raise BudgetExceeded(
-                f"stream {name!r} asks for {asked}; spent so far: {self.spent() or 'nothing'}, "
-                f"and the limit is {self.limit}: {remedy}"
-            )
-        self._spends.append((name, guarantee))
+        entry = Spend(name, guarantee, unit, relation)
+        _check_entry(entry)
+        account = self._accounts.get(unit) or self._opened([entry])
+        counted = self._as_counted(entry, account.relation)
+        after = account.filter if counted is None else account.filter.after(counted)
+        if not after.within:
+            raise BudgetExceeded(self._refusal(entry, counted, account))
+        self._spends.append(entry)
+        self._accounts[unit] = _Account(account.relation, after)
 
-    def counted(self) -> tuple[tuple[str, Guarantee | None], ...]:
-        """Every (stream, guarantee) as it counts at the ledger's age; None: as nothing yet."""
-        return tuple((name, self._at_age(name, spent)) for name, spent in self._spends)
+    def counted(self) -> tuple[tuple[Spend, Limit | None], ...]:
+        """Every entry, and as what it counts by its unit's relation and at the ledger's age.
 
-    def spent(self) -> Budget | None:
-        """The least known total of everything spent, in terms of the limit; None: nothing.
-
-        Against a limit of ApproxDP it is PureDP where no delta is needed. Guarantees that weaken as
-        data ages may have cost nothing yet at the ledger's age.
+        None: as nothing yet.
         """
-        total = self._total(self._spends)
-        if not total.loss and not total.delta:
+        return tuple(
+            (entry, self._as_counted(entry, self._accounts[entry.unit].relation))
+            for entry in self._spends
+        )
+
+    def spent(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
+        """What everything spent counts as against the limit; None: nothing.
+
+        Against a limit of ApproxDP it is PureDP where no delta is needed, and otherwise contains
+        all the delta set apart for conversions. Guarantees that weaken as data ages may have cost
+        nothing yet at the ledger's age.
+
+        Args:
+            unit: the kind of unit; needed where there are several.
+            relation: by which it is counted; None for the one by which the limit holds.
+
+        Raises:
+            InvalidInput: several kinds of units, or a relation that cannot be counted.
+        """
+        account = self._account(unit)
+        if account is None:
             return None
-        if isinstance(self.limit, ZCDP):
-            return ZCDP(total.loss)
-        return _approximate(total.loss, total.delta)
+        if relation in (None, account.relation):
+            return account.filter.spent
+        _check_relation(relation)
+        entries = [entry for entry in self._spends if self._accounts[entry.unit] is account]
+        total = Filter.from_dict(self.limit, account.filter.to_dict())
+        for entry in entries:
+            counted = self._as_counted(entry, relation)
+            total = total if counted is None else total.after(counted)
+        return total.spent
 
-    def remaining(self) -> Budget | None:
-        """A guarantee that can still be spent; None: nothing.
+    def remaining(
+        self,
+        kind: type[Limit] | None = None,
+        *,
+        unit: str | None = None,
+        relation: Relation | None = None,
+    ) -> Limit | None:
+        """A guarantee that can be spent now, as large as is known; None: none.
 
-        Against a limit of ApproxDP more may be possible, since zero-concentrated guarantees add up
-        to less than the sum of their epsilons.
+        Args:
+            kind: PureDP, ApproxDP or ZCDP, where a limit of ApproxDP allows several.
+            unit: the kind of unit; needed where there are several.
+            relation: of the contribution that it is for; None for the unit's.
+
+        Raises:
+            InvalidInput: several kinds of units; this relation cannot be counted.
+
+        >>> ledger = Ledger(ApproxDP(1, 1e-6))
+        >>> ledger.spend("visits", ZCDP(0.01))
+        >>> print(ledger.remaining(ZCDP))
+        zero-concentrated differential privacy with rho = about 0.0123943
         """
-        total = self._total(self._spends)
-        left = self.limit_loss - total.loss
-        if left <= 0:
-            return None
-        if isinstance(self.limit, ZCDP):
-            return ZCDP(left)
-        delta = self.limit.delta - total.delta if isinstance(self.limit, ApproxDP) else Fraction(0)
-        return _approximate(left, delta)
+        account = self._account(unit)
+        if account is None:
+            by = relation or self.relation or "add_remove"
+            first = [Spend("", ZCDP(1) if kind is ZCDP else self.limit, unit or "unit", by)]
+            account = self._opened(first)
+        if relation == "replace" and account.relation == "add_remove":
+            raise InvalidInput(_presence(unit or "unit", "what remains"))
+        rest = account.filter.remaining(kind)
+        if rest is not None and account.relation == "replace" and relation == "add_remove":
+            return promised_when_replaced(rest)
+        return rest
 
     @property
     def limit_loss(self) -> Fraction:
@@ -127,14 +266,25 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which `from_dict` rebuilds the ledger exactly."""
+        return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
+
+    def terms(self) -> dict[str, Any]:
+        """The limit and what it has fixed, as JSON values: the relation of each kind of unit,
+        Renyi orders and shares of delta."""
+        share = self.approximate_delta
         return {
             "limit": self.limit.to_dict(),
             "age": self.age,
-            "spends": [{"stream": name, **guarantee.to_dict()} for name, guarantee in self._spends],
+            "relation": self.relation,
+            "approximate_delta": None if share is None else text(share),
+            "units": {
+                unit: {"relation": account.relation, **account.filter.to_dict()}
+                for unit, account in self._accounts.items()
+            },
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Ledger:
+    def from_dict(cls, saved: Mapping[str, Any]) -> Ledger:
         """Inverse of `to_dict`.
 
         Raises:
@@ -142,98 +292,159 @@ class Ledger:
             BudgetExceeded: the entries exceed the limit.
         """
         try:
-            limit, age, spends = saved["limit"], saved["age"], saved["spends"]
-            entries = [(spend["stream"], dict(spend)) for spend in spends]
-        except (KeyError, TypeError) as error:
+            limit = guarantee_from_dict(saved["limit"])
+            age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
+            entries = [Spend.from_dict(one) for one in saved["spends"]]
+            fixed = dict(saved["units"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(f"saved ledger does not fit: {error!r}") from error
-        ledger = cls(guarantee_from_dict(limit), age=age)  # type: ignore[arg-type]
-        for name, entry in entries:
-            del entry["stream"]
-            ledger._spends.append((name, guarantee_from_dict(entry)))
-        if not ledger._within(ledger._total(ledger._spends)):
-            raise BudgetExceeded(
-                f"saved ledger has spent {ledger.spent()}, beyond its limit of {ledger.limit}: it "
-                f"was altered"
-            )
+        ledger = cls(limit, age=age, relation=relation, approximate_delta=share)  # type: ignore[arg-type]
+        for unit, one in fixed.items():
+            if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
+                raise InvalidInput(f"saved ledger does not fit: {one!r} of unit {unit!r}")
+            account = _Account(one["relation"], Filter.from_dict(ledger.limit, dict(one)))
+            ledger._accounts[unit] = account
+        try:
+            ledger.enter_all(entries)
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"saved ledger was altered: {error}") from error
         return ledger
 
-    def _within(self, total: _Total) -> bool:
-        delta = self.limit.delta if isinstance(self.limit, ApproxDP) else Fraction(0)
-        return total.loss <= self.limit_loss and total.delta <= delta
+    def enter_all(self, entries: Iterable[Spend]) -> None:
+        """Spend what is known from the beginning, as when a limit is set after the first releases.
 
-    def _total(self, spends: list[tuple[str, Guarantee]]) -> _Total:
-        present = ((name, self._at_age(name, spent)) for name, spent in spends)
-        guarantees = [(name, spent) for name, spent in present if spent is not None]
-        pure = sorted(g.epsilon for _, g in guarantees if isinstance(g, PureDP))
-        rho = sum((g.rho for _, g in guarantees if isinstance(g, ZCDP)), Fraction(0))
-        epsilon, delta = Fraction(0), Fraction(0)
-        for name, guarantee in guarantees:
-            if isinstance(guarantee, ApproxDP):
-                epsilon, delta = epsilon + guarantee.epsilon, delta + guarantee.delta
-            self._refuse_mismatch(name, guarantee)
-        if isinstance(self.limit, PureDP):
-            return _Total(sum(pure, Fraction(0)))
-        if isinstance(self.limit, ZCDP):
-            return _Total(rho + sum(map(concentrated_by_pure, pure), Fraction(0)))
-        return _least_approximate(pure, rho, _Total(epsilon, delta), self.limit.delta)
+        A unit that has not spent yet fixes its shares and its relation in view of all of them.
 
-    def _at_age(self, name: str, guarantee: Guarantee) -> Guarantee | None:
+        Raises:
+            BudgetExceeded: the total exceeds the limit; the ledger is then of no use.
+            InvalidInput: a guarantee cannot be counted against this limit.
+        """
+        entries = list(entries)
+        for entry in entries:
+            _check_entry(entry)
+        for entry in entries:
+            if entry.unit not in self._accounts:
+                same = [other for other in entries if other.unit == entry.unit]
+                self._accounts[entry.unit] = self._opened(same)
+            self.spend(entry.name, entry.guarantee, unit=entry.unit, relation=entry.relation)
+
+    def _opened(self, known: list[Spend]) -> _Account:
+        """What a unit's first entry fixes; ``known`` are entries that do not depend on releases."""
+        relation = self.relation
+        if relation is None:
+            replaced = any(entry.relation == "replace" for entry in known)
+            relation = "replace" if replaced else "add_remove"
+        counted = [self._as_counted(entry, relation) for entry in known]
+        guarantees = [guarantee for guarantee in counted if guarantee is not None]
+        return _Account(relation, Filter.opened(self.limit, guarantees, self.approximate_delta))
+
+    def _account(self, unit: str | None) -> _Account | None:
+        if unit is None and len(self._accounts) > 1:
+            raise InvalidInput(
+                f"this ledger counts {' and '.join(map(repr, self._accounts))} apart; say for "
+                f"which: {field('unit')}={next(iter(self._accounts))!r}"
+            )
+        if unit is None:
+            return next(iter(self._accounts.values()), None)
+        return self._accounts.get(unit)
+
+    def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
+        """A guarantee at the ledger's age and by a relation.
+
+        Raises:
+            InvalidInput: it cannot be counted so, or not against the limit.
+        """
+        guarantee = self._at_age(entry)
+        if guarantee is None:
+            return None
+        if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
+            raise InvalidInput(
+                f"release {entry.name!r} asks for {guarantee}; a ledger adds up PureDP, ApproxDP "
+                f"and ZCDP"
+            )
+        countable = isinstance(self.limit, ApproxDP) or isinstance(guarantee, PureDP)
+        if not countable and not isinstance(guarantee, type(self.limit)):
+            raise InvalidInput(
+                f"release {entry.name!r} asks for {guarantee}, which no amount of {self.limit} "
+                f"covers: spend {'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, "
+                f"or give the ledger a limit of ApproxDP"
+            )
+        if entry.relation == relation:
+            return guarantee
+        if entry.relation == "replace":
+            raise InvalidInput(_presence(entry.unit, f"release {entry.name!r}"))
+        return when_replaced(guarantee)
+
+    def _at_age(self, entry: Spend) -> Guarantee | None:
+        guarantee = entry.guarantee
         if not isinstance(guarantee, AgesWithData):
             return guarantee
         if self.age is None:
             raise InvalidInput(
-                f"stream {name!r} asks for {guarantee}, which weakens as data ages and cannot be "
-                f"added to other guarantees as it is: state the age to count it at, "
+                f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
+                f"cannot be added to other guarantees as it is: state the age to count it at, "
                 f"{field('age')} of the limit"
             )
         return guarantee.at_age(self.age)
 
-    def _asked(self, guarantee: Guarantee) -> tuple[str, str]:
-        """In words: what was asked for and what it counts as, and what could be asked for."""
-        left = self.remaining()
-        if left is None:
-            return str(guarantee), "nothing is left, raise the limit"
-        if self.age is None or not isinstance(guarantee, AgesWithData):
-            return str(guarantee), f"ask for at most {left}"
-        asked = f"{guarantee}, which at age {self.age:,} counts as {guarantee.at_age(self.age)}"
-        return asked, f"ask for less, so that it counts as at most {left} there"
-
-    def _refuse_mismatch(self, name: str, guarantee: Guarantee) -> None:
-        if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
-            raise InvalidInput(
-                f"stream {name!r} asks for {guarantee}; a ledger adds up PureDP, ApproxDP and ZCDP"
-            )
-        if isinstance(self.limit, ApproxDP) or isinstance(guarantee, (PureDP, type(self.limit))):
-            return
-        raise InvalidInput(
-            f"stream {name!r} asks for {guarantee}, which no amount of {self.limit} covers: spend "
-            f"{'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, or give the ledger "
-            f"a limit of ApproxDP"
+    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
+        """In words: what was asked for and counts as what, what was spent, and what may be."""
+        asked = str(entry.guarantee)
+        ways = []
+        if isinstance(entry.guarantee, AgesWithData):
+            ways.append(f"at age {self.age:,}")
+        if entry.relation != account.relation:
+            ways.append(f"for one {entry.unit} replaced")
+        if ways:
+            asked += f", which {' and '.join(ways)} counts as {counted}"
+        return (
+            f"release {entry.name!r} asks for {asked}; spent so far: "
+            f"{account.filter.spent or 'nothing'}, and the limit is {self.limit} for one "
+            f"{entry.unit} {NEIGHBOURS[account.relation]}: "
+            f"{self._remedy(entry, counted, account)}"
         )
 
+    def _remedy(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
+        shares, share = account.filter, field("approximate_delta")
+        left = shares.remaining(None if counted is None else type(counted))
+        shared = isinstance(self.limit, ApproxDP)
+        if left is None and shared and not shares.orders and shares.remaining() is not None:
+            return (
+                f"its delta is set apart for ApproxDP guarantees; spend PureDP or ApproxDP, or set "
+                f"the limit with {share} below {text(shares.approximate_delta)}"
+            )
+        if left is None:
+            return "nothing is left, raise the limit"
+        if isinstance(entry.guarantee, AgesWithData):
+            return f"ask for less, so that it counts as at most {left} there"
+        same = entry.relation == account.relation
+        remedy = f"ask for at most {left if same else promised_when_replaced(left)}"
+        if shared and isinstance(counted, ApproxDP) and shares.orders:
+            remedy += (
+                f"; {text(shares.approximate_delta)} of its delta is set apart for ApproxDP "
+                f"guarantees, the rest turns others into epsilon and delta: see {share}"
+            )
+        return remedy
 
-def _approximate(epsilon: Fraction, delta: Fraction) -> PureDP | ApproxDP:
-    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+def _presence(unit: str, what: str) -> str:
+    return (
+        f"{what} protects one {unit} that is replaced, which promises nothing about whether it is "
+        f"there, and the ledger counts each {unit} as added or removed: give a contribution of "
+        f"add_remove, or a ledger with {field('relation', 'replace')} from the beginning"
+    )
 
 
-def _least_approximate(
-    pure: list[Fraction], rho: Fraction, basic: _Total, delta_limit: Fraction
-) -> _Total:
-    """Least epsilon at which everything fits under ``delta_limit``.
+def _check_relation(relation: object) -> None:
+    if relation not in get_args(Relation):
+        raise InvalidInput(f"relation is {relation!r}; it must be 'add_remove' or 'replace'")
 
-    Some of the pure guarantees, always the smallest, join the zero-concentrated ones, which turn
-    into (epsilon, delta) together with all the delta that is left; the others add up.
-    """
-    totals = []
-    if rho == 0:
-        totals.append(_Total(basic.loss + sum(pure, Fraction(0)), basic.delta))
-    left = delta_limit - basic.delta
-    if left > 0:
-        rest = sum(pure, Fraction(0))
-        for epsilon, count in Counter([Fraction(0), *pure]).items():
-            rho, rest = rho + count * concentrated_by_pure(epsilon), rest - count * epsilon
-            if rho:
-                totals.append(_Total(basic.loss + rest + epsilon_within(rho, left), delta_limit))
-    elif not totals:  # no delta for a conversion: beyond every limit
-        totals.append(_Total(basic.loss + sum(pure, Fraction(0)), delta_limit + basic.delta))
-    return min(totals, key=lambda total: (total.loss, total.delta))
+
+def _check_entry(entry: Spend) -> None:
+    _check_relation(entry.relation)
+    unit: object = entry.unit
+    if not isinstance(unit, str) or not unit.strip():
+        raise InvalidInput(
+            f"unit of release {entry.name!r} is {unit!r}; say what one protected unit is "
+            f"called, such as 'visitor'"
+        )

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
 from counton.noise import Key
 from counton.noise.key import check_key
-from counton.store import budget, keyfile, schema
+from counton.store import keyfile, ledger, schema
 from counton.store.database import Database, reading
 from counton.strategies import StreamStrategy
 
@@ -34,14 +34,15 @@ def enter(
         BudgetExceeded: the guarantee goes beyond the limit.
     """
     name = counter.terms.name
-    budget.lock(connection)
+    ledger.lock(connection)
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:
         raise StateError(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
-    budget.enter(connection, name, counter.terms.guarantee)
+    terms = counter.terms
+    ledger.enter(connection, name, terms.guarantee, terms.contribution)
     connection.execute(
         schema.streams.insert().values(
             name=name,

@@ -42,7 +42,7 @@ database = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("format", Integer, nullable=False),
-    Column("budget_limit", Text),  # JSON: a guarantee and the age it counts at; null: no limit
+    Column("budget_limit", Text),  # JSON: what Ledger.terms says; null: no limit
 )
 
 streams = Table(
@@ -91,11 +91,13 @@ sources = Table(
     Column("step", BigInteger, nullable=False),
 )
 
-#: Privacy that streams on this data have spent.
+#: Privacy that releases of this data have spent.
 ledger = Table(
     "counton_ledger",
     metadata,
     Column("id", _ID, primary_key=True),
-    Column("stream", String(LONGEST_NAME), nullable=False, unique=True),
+    Column("name", String(LONGEST_NAME), nullable=False, unique=True),
     Column("guarantee", Text, nullable=False),  # JSON
+    Column("unit", Text, nullable=False),  # what one protected unit is called
+    Column("relation", String(20), nullable=False),  # of neighbours: "add_remove" or "replace"
 )

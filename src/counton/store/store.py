@@ -11,9 +11,11 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.privacy import Guarantee, guarantee_from_dict
-from counton.privacy.ledger import Budget, Ledger
-from counton.store import budget, journal, schema
+from counton.exact import Number
+from counton.privacy import Ledger, Limit, Spend
+from counton.privacy.contribution import Relation
+from counton.store import journal, schema
+from counton.store import ledger as books
 from counton.store.database import Database, reading
 
 
@@ -51,11 +53,10 @@ class Store:
             return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
 
     @property
-    def spends(self) -> tuple[tuple[str, Guarantee], ...]:
-        """Every (stream, guarantee), in the order in which the streams were created."""
+    def spends(self) -> tuple[Spend, ...]:
+        """Every (name, guarantee, unit, relation), in the order in which they were spent."""
         with self._database.transaction(write=False) as connection:
-            entries = budget.entries(connection)
-        return tuple((entry.pop("stream"), guarantee_from_dict(entry)) for entry in entries)
+            return books.entries(connection)
 
     @property
     def ledger(self) -> Ledger | None:
@@ -64,33 +65,52 @@ class Store:
         A copy: entries are made by ``Stream.create``.
         """
         with self._database.transaction(write=False) as connection:
-            return budget.ledger(connection)
+            return books.ledger(connection)
 
-    def set_limit(self, limit: Budget | None, *, age: int | None = None) -> None:
-        """Set the most that all streams of the database may spend together; None: no limit.
+    def set_limit(
+        self,
+        limit: Limit | None,
+        *,
+        age: int | None = None,
+        relation: Relation | None = None,
+        approximate_delta: Number | None = None,
+    ) -> None:
+        """Set the most that all releases of the database may spend together; None: no limit.
+
+        Set it before anything is released. A limit that is chosen or changed by what was released
+        is one more choice, about which the filter's theorem says nothing: what was spent still
+        counts in full.
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
             age: for guarantees that weaken as data ages: the age, in steps, at which they count.
+            relation: by which all units are counted; None for that of each unit's first entry.
+            approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
+                `counton.privacy.Ledger`.
 
         Raises:
             BudgetExceeded: the streams there are have spent more; the limit stays as it was.
             InvalidInput: their guarantees cannot be counted against this kind of limit.
         """
+        proposed = None
+        if limit is not None:
+            proposed = Ledger(
+                limit, age=age, relation=relation, approximate_delta=approximate_delta
+            )
         with self._database.transaction(write=True) as connection:
-            budget.lock(connection)
-            budget.set_limit(connection, limit, age)
+            books.lock(connection)
+            books.set_limit(connection, proposed)
 
     def summary(self) -> dict[str, Any]:
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
         with self._database.transaction(write=False) as connection, reading("the description"):
-            limit = budget.limit(connection)
+            terms = books.terms(connection)
             rows = connection.execute(sa.select(schema.streams).order_by(schema.streams.c.name))
             return {
                 "state": self._database.label,
                 "format": schema.FORMAT,
-                "limit": None if limit is None else limit["limit"],
-                "ledger": budget.entries(connection),
+                "limit": None if terms is None else terms["limit"],
+                "ledger": [entry.to_dict() for entry in books.entries(connection)],
                 "streams": [_public(connection, row) for row in rows.all()],
             }
 

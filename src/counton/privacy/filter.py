@@ -1,0 +1,265 @@
+"""A privacy filter: which guarantees still fit under a limit, also when outputs choose them.
+
+Whoever sees what earlier releases said may choose the next guarantee by it. A total that is worked
+out anew after each spend, with the Renyi order that suits it best, then promises too little: each
+way of going on has its own best order, and luck chooses between them. A filter fixes beforehand
+what it will add up (Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic, "Individual Privacy
+Accounting via a Renyi Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive Composition
+in Differential Privacy", 2023). By kind of limit:
+
+- `PureDP`: the sum of epsilon (Rogers et al., Theorem 3.6).
+- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al., Theorem 1).
+- `ApproxDP`: delta is shared out when the first guarantee is spent. One share bounds the sum of the
+  deltas of `ApproxDP` guarantees; each of a few Renyi orders has a share of its own. A guarantee
+  fits if either the plain sum of epsilon stays within the limit, which needs no share, or the sum
+  of Renyi divergences of one of the orders stays within what that order can turn into (epsilon, its
+  share). What is seen then lies in one of these processes, each stopped at its own end, so that the
+  shares add up to at most delta. The proof stands in docs/trust.md.
+
+Streams that run at the same time add up in the same way (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu
+and Zhang, "Concurrent Composition for Interactive Differential Privacy with Adaptive Privacy-Loss
+Parameters", 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from counton.errors import InvalidInput
+from counton.exact import Number, exact, text
+from counton.privacy.concentrated import (
+    best_order,
+    concentrated_by_pure,
+    pure_within,
+    renyi_by_pure,
+    renyi_within,
+)
+from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
+
+#: What a ledger can keep to, and what it adds up.
+Limit = PureDP | ApproxDP | ZCDP
+
+#: Parts of the delta for conversions, by order. The first order is the best where all of epsilon is
+#: spent in small guarantees, the next where half of it is, then a quarter and an eighth; the rest
+#: of epsilon is then spent in large pure ones, which no order makes smaller.
+_PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
+#: Part of a limit's delta for ApproxDP guarantees, where the first is of another kind.
+_APPROXIMATE_PART = Fraction(1, 4)
+_SMALLEST = Fraction(1, 2**60)  # a guarantee's epsilon is above 0
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiOrder:
+    """One order of the Renyi divergence, and its share of a limit's delta.
+
+    Attributes:
+        order: alpha, above 1.
+        delta: its share.
+        loss: the largest divergence that implies (epsilon of the limit, ``delta``).
+    """
+
+    order: Fraction
+    delta: Fraction
+    loss: Fraction
+
+    @classmethod
+    def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
+        """The order with the loss that the limit allows."""
+        return cls(order, delta, renyi_within(limit.epsilon, delta, order))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a limit has fixed, and the sums that are compared with it. It never changes.
+
+    Attributes:
+        limit: the most that may be lost.
+        approximate_delta: the share of the limit's delta for the deltas of ApproxDP guarantees.
+        orders: Renyi orders with their shares; none where the limit is not ApproxDP.
+        epsilon: sum over pure and approximate guarantees.
+        delta: sum over approximate guarantees.
+        rho: sum over zero-concentrated guarantees, and pure ones where the limit is in rho.
+        losses: sums of Renyi divergences, one for each order.
+
+    >>> filter = Filter.opened(ApproxDP(1, 1e-6), [ZCDP(0.01)])
+    >>> filter.after(ZCDP(0.01)).within, filter.after(ZCDP(0.03)).within
+    (True, False)
+    """
+
+    limit: Limit
+    approximate_delta: Fraction = Fraction(0)
+    orders: tuple[RenyiOrder, ...] = ()
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    losses: tuple[Fraction, ...] = ()
+
+    @classmethod
+    def opened(
+        cls,
+        limit: Limit,
+        known: Iterable[Limit] = (),
+        approximate_delta: Number | None = None,
+    ) -> Self:
+        """A filter with nothing spent yet.
+
+        Args:
+            limit: the most that may be lost.
+            known: guarantees that will be spent whatever is released, such as the first: they
+                decide how a limit's delta is shared out where that is not stated. If all are
+                ApproxDP, they may have all of it; else they may have a quarter.
+            approximate_delta: the share for ApproxDP guarantees, from 0 to the limit's delta.
+
+        Raises:
+            InvalidInput: a share that is not within the limit's delta, or for another limit.
+        """
+        if not isinstance(limit, ApproxDP):
+            if approximate_delta is not None:
+                raise InvalidInput(
+                    f"approximate_delta is {approximate_delta}, and the limit is {limit}, which "
+                    f"has no delta to share out: leave it out"
+                )
+            return cls(limit)
+        kept = _share(limit, list(known), approximate_delta)
+        left, orders = limit.delta - kept, []
+        for number, part in enumerate(_PARTS if left else ()):
+            order = best_order(limit.epsilon / 2**number, part * left)
+            orders.append(RenyiOrder.within(limit, order, part * left))
+        return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
+
+    def after(self, guarantee: Limit) -> Self:
+        """The filter with one guarantee more, whether or not that is within the limit."""
+        epsilon, delta, rho = self.epsilon, self.delta, self.rho
+        if isinstance(guarantee, ZCDP):
+            rho += guarantee.rho
+        elif isinstance(self.limit, ZCDP):
+            rho += concentrated_by_pure(guarantee.epsilon)
+        else:
+            epsilon += guarantee.epsilon
+        if isinstance(guarantee, ApproxDP):
+            delta += guarantee.delta
+        pairs = zip(self.orders, self.losses, strict=True)
+        losses = tuple(loss + _divergence(guarantee, one.order) for one, loss in pairs)
+        return replace(self, epsilon=epsilon, delta=delta, rho=rho, losses=losses)
+
+    @property
+    def within(self) -> bool:
+        """Whether the sums are within the limit."""
+        if isinstance(self.limit, PureDP):
+            return self.epsilon <= self.limit.epsilon
+        if isinstance(self.limit, ZCDP):
+            return self.rho <= self.limit.rho
+        if self.delta > self.approximate_delta:
+            return False
+        return self._plain_left >= 0 or any(left >= 0 for left in self._lefts)
+
+    @property
+    def spent(self) -> Limit | None:
+        """What counts against the limit, by the sum that counts least; None: nothing."""
+        if not self.epsilon and not self.rho:
+            return None
+        if isinstance(self.limit, PureDP):
+            return PureDP(self.epsilon)
+        if isinstance(self.limit, ZCDP):
+            return ZCDP(self.rho)
+        totals = [] if self.rho else [(self.epsilon, self.delta)]
+        converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
+        for left in self._lefts:
+            totals.append((max(self.limit.epsilon - left, _SMALLEST), converted))
+        return _approximate(*min(totals)) if totals else None
+
+    def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
+        """A guarantee that fits, as large as is known; None: none of this kind fits.
+
+        Args:
+            kind: PureDP, ApproxDP or ZCDP, where the limit allows several.
+        """
+        if isinstance(self.limit, PureDP):
+            rest = self.limit.epsilon - self.epsilon
+            return PureDP(rest) if rest > 0 else None
+        if isinstance(self.limit, ZCDP):
+            rest = self.limit.rho - self.rho
+            return ZCDP(rest) if rest > 0 else None
+        lefts = [
+            (left, one) for left, one in zip(self._lefts, self.orders, strict=True) if left > 0
+        ]
+        if kind is ZCDP:
+            return ZCDP(max(left / one.order for left, one in lefts)) if lefts else None
+        epsilon = max([self._plain_left, *(pure_within(left, one.order) for left, one in lefts)])
+        if epsilon <= 0:
+            return None
+        delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
+        return _approximate(epsilon, delta)
+
+    @property
+    def _plain_left(self) -> Fraction:
+        """What the plain sum of epsilon leaves; negative where rho cannot be added to it."""
+        assert isinstance(self.limit, ApproxDP)
+        return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
+
+    @property
+    def _lefts(self) -> list[Fraction]:
+        """What each order leaves."""
+        pairs = zip(self.orders, self.losses, strict=True)
+        return [one.loss - loss for one, loss in pairs]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the limit has fixed, as JSON values, without limit and sums."""
+        if not isinstance(self.limit, ApproxDP):
+            return {}
+        orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
+        return {"approximate_delta": text(self.approximate_delta), "orders": orders}
+
+    @classmethod
+    def from_dict(cls, limit: Limit, saved: dict[str, Any]) -> Self:
+        """Inverse of `to_dict`, with nothing spent.
+
+        Raises:
+            InvalidInput: missing or invalid values, or shares beyond the limit's delta.
+        """
+        if not isinstance(limit, ApproxDP):
+            return cls(limit)
+        try:
+            kept = Fraction(saved["approximate_delta"])
+            pairs = [(Fraction(one["order"]), Fraction(one["delta"])) for one in saved["orders"]]
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise InvalidInput(f"saved shares of a limit do not fit: {error!r}") from error
+        shares = [kept, *(delta for _, delta in pairs)]
+        whole = all(order > 1 and delta > 0 for order, delta in pairs) and kept >= 0
+        if not whole or sum(shares) > limit.delta:
+            raise InvalidInput(
+                f"saved shares of a limit of {limit} do not fit: {', '.join(map(text, shares))} "
+                f"are more than its delta, or no shares"
+            )
+        orders = tuple(RenyiOrder.within(limit, order, delta) for order, delta in pairs)
+        return cls(limit, kept, orders, losses=(Fraction(0),) * len(orders))
+
+
+def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
+    """Most that the Renyi divergence of this order can be; beside its delta, for ApproxDP."""
+    if isinstance(guarantee, ZCDP):
+        return order * guarantee.rho
+    return renyi_by_pure(guarantee.epsilon, order)
+
+
+def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fraction:
+    """How much of the limit's delta ApproxDP guarantees may spend."""
+    if stated is not None:
+        share = exact(stated, "approximate_delta")
+        if not 0 <= share <= limit.delta:
+            raise InvalidInput(
+                f"approximate_delta is {text(share)}; it must be from 0 to the limit's delta, "
+                f"{text(limit.delta)}"
+            )
+        return share
+    deltas = [guarantee.delta for guarantee in known if isinstance(guarantee, ApproxDP)]
+    if deltas and len(deltas) == len(known):
+        return limit.delta
+    return min(limit.delta, max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0))))
+
+
+def _approximate(epsilon: Fraction, delta: Fraction) -> PureDP | ApproxDP:
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
