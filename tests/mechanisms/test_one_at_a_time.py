@@ -17,21 +17,20 @@ import pytest
 
 from counton.errors import InvalidInput, StreamConflict
 from counton.mechanisms import Counter
-from counton.mechanisms.hierarchy_stream import HierarchyStream
 from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.noise import Key
 from counton.privacy import ZCDP
-from counton.strategies import Binary
+from counton.strategies import Binary, GrowingCascade
 
 
 def streams() -> list[Any]:
     return [
         Counter(Binary(10_000), ZCDP(1), key=Key.generate(), name="visits"),
-        HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14),
+        Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits"),
     ]
 
 
-@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
 def test_threads_never_share_a_step(stream: Any) -> None:
     steps: list[int] = []
     threads = [
@@ -45,7 +44,7 @@ def test_threads_never_share_a_step(stream: Any) -> None:
     assert sorted(steps) == list(range(1, 1201))
 
 
-@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
 def test_a_release_within_a_release_is_refused(
     stream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +68,7 @@ def test_a_release_within_a_release_is_refused(
     assert stream.release(1).step == 2
 
 
-@pytest.mark.parametrize("stream", streams(), ids=["counter", "hierarchy"])
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
 def test_copies_are_refused(stream: Any) -> None:
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(InvalidInput, match="never copied"):
@@ -87,9 +86,9 @@ def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
     """The lock of a thread that the fork does not have must not be waited for."""
     program = """
 import os, threading, time
-from counton import CountonError, Key, ZCDP
-from counton.mechanisms.hierarchy_stream import HierarchyStream
-stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
+from counton import Counter, CountonError, Key, ZCDP
+from counton.strategies import GrowingCascade
+stream = Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits")
 inside = threading.Event()
 def hold():
     with stream._turn.take():
@@ -112,8 +111,8 @@ os.wait()
     assert time.monotonic() - start < 60
 
 
-def test_batches_of_hierarchies_wait_for_each_other() -> None:
-    stream = HierarchyStream(ZCDP(1), key=Key.generate(), doublings=14)
+def test_batches_of_windows_wait_for_each_other() -> None:
+    stream = Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits")
     found: list[Any] = []
     threads = [
         threading.Thread(target=lambda c=count: found.append(stream.release_many([c] * 4000)))
@@ -123,6 +122,6 @@ def test_batches_of_hierarchies_wait_for_each_other() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    difference = found[0] - found[1]
+    difference = found[0].values - found[1].values
     assert stream.step == 8000
     assert len(np.unique(difference)) > 1

@@ -1,4 +1,4 @@
-"""The counter: private running totals of a stream, one step after the other."""
+"""The counter: private totals or counts of a stream, one step after the other."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import StreamStrategy
+from counton.strategies.base import Steps
 
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
@@ -29,6 +30,8 @@ _MOST = 2**24
 
 class Counter:
     """Private running totals, released at every step, under one guarantee for the whole stream.
+
+    With a strategy for windows, such as `GrowingCascade`, a release is the step's own count.
 
     Args:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
@@ -110,13 +113,13 @@ class Counter:
         """Release one step.
 
         Args:
-            x: the step's exact total (not the running one), shape ``self.shape``: integers, or
+            x: the step's exact total (never the running one), shape ``self.shape``: integers, or
                 data units on the grid of a clipped contribution.
 
         Raises:
             InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
             HorizonExceeded: the strategy serves no more steps.
-            SumOverflow: the running total would leave the exact range.
+            SumOverflow: the running total, or of windows x, would leave the exact range.
             StreamConflict: in a fork of the counter's process, or in a handler within a release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
@@ -154,6 +157,30 @@ class Counter:
         """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
         return self.terms.std(steps)
 
+    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Standard deviation of what releases say about the steps start + 1 .. stop, exactly.
+
+        That is the difference of two totals, or the sum of the counts of windows. In data units,
+        of one cell; of a sum over m cells it is sqrt(m) times as much.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+
+        Raises:
+            InvalidInput: ends that are no integers, below 0, or the wrong way round.
+            HorizonExceeded: an end beyond the horizon.
+
+        >>> from counton import Counter, Key, ZCDP
+        >>> from counton.strategies import Binary, GrowingCascade
+        >>> ends = [0, 8, 15], [8, 16, 16]
+        >>> for strategy in Binary(31), GrowingCascade(doublings=5):
+        ...     counter = Counter(strategy, ZCDP(0.5), key=Key.generate(), name="visits")
+        ...     counter.window_std(*ends).round(2).tolist()
+        [2.24, 3.16, 5.0]
+        [1.63, 1.63, 1.63]
+        """
+        return self.terms.window_std(starts, stops)
+
     def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         terms = self.terms
@@ -165,12 +192,16 @@ class Counter:
         start = 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
-            prefix = np.add.accumulate(totals[part], axis=0, out=values[part])
-            prefix += sums
-            sums = prefix[-1].copy()
+            exact = values[part]
+            if terms.strategy.workload == "totals":
+                np.add.accumulate(totals[part], axis=0, out=exact)
+                exact += sums
+                sums = exact[-1].copy()
+            else:
+                exact[...] = totals[part]
             if terms.strategy.fraction_bits:
-                prefix <<= terms.strategy.fraction_bits
-            prefix += noise
+                exact <<= terms.strategy.fraction_bits
+            exact += noise
             start = part.stop
         return terms.to_data(values), Progress(step + count, sums, waiting)
 

@@ -69,7 +69,8 @@ class Progress(NamedTuple):
 
     Attributes:
         step: number of the last released step.
-        sums: running totals counted so far, grid units, shape ``shape``.
+        sums: running totals counted so far, grid units, shape ``shape``; empty where a release is
+            the step's own count.
         waiting: totals of the last ``delay`` steps, not counted yet.
     """
 
@@ -86,7 +87,8 @@ class Progress(NamedTuple):
     def start(cls, terms: StreamTerms) -> Progress:
         """Nothing released yet."""
         waiting = np.zeros((terms.strategy.delay, *terms.shape), np.int64)
-        return cls(0, np.zeros(terms.shape, np.int64), Waiting(waiting))
+        shape = terms.shape if terms.strategy.workload == "totals" else (0,)
+        return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
 
 def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
@@ -145,6 +147,13 @@ def _refuse_overflow(
 
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
+    if terms.strategy.workload == "windows":
+        if largest > terms.largest_sum:
+            raise SumOverflow(
+                f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, up to which "
+                f"releases are exact: coarsen the resolution or count in larger units"
+            )
+        return
     if _largest(done.taken) + largest * len(totals) <= terms.largest_sum:
         return
     # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely

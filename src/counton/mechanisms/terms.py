@@ -21,11 +21,14 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee, guarantee_from_dict
 from counton.strategies import StreamStrategy, strategy_from_dict
+from counton.strategies.base import Steps
 
 #: Raised when the same terms would give other noise; older states are then refused.
 FORMAT = 1
 #: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
+#: Counts of windows stay below this, so that float64 holds what is released of each.
+LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +237,12 @@ class StreamTerms(Terms):
         deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
         return deviation
 
+    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
+        variance = self.strategy.window_noise_variance(self.law, starts, stops)
+        deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
+        return deviation
+
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Released integers in data units: the same integers for counts, else float64.
 
@@ -299,13 +308,14 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Running sums, in grid units, are exact up to here under a strategy.
+    """Running sums, or counts of windows, in grid units, are exact up to here under a strategy.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM
     True
     """
-    return LARGEST_SUM >> strategy.fraction_bits
+    most = LARGEST_SUM if strategy.workload == "totals" else LARGEST_WINDOW
+    return most >> strategy.fraction_bits
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from counton.strategies.base import Metric, Node, NodeNoise, Norm, Strategy, Str
 from counton.strategies.registry import public_strategies, strategy_from_dict
 from counton.strategies.streams.binary import Binary
 from counton.strategies.streams.expiring import Expiring
+from counton.strategies.streams.growing import GrowingCascade
 from counton.strategies.streams.honaker import HonakerOnline
 from counton.strategies.streams.kary import KAry
 from counton.strategies.streams.smooth import SmoothBinary
@@ -12,6 +13,7 @@ from counton.strategies.streams.square_root import SqrtToeplitz
 __all__ = [
     "Binary",
     "Expiring",
+    "GrowingCascade",
     "HonakerOnline",
     "KAry",
     "Metric",

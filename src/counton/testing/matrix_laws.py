@@ -65,7 +65,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """B C is the matrix of prefix sums, exactly; columns have the weights that are promised.
+    """B C is A, exactly: prefix sums, or the identity. Columns have the weights promised.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -83,7 +83,9 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         reads, enters = strategy.matrices(count)
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
         product = reads.astype(float) @ enters.astype(float)
-        expected = np.tri(count, k=-strategy.delay)
+        totals = np.tri(count, k=-strategy.delay)
+        one_by_one = np.eye(count, k=-strategy.delay)
+        expected = totals if strategy.workload == "totals" else one_by_one
         require(np.array_equal(product, expected), strategy, f"B C is not A over {count} steps")
         return
     for step, row in rows_by_step(strategy, count).items():
@@ -92,7 +94,9 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         scaled = {node: int(weight * scale) for node, weight in row.items()}
         for item, column in enumerate(columns, start=1):
             entry = sum(scaled.get(node, 0) * weight for node, weight in column.items())
-            expected_entry = scale * unit if item <= step - strategy.delay else 0
+            last = step - strategy.delay
+            counted = item <= last if strategy.workload == "totals" else item == last
+            expected_entry = scale * unit if counted else 0
             require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
 
 

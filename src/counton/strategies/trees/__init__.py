@@ -2,14 +2,12 @@
 
 from counton.strategies.trees.building import TOTAL
 from counton.strategies.trees.estimating import estimates_of, node_sums
-from counton.strategies.trees.growing import GrowingCascade
 from counton.strategies.trees.joint_law import HierarchyLaw
 from counton.strategies.trees.measurement import TreeStrategy, tree_strategy_for
 from counton.strategies.trees.tree import Tree
 
 __all__ = [
     "TOTAL",
-    "GrowingCascade",
     "HierarchyLaw",
     "Tree",
     "TreeStrategy",

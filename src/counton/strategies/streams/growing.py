@@ -1,0 +1,246 @@
+"""The cascade that grows: doubled as data arrives, as often as was fixed in advance.
+
+"Ranges", appendix D.1: when the first 2^k cells are full, their root becomes the left child of a
+new root; the noise of its sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y, and cascades down. Every
+complete node of the binary tree over time has the same variance, whenever it is complete.
+(Erratum: loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k leaves.)
+
+After j doublings the squared sensitivity over root variance is 1 + j/3: it grows for ever, so no
+fixed noise is private for an unbounded stream. The number of doublings is fixed in advance and
+calibrated for; beyond it the stream refuses.
+
+**Released is a function of the measurements.** In units of 2^-F, with weights w_0 of the first cell
+and w of everything else, noise is built by division, rounded to the nearest:
+
+    first cell:   N = round(z 2^F / w_0)
+    doubling:     N_1 = round((z 2^F - w N_0) / 2w),   measured is w (2 S_1 + S_0) + z
+    in a subtree: N_0 = round((z 2^F + w N) / 2w),  N_1 = N - N_0,   measured is w (S_0 - S_1) + z
+
+If a cell changes by d, the shift of z by the change of the measurements moves the noise of the
+nodes that hold it by exactly -d 2^F and no other: rounding commutes with it, since each numerator
+changes by a multiple of its denominator or not at all. No node is rounded by more than one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.laws import Law
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Steps,
+    StreamStrategy,
+    check_metric,
+)
+
+#: Levels of the noise table: heights of differences below, doublings from here on.
+_DOUBLINGS = 128
+MOST_DOUBLINGS = 32
+MOST_FRACTION_BITS = 16
+#: Solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3 there is.
+_FIRST, _WEIGHT = 978122, 564719
+#: Noise of a standard deviation up to here, in units of 2^-F, stays below 2^61, but for one draw in
+#: 2^250. Wider noise is refused beforehand: stopping on the noise drawn is not a function of
+#: the measurements.
+LARGEST_STD = 2**54
+
+
+class GrowingCascade(StreamStrategy):
+    """Each step's own count, in noise such that blocks are as accurate as steps.
+
+    Every complete aligned block of 2^k steps has the variance of a single step. C has the columns
+    of the cascade: D_2^2 over the squared weight of a cell is 1 + doublings / 3.
+
+    Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
+    Input Perturbation", appendix D.1.
+
+    Args:
+        doublings: it serves 2^doublings steps, at most 2^32.
+        fraction_bits: released counts are multiples of 2^-fraction_bits, from 1 to 16.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> cascade = GrowingCascade(doublings=10)
+    >>> cascade.horizon, (cascade.window_variance(0, [1, 2, 8, 1024]) * 3e12).round(2).tolist()
+    (1024, [3.14, 3.14, 3.14, 3.14])
+    """
+
+    horizon: int
+    workload = "windows"
+    unit_columns = False
+
+    def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
+        remedy = "the stream then serves 2^doublings steps"
+        self.doublings = check_integer("doublings", doublings, 0, MOST_DOUBLINGS, remedy)
+        self.fraction_bits = check_integer("fraction_bits", fraction_bits, 1, MOST_FRACTION_BITS)
+        self.horizon = 1 << self.doublings
+        #: Weight of the first step's count, and of everything else.
+        self.first, self.weight = _FIRST, _WEIGHT
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
+        """As many doublings as the horizon takes, and one more on another grid."""
+        doublings = (horizon - 1).bit_length()
+        return cls(doublings), cls(doublings + 1, fraction_bits=3)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Doublings and fraction bits."""
+        return {"doublings": self.doublings, "fraction_bits": self.fraction_bits}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Differences below the doubling the step came with, that doubling, and all later ones."""
+        cell, weight = self.check_step(step) - 1, self.weight
+        came = cell.bit_length()
+        later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
+        if cell == 0:
+            return (Node(_DOUBLINGS, 0, self.first), *later)
+        below = [
+            Node(height, cell >> height, -weight if cell >> height - 1 & 1 else weight)
+            for height in range(1, came)
+        ]
+        return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Doublings up to the step's own, halved once for each; and differences below its own."""
+        cell = self.check_step(step) - 1
+        came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
+        if cell == 0:
+            return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
+        # The block's noise is its own, less half of all before it; its cells share it evenly.
+        shared = Fraction(1, 1 << came - 1)
+        before = [Fraction(1, self.first)] + [own] * (came - 1)
+        early = [
+            Node(_DOUBLINGS + j, 0, -weight * shared / (1 << came - j))
+            for j, weight in enumerate(before)
+        ]
+        below = [
+            Node(
+                height,
+                cell >> height,
+                (-own if cell >> height - 1 & 1 else own) / (1 << height - 1),
+            )
+            for height in range(1, came)
+        ]
+        return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
+
+    def l1_sensitivity(self) -> Fraction:
+        """The first step's: its own weight, and that of each doubling."""
+        return Fraction(self.first + self.doublings * self.weight)
+
+    def squared_sensitivity(self) -> Fraction:
+        """The first step's: (3 + doublings) w^2 + 1; of all others (3 + doublings) w^2."""
+        return Fraction(self.first**2 + self.doublings * self.weight**2)
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """About 1 / (3 w^2) at every step."""
+        numbers = self.check_steps(steps)
+        return self.window_variance(numbers - 1, numbers)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.
+
+        G = C^T C is H + e e^T, e the first step's unit vector and H^-1 the covariance of a tree in
+        which all complete nodes have variance v = 1 / (3 w^2): a total, halved at each node plus or
+        minus half an independent draw of variance 3 v. A sum has a part in the draws of the nodes
+        that an end of the window cuts. (Sherman and Morrison's formula for e.)
+        """
+        first, last = self.check_ends(starts, stops)
+        total = ((last - first) / float(self.horizon)) ** 2
+        for height in range(1, self.doublings + 1):
+            half = 1 << height - 1
+            # Left less right among the steps of a node before the cut, at most half of them.
+            left, right = (half - np.abs((end & 2 * half - 1) - half) for end in (first, last))
+            apart = left.astype(np.float64) ** 2 + right.astype(np.float64) ** 2
+            within = (right - left).astype(np.float64) ** 2
+            same = first >> height == last >> height
+            total += 0.75 / half**2 * np.where(same, within, apart)
+        v = 1 / (3 * self.weight**2)
+        return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum over all steps: 1 / (3 w^2), or hardly less."""
+        check_metric(metric)
+        # What a step lacks of 1 / (3 w^2) by the doubling it came with; see ``window_variance``.
+        v = Fraction(1, 3 * self.weight**2)
+        least = v * v / (1 + v)
+        lacks = [least] + [least / 4 ** (2 * j - 1) for j in range(1, self.doublings + 1)]
+        if metric == "max":
+            return float(v - lacks[-1])
+        many = [1] + [1 << j - 1 for j in range(1, self.doublings + 1)]
+        mean = sum(n * lack for n, lack in zip(many, lacks, strict=True)) / self.horizon
+        return float(v - mean)
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """The same law for all levels, if its sums fit.
+
+        Raises:
+            InvalidInput: a standard deviation which 64-bit sums cannot hold.
+        """
+        if base.std * 2**self.fraction_bits > LARGEST_STD:
+            raise InvalidInput(
+                f"noise of {self!r} would have standard deviation {base.std:,.4g} at a node; with "
+                f"{self.fraction_bits} fraction bits at most 2^{54 - self.fraction_bits} fits: "
+                f"raise the budget or coarsen the resolution"
+            )
+        return base
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window: one subtree for each doubling it meets."""
+        self.check_window(steps)
+        out = np.empty((len(steps), *field.shape), np.int64)
+        start, end = steps.start - 1, steps.stop - 1
+        while start < end:
+            doubling = start.bit_length()  # cells 2^(d-1) .. 2^d - 1 came with doubling d
+            stop = min(end, 1 << doubling)
+            part = self._subtree(field, doubling, range(start, stop))
+            out[start + 1 - steps.start : stop + 1 - steps.start] = part
+            start = stop
+        return out
+
+    def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
+        """Noise of the block that came with a doubling (0: the first cell)."""
+
+        def draw(number: int) -> NDArray[np.int64]:
+            drawn: NDArray[np.int64] = field.run(_DOUBLINGS + number, range(1))[0]
+            return drawn << self.fraction_bits
+
+        block = total = (draw(0) + self.first // 2) // self.first
+        for number in range(1, doubling + 1):
+            block = (draw(number) - self.weight * total + self.weight) // (2 * self.weight)
+            total = total + block
+        return np.asarray(block, dtype=np.int64)
+
+    def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
+        """The cascade below the block of one doubling, restricted to some of its cells."""
+        start, last = cells.start, cells.stop - 1
+        nodes = self._block(field, doubling)[None]
+        for height in range(doubling - 1, 0, -1):
+            above = start >> height
+            z = field.run(height, range(above, (last >> height) + 1)) << self.fraction_bits
+            left = (z + self.weight * nodes + self.weight) // (2 * self.weight)
+            below = np.empty((2 * len(nodes), *field.shape), np.int64)
+            below[0::2], below[1::2] = left, nodes - left
+            offset = (start >> height - 1) - 2 * above
+            count = (last >> height - 1) - (start >> height - 1) + 1
+            nodes = below[offset : offset + count]
+        return nodes
+
+
+def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Covariance of the sum of the first t cells with the first one, over that of a node.
+
+    In the tree it is halved from each node to the next, and evenly shared among a sibling's cells.
+    """
+    block = 2.0 ** np.floor(np.log2(np.maximum(ends, 1)))
+    return np.where(ends > 0, 1 / block - (ends - block) / (2 * block**2), 0.0)

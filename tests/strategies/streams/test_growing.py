@@ -1,0 +1,92 @@
+"""The cascade that grows: the paper's measurements and its law at every size."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian
+from counton.strategies import GrowingCascade
+from counton.strategies.lines import Haar
+from counton.testing import HashedNoise
+
+
+def measured(cascade: GrowingCascade) -> Any:
+    """C from the definition in the paper's appendix D.1, without looking at columns."""
+    first, weight, cells = cascade.first, cascade.weight, cascade.horizon
+    rows = [np.where(np.arange(cells) == 0, first, 0)]
+    for number in range(1, cascade.doublings + 1):
+        grown, half = np.zeros(cells, np.int64), 1 << (number - 1)
+        grown[:half], grown[half : 2 * half] = weight, 2 * weight
+        rows.append(grown)
+    for height in range(1, cascade.doublings):
+        size = 1 << height
+        for start in range(size, cells, size):  # the first node of each height grew by doubling
+            part = np.zeros(cells, np.int64)
+            part[start : start + size // 2] = weight
+            part[start + size // 2 : start + size] = -weight
+            rows.append(part)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("doublings", [0, 1, 2, 3, 5])
+def test_what_is_measured_is_what_the_paper_says(doublings: int) -> None:
+    cascade = GrowingCascade(doublings)
+    expected = measured(cascade)
+    _, enters = cascade.matrices()
+    assert sorted(map(tuple, enters.astype(int).tolist())) == sorted(map(tuple, expected.tolist()))
+    assert cascade.l1_sensitivity() == np.abs(expected).sum(axis=0).max()
+    assert cascade.squared_sensitivity() == (expected**2).sum(axis=0).max()
+    assert cascade.squared_sensitivity() / cascade.first**2 == pytest.approx(1 + doublings / 3)
+    assert cascade.first**2 == 3 * cascade.weight**2 + 1
+
+
+def test_sums_have_the_law_of_the_cascade_at_every_size() -> None:
+    for doublings in (0, 1, 4, 6):
+        cascade = GrowingCascade(doublings)
+        low, high = np.triu_indices(cascade.horizon + 1, 1)
+        expected = Haar.cascade(1 << max(doublings, 1)).variance(low, high)
+        assert cascade.window_variance(low, high) == pytest.approx(expected, rel=1e-11)
+
+
+def test_complete_blocks_are_as_accurate_as_steps_however_long_the_stream() -> None:
+    cascade = GrowingCascade(32)
+    starts = np.array([0, 2**31, 2**20 * 77, 5, 2**32 - 1])
+    sizes = np.array([2**32, 2**31, 2**20, 1, 1])
+    unit = 1 / (3 * cascade.weight**2)
+    assert cascade.window_variance(starts, starts + sizes) == pytest.approx([unit] * 5, rel=1e-11)
+    assert cascade.overall_variance("max") == pytest.approx(unit)
+
+
+@pytest.mark.parametrize("bits", [1, 10])
+def test_no_block_is_rounded_by_more_than_a_unit(bits: int) -> None:
+    cascade, table = GrowingCascade(6, fraction_bits=bits), HashedNoise((50,), spread=2**27)
+    nodes = sorted({node[:2] for step in range(1, 65) for node in cascade.row(step)})
+    z = np.array([table.at(*node) for node in nodes], dtype=np.float64)
+    reads, _ = cascade.matrices()
+    off = cascade.noise(table, range(1, 65)) - reads.astype(float) @ z * 2.0**bits
+    for height in range(7):
+        blocks = off.reshape(-1, 2**height, 50).sum(axis=1)
+        assert np.abs(blocks).max() <= 1 + 1e-6
+    assert np.abs(off).max() > 0.4  # there is something to round
+    assert abs(off.mean()) < 0.01  # to either side
+
+
+@pytest.mark.parametrize("doublings", [-1, 33, 1.0, True, None])
+def test_doublings_are_fixed_in_advance_and_few(doublings: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"doublings is .* between 0 and 32"):
+        GrowingCascade(doublings)
+    with pytest.raises(InvalidInput, match="fraction_bits is"):
+        GrowingCascade(3, fraction_bits=17)
+
+
+def test_noise_beyond_its_sums_is_refused() -> None:
+    cascade = GrowingCascade(3, fraction_bits=16)
+    narrow, wide = (DiscreteGaussian(Fraction(2**power)) for power in (76, 77))
+    assert cascade.node_law(narrow, 0) == narrow
+    with pytest.raises(InvalidInput, match="fraction bits at most 2\\^38 fits"):
+        cascade.node_law(wide, 0)
