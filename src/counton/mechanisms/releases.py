@@ -18,8 +18,8 @@ class Release:
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64. Of a `HierarchyStream`: the
-            private count of the cell.
+            Integers for tree strategies on counts, else float64. Where the
+            strategy serves windows, the step's own private count instead.
         std: standard deviation of its noise, in data units, the same for every coordinate.
 
     >>> from counton import Counter, Key, PureDP
