@@ -14,8 +14,8 @@ from typer.main import get_command
 from counton import errors
 from counton.cli.app import app
 from counton.cli.demo import options_for
-from counton.cli.demo import shown as command_of
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
+from counton.cli.options import command_line
 
 
 def test_plan_ranks_by_error(place: Any) -> None:
@@ -170,4 +170,4 @@ def test_the_demonstration_shows_the_command_it_runs(
     options = options_for(str(tmp_path))
     shown = capsys.readouterr().out
     assert shown.startswith("$ counton count ")
-    assert command_of(options) in shown
+    assert command_line("count", *options) in shown

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from counton.cli.ages import named_ages, seconds, targets_from
-from counton.cli.demo import options_for, shown
+from counton.cli.demo import options_for
+from counton.cli.options import command_line
 from counton.errors import InvalidInput
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
@@ -226,7 +227,7 @@ def test_reproduce_compares_numbers_and_writes_figures(place: Any) -> None:
 def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
     (tmp_path / "departures.parquet").touch()
     (tmp_path / "carriers.csv").touch()
-    words = shown(options_for(str(tmp_path), expire=True)).split()
+    words = command_line("count", *options_for(str(tmp_path), expire=True)).split()
     assert words[words.index("--growth") + 1] == "1.08"
     assert "--expire" in words
     assert "--steps" not in words

@@ -6,16 +6,18 @@ from typing import Annotated
 
 import typer
 
-from counton.cli import options as o
 from counton.cli.exits import epilogue, explained
-from counton.cli.option_sets import (
-    CountOptions,
+from counton.cli.options import (
+    JSON,
     HierarchyOptions,
+    LedgerOptions,
+    Outputs,
     PlanOptions,
     RangesOptions,
-    SumOptions,
+    ShowOptions,
+    takes,
 )
-from counton.cli.signatures import takes
+from counton.jobs.request import Request
 
 app = typer.Typer(
     name="counton",
@@ -47,8 +49,8 @@ def root(
 
 
 @app.command()
-@takes(CountOptions)
-def count(options: CountOptions) -> None:
+@takes(Request, Outputs, what="count", value=None, lower=None, upper=None, resolution=None)
+def count(request: Request, outputs: Outputs) -> None:
     """Release the running number of events after each window, by group.
 
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
@@ -56,12 +58,12 @@ def count(options: CountOptions) -> None:
     """
     from counton.cli.count import perform
 
-    perform(options)
+    perform(request, outputs)
 
 
 @app.command(name="sum")
-@takes(SumOptions)
-def total(options: SumOptions) -> None:
+@takes(Request, Outputs, what="sum")
+def total(request: Request, outputs: Outputs) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
 
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
@@ -69,7 +71,7 @@ def total(options: SumOptions) -> None:
     """
     from counton.cli.count import perform
 
-    perform(options)
+    perform(request, outputs)
 
 
 @app.command()
@@ -90,38 +92,22 @@ def plan(options: PlanOptions) -> None:
 
 
 @app.command()
-def ledger(
-    state: o.State,
-    limit_epsilon: Annotated[
-        str | None, typer.Option(help="set the most that all streams together may spend")
-    ] = None,
-    limit_delta: Annotated[str | None, typer.Option(help="with --limit-epsilon")] = None,
-    limit_rho: Annotated[
-        str | None, typer.Option(help="limit in zero-concentrated privacy instead")
-    ] = None,
-    limit_age: Annotated[
-        int | None,
-        typer.Option(
-            parser=o.whole_number,
-            help="count streams with --expire as of events this many windows old",
-        ),
-    ] = None,
-    json: o.Json = False,
-) -> None:
+@takes(LedgerOptions)
+def ledger(options: LedgerOptions) -> None:
     """Show what the streams of a state have spent; set a limit that creating streams obeys."""
-    with explained({name: f"--limit-{name}" for name in ("epsilon", "delta", "rho", "age")}):
-        from counton.cli.inspection import print_ledger
+    from counton.cli.inspection import print_ledger
 
-        print_ledger(state, limit_epsilon, limit_delta, limit_rho, limit_age, json)
+    o = options
+    print_ledger(o.state, o.epsilon, o.delta, o.rho, o.age, o.json)
 
 
 @app.command()
-def show(state: o.State, json: o.Json = False) -> None:
+@takes(ShowOptions)
+def show(options: ShowOptions) -> None:
     """Show what a state holds: streams, guarantees, last releases. No secrets, no key needed."""
-    with explained():
-        from counton.cli.inspection import print_state
+    from counton.cli.inspection import print_state
 
-        print_state(state, json)
+    print_state(options.state, options.json)
 
 
 @app.command()
@@ -130,7 +116,7 @@ def reproduce(
     folder: Annotated[
         str | None, typer.Option(help="write the paper's figures there; default: reproduce/PAPER")
     ] = None,
-    json: o.Json = False,
+    json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
     """Compute a paper's tables and figures again and compare its numbers."""
     with explained():
@@ -162,7 +148,7 @@ def demo(
         from counton.cli.count import perform
         from counton.cli.demo import options_for
 
-        perform(options_for(folder, expire=expire), bar=True)
+        perform(*options_for(folder, expire=expire), bar=True)
 
 
 @app.command()

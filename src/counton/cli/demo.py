@@ -8,15 +8,15 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from counton.cli.command_line import command_line
-from counton.cli.option_sets import CountOptions
+from counton.cli.options import Outputs, command_line
 from counton.errors import InvalidInput
+from counton.jobs.request import Request
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
-def options_for(folder: str, *, expire: bool = False) -> CountOptions:
-    """Write the departures and the carriers into a folder; the options that count them.
+def options_for(folder: str, *, expire: bool = False) -> tuple[Request, Outputs]:
+    """Write the departures and the carriers into a folder; what counts them.
 
     With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
     a day and 3 within a year, as ``plan --expire 1d:1,365d:3 --every 1h`` finds it.
@@ -31,7 +31,8 @@ def options_for(folder: str, *, expire: bool = False) -> CountOptions:
     events, carriers = target / "departures.parquet", target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
         _export(_data_folder(), events, carriers)
-    options = CountOptions(
+    request = Request(
+        what="count",
         events=str(events),
         time="time_hour",
         every="1h",
@@ -45,47 +46,24 @@ def options_for(folder: str, *, expire: bool = False) -> CountOptions:
         unit="departure",
         name="departures",
         state=str(target / "departures.db"),
-        out=target / "releases.parquet",
-        plot=target / "chart.png",
     )
+    outputs = Outputs(out=target / "releases.parquet", plot=target / "chart.png")
     if expire:
-        options = replace(
-            options,
+        request = replace(
+            request,
             steps=None,
             epsilon="0.18506",
             expire=True,
             growth="1.08",
             name="departures-forever",
             state=str(target / "departures-forever.db"),
-            out=target / "releases-forever.parquet",
-            plot=target / "chart-forever.png",
         )
-    sys.stdout.write(f"$ {shown(options)}\n\n")
+        outputs = Outputs(
+            out=target / "releases-forever.parquet", plot=target / "chart-forever.png"
+        )
+    sys.stdout.write(f"$ {command_line('count', request, outputs)}\n\n")
     sys.stdout.flush()
-    return options
-
-
-def shown(options: CountOptions) -> str:
-    """The command of these options."""
-    named = {
-        "--time": options.time,
-        "--every": options.every,
-        "--by": options.by,
-        "--domain": options.domain,
-        "--steps": options.steps,
-        "--from": options.start,
-        "--until": options.until,
-        "--timezone": options.timezone,
-        "--expire": options.expire or None,
-        "--growth": options.growth,
-        "--epsilon": options.epsilon,
-        "--unit": options.unit,
-        "--name": options.name,
-        "--state": options.state,
-        "--out": options.out,
-        "--plot": options.plot,
-    }
-    return command_line("count", options.events, named)
+    return request, outputs
 
 
 def _data_folder() -> Path:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.ages import named_ages, targets_from
-from counton.cli.option_sets import PlanOptions
+from counton.cli.options import PlanOptions
 from counton.cli.outputs import PICTURES, check_output
 from counton.cli.printing import print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput

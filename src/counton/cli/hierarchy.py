@@ -11,13 +11,13 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.option_sets import HierarchyOptions
+from counton.cli.options import HierarchyOptions
 from counton.cli.outputs import write_table
 from counton.cli.printing import print_files, print_json, print_table
 from counton.cli.single_release import as_json, check_files, print_head, receipts_for
 from counton.cli.tables import labels, read_table, whole_numbers
 from counton.errors import InvalidInput
-from counton.jobs.definition import guarantee_from
+from counton.jobs.request import guarantee_from
 from counton.mechanisms.hierarchy import HierarchyRelease, release_hierarchy
 from counton.privacy import Contribution
 from counton.store.whole_file import replace_file

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.command_line import command_line
-from counton.cli.option_sets import HierarchyOptions
+from counton.cli.options import HierarchyOptions, command_line
 from counton.cli.outputs import write_table
 from counton.errors import InvalidInput
 
@@ -41,17 +40,7 @@ def hierarchy_options_for(folder: str) -> HierarchyOptions:
         out=target / "populations.parquet",
         plot=target / "hierarchy.png",
     )
-    named = {
-        "--levels": options.levels,
-        "--value": options.value,
-        "--domain": options.domain,
-        "--rho": options.rho,
-        "--unit": options.unit,
-        "--name": options.name,
-        "--out": options.out,
-        "--plot": options.plot,
-    }
-    sys.stdout.write(f"$ {command_line('hierarchy', options.leaves, named)}\n\n")
+    sys.stdout.write(f"$ {command_line('hierarchy', options)}\n\n")
     sys.stdout.flush()
     return options
 

@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.option_sets import PlanOptions
+from counton.cli.options import PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
-from counton.jobs.definition import EXPIRING, guarantee_from, metric_from, needed_guarantee
+from counton.jobs.request import EXPIRING, guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.ledger import NEIGHBOURS
 from counton.strategies import StreamStrategy

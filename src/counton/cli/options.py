@@ -1,11 +1,26 @@
-"""Options of the command line, each said once."""
+"""Options of the command line, each stated once: the fields of dataclasses, with their defaults.
+
+What lies below the command line knows fields, not options; errors that name fields are told here in
+the words of the command.
+"""
 
 from __future__ import annotations
 
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from counton.cli.exits import explained
+from counton.jobs.request import Request
+
+_WIDTH = 94
+JSON = "print one JSON object and nothing else"
 
 
 def whole_number(text: str) -> int:
@@ -24,155 +39,344 @@ def fraction(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is not a number; write it as in 0.95") from error
 
 
-Events = Annotated[
-    str, typer.Argument(help="CSV, Parquet or JSON lines, one row per event; - for standard input")
-]
-State = Annotated[
-    str, typer.Option(help="SQLite file or database URL that keeps the stream; secret")
-]
-StreamName = Annotated[str, typer.Option("--name", help="name of the stream within the state")]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--key", help="file of the key, made for a new state; default: STATE.key"),
-]
-Time = Annotated[str | None, typer.Option(help="column of the events' times")]
-Every = Annotated[str | None, typer.Option(help="length of a window: 15m, 1h, 1d, 1w, 1mo")]
-By = Annotated[str | None, typer.Option(help="column of the events' groups")]
-Domain = Annotated[
-    str | None,
-    typer.Option(help="the declared groups: a file (one per line, or a table) or a list A,B,C"),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option(parser=whole_number, help="how many windows the stream will ever have"),
-]
-Start = Annotated[str | None, typer.Option("--from", help="beginning of the first window")]
-Until = Annotated[
-    str | None,
-    typer.Option(help="release windows that ended by then; default: the newest event's time"),
-]
-Confirmed = Annotated[
-    bool,
-    typer.Option("--yes", help="release also many windows after the newest event, as --until says"),
-]
-Timezone = Annotated[
-    str | None, typer.Option(help="zone of local times and calendar windows; default: UTC")
-]
-Epsilon = Annotated[str | None, typer.Option(help="privacy loss of one row")]
-Delta = Annotated[str | None, typer.Option(help="with --epsilon: approximate privacy")]
-Rho = Annotated[str | None, typer.Option(help="zero-concentrated privacy instead of epsilon")]
-StrategyName = Annotated[
-    str | None,
-    typer.Option("--strategy", help="auto, binary, honaker, kary, smooth or sqrt"),
-]
-Metric = Annotated[str | None, typer.Option(help="error to make small: mean or max")]
-Expire = Annotated[
-    bool,
-    typer.Option(
-        "--expire", help="protection fades with age; no --steps needed: see plan --expire"
-    ),
-]
-Growth = Annotated[
-    str | None, typer.Option(help="with --expire: the loss grows like log(age)^GROWTH; default: 1")
-]
-Delay = Annotated[
-    int | None,
-    typer.Option(parser=whole_number, help="with --expire: release events this many windows late"),
-]
-Targets = Annotated[
-    str | None,
-    typer.Option("--expire", help="an endless stream's largest loss by age, as in 1d:1,365d:3"),
-]
-PlanEvery = Annotated[str | None, typer.Option("--every", help="with --expire: length of a window")]
-Concentrated = Annotated[
-    bool,
-    typer.Option("--concentrated", help="with --expire: losses in rho, by Gaussian noise"),
-]
-PerStep = Annotated[
-    float,
-    typer.Option(parser=fraction, help="with --expire: events per window; what a delay costs"),
-]
-LargestGrowth = Annotated[
-    str | None,
-    typer.Option(help="with --expire: growths to choose from are 0 to this; default: 2"),
-]
-Rmse = Annotated[
-    float | None,
-    typer.Option(parser=fraction, help="with --expire: typical error that must be reached"),
-]
-LargestError = Annotated[
-    float | None,
-    typer.Option(parser=fraction, help="with --expire: bound on all errors, probability 2/3"),
-]
-PlanPlot = Annotated[
-    Path | None, typer.Option("--plot", help="with --expire: draw loss against age")
-]
-Unit = Annotated[str | None, typer.Option(help="what one row is called in the output")]
-FileFormat = Annotated[
-    str | None, typer.Option("--format", help="csv, parquet or jsonl, where the name does not say")
-]
-TimeFormat = Annotated[
-    str | None,
-    typer.Option(
-        help="epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
-    ),
-]
-ClockChange = Annotated[
-    str,
-    typer.Option(help="local times that come twice a year: raise, earliest or latest"),
-]
-Unknown = Annotated[str, typer.Option(help="rows of undeclared groups: refuse or drop")]
-Append = Annotated[
-    bool, typer.Option("--append", help="the file holds new events only, not all since --from")
-]
-Out = Annotated[Path | None, typer.Option(help="write all released steps: .csv, .parquet, .jsonl")]
-Plot = Annotated[Path | None, typer.Option(help="draw all released steps: .png, .svg or .pdf")]
-Level = Annotated[
-    float, typer.Option(parser=fraction, help="probability that an interval holds the true total")
-]
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
-Value = Annotated[str | None, typer.Option(help="column of the values to add up")]
-Lower = Annotated[str | None, typer.Option(help="smaller values count as this")]
-Upper = Annotated[str | None, typer.Option(help="larger values count as this")]
-Resolution = Annotated[str | None, typer.Option(help="values are rounded to multiples of this")]
+def option(default: Any, help: str, *names: str) -> Any:
+    """A field of a dataclass that is an option of a command.
 
-# Releases of tables at one go.
-Leaves = Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a leaf")]
-Levels = Annotated[str, typer.Option(help="the level columns, coarsest first: A,B,C")]
-Counts = Annotated[str, typer.Option("--value", help="column of the counts, whole numbers")]
-Nodes = Annotated[
-    str, typer.Option("--domain", help="public table with the level columns: which leaves exist")
-]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        help="standard deviation by level, LEVEL=STD,...; relative ones if a guarantee is given"
-    ),
-]
-TableOut = Annotated[Path, typer.Option("--out", help="write the table: .csv, .parquet, .jsonl")]
-TablePlot = Annotated[
-    Path | None, typer.Option("--plot", help="draw what was released: .png, .svg or .pdf")
-]
-TableKey = Annotated[
-    Path | None, typer.Option("--key", help="file of the key, made if missing; default: OUT.key")
-]
-ReleaseName = Annotated[
-    str, typer.Option("--name", help="of this release; each name has its own noise")
-]
-Move = Annotated[
-    bool, typer.Option("--move", help="protect where a unit is counted, not whether it is")
-]
-UnitName = Annotated[str, typer.Option("--unit", help="what one count is called in the output")]
-Series = Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a cell")]
-Label = Annotated[str | None, typer.Option(help="column that names the cells")]
-Ask = Annotated[str | None, typer.Option(help="print these sums: 0:24,24:48 (ends excluded)")]
-Workload = Annotated[
-    str, typer.Option(help="what to be accurate for: ranges, prefixes, nodes or subsets")
-]
-LineStrategy = Annotated[
-    str,
-    typer.Option(
-        "--strategy",
-        help="auto, identity, cascade, haar, binary, hierarchy, square_root or optimal",
-    ),
-]
+    Args:
+        default: ``...`` where the option must be given.
+        help: what it means.
+        names: its own, where it is not the field's with hyphens.
+    """
+    told = {"option": typer.Option(*names, help=help)}
+    return field(metadata=told) if default is ... else field(default=default, metadata=told)
+
+
+def argument(help: str) -> Any:
+    """A field of a dataclass that is the argument of a command."""
+    return field(metadata={"option": typer.Argument(help=help)})
+
+
+def _json() -> Any:
+    return option(False, JSON, "--json")
+
+
+def _asked(kind: Any, help: str, *names: str) -> Any:
+    return _annotated(kind, typer.Option(*names, help=help))
+
+
+def _annotated(kind: Any, said: Any) -> Any:
+    return Annotated[kind, said]
+
+
+_TEXT, _WHOLE, _PATH = str | None, int | None, Path | None
+
+#: How the command line asks for the fields of classes from below it, which know no options.
+_FIELDS: dict[type, dict[str, Any]] = {
+    Request: {
+        "events": Annotated[
+            str,
+            typer.Argument(
+                help="CSV, Parquet or JSON lines, one row per event; - for standard input"
+            ),
+        ],
+        "state": _asked(str, "SQLite file or database URL that keeps the stream; secret"),
+        "time": _asked(_TEXT, "column of the events' times"),
+        "every": _asked(_TEXT, "length of a window: 15m, 1h, 1d, 1w, 1mo"),
+        "by": _asked(_TEXT, "column of the events' groups"),
+        "domain": _asked(
+            _TEXT, "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
+        ),
+        "value": _asked(_TEXT, "column of the values to add up"),
+        "lower": _asked(_TEXT, "smaller values count as this"),
+        "upper": _asked(_TEXT, "larger values count as this"),
+        "resolution": _asked(_TEXT, "values are rounded to multiples of this"),
+        "steps": _asked(_WHOLE, "how many windows the stream will ever have"),
+        "start": _asked(_TEXT, "beginning of the first window", "--from"),
+        "until": _asked(
+            _TEXT, "release windows that ended by then; default: the newest event's time"
+        ),
+        "confirmed": _asked(bool, "release also many windows after the newest event", "--yes"),
+        "timezone": _asked(_TEXT, "zone of local times and calendar windows; default: UTC"),
+        "epsilon": _asked(_TEXT, "privacy loss of one row"),
+        "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
+        "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
+        "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth or sqrt"),
+        "metric": _asked(_TEXT, "error to make small: mean or max"),
+        "expire": _asked(
+            bool, "protection fades with age; no --steps needed: see plan --expire", "--expire"
+        ),
+        "growth": _asked(_TEXT, "with --expire: the loss grows like log(age)^GROWTH; default: 1"),
+        "delay": _asked(_WHOLE, "with --expire: release events this many windows late"),
+        "unit": _asked(_TEXT, "what one row is called in the output"),
+        "name": _asked(str, "name of the stream within the state"),
+        "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
+        "file_format": _asked(
+            _TEXT, "csv, parquet or jsonl, where the name does not say", "--format"
+        ),
+        "time_format": _asked(
+            _TEXT, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
+        ),
+        "clock_change": _asked(
+            str, "local times that come twice a year: raise, earliest or latest"
+        ),
+        "unknown": _asked(str, "rows of undeclared groups: refuse or drop"),
+        "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
+    }
+}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What ``count`` and ``sum`` do with what was released."""
+
+    out: Path | None = option(None, "write all released steps: .csv, .parquet, .jsonl")
+    plot: Path | None = option(None, "draw all released steps: .png, .svg or .pdf")
+    level: float = option(0.95, "probability that an interval holds the true total")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class _Guarantee:
+    epsilon: str | None = option(None, "privacy loss of one unit")
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+
+
+# The help shows options in the order of the fields: those of the last base first.
+@dataclass(frozen=True)
+class _Table(_Guarantee):
+    move: bool = option(False, "protect where a unit is counted, not whether it is", "--move")
+    unit: str = option("unit", "what one count is called in the output")
+    key: Path | None = option(None, "file of the key, made if missing; default: OUT.key")
+    plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
+
+
+@dataclass(frozen=True)
+class _TableFiles:
+    value: str = option(..., "column of the counts, whole numbers")
+    out: Path = option(..., "write the table: .csv, .parquet, .jsonl")
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    leaves: str = argument("CSV, Parquet or JSON lines, one row a leaf")
+    levels: str = option(..., "the level columns, coarsest first: A,B,C")
+    domain: str = option(..., "public table with the level columns: which leaves exist")
+
+
+@dataclass(frozen=True)
+class _Series:
+    series: str = argument("CSV, Parquet or JSON lines, one row a cell")
+
+
+@dataclass(frozen=True)
+class HierarchyOptions(_Table, _TableFiles, _Leaves):
+    """Options of ``hierarchy``."""
+
+    target: str | None = option(
+        None, "standard deviation by level, LEVEL=STD,...; relative ones if a guarantee is given"
+    )
+    name: str = option("hierarchy", "of this release; each name has its own noise")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class RangesOptions(_Table, _TableFiles, _Series):
+    """Options of ``ranges``."""
+
+    label: str | None = option(None, "column that names the cells")
+    ask: str | None = option(None, "print these sums: 0:24,24:48 (ends excluded)")
+    workload: str = option("ranges", "what to be accurate for: ranges, prefixes, nodes or subsets")
+    strategy: str = option(
+        "auto", "auto, identity, cascade, haar, binary, hierarchy, square_root or optimal"
+    )
+    name: str = option("ranges", "of this release; each name has its own noise")
+    json: bool = _json()
+
+
+#: What both commands that release tables can be given.
+TableOptions = HierarchyOptions | RangesOptions
+
+
+@dataclass(frozen=True)
+class _Horizon:
+    steps: int | None = option(None, "how many windows the stream will ever have")
+
+
+@dataclass(frozen=True)
+class PlanOptions(_Guarantee, _Horizon):
+    """Options of ``plan``."""
+
+    metric: str | None = option(None, "error to make small: mean or max")
+    expire: str | None = option(
+        None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
+    )
+    every: str | None = option(None, "with --expire: length of a window")
+    per_step: float = option(1, "with --expire: events per window; what a delay costs")
+    rmse: float | None = option(None, "with --expire: typical error that must be reached")
+    largest_error: float | None = option(
+        None, "with --expire: bound on all errors, probability 2/3"
+    )
+    largest_growth: str | None = option(
+        None, "with --expire: growths to choose from are 0 to this; default: 2"
+    )
+    concentrated: bool = option(
+        False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
+    )
+    plot: Path | None = option(None, "with --expire: draw loss against age")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """Options of ``ledger``."""
+
+    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    epsilon: str | None = option(
+        None, "set the most that all streams together may spend", "--limit-epsilon"
+    )
+    delta: str | None = option(None, "with --limit-epsilon", "--limit-delta")
+    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
+    age: int | None = option(
+        None, "count streams with --expire as of events this many windows old", "--limit-age"
+    )
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """Options of ``show``."""
+
+    state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    json: bool = _json()
+
+
+#: What is no option of its own: the command, and another command.
+_COMMANDS = {
+    "what": "counton",
+    "plan_expiration": "counton plan --expire 1d:1,365d:3 --every 1h",
+}
+_PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}
+
+
+def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function of dataclasses: typer sees their fields as parameters.
+
+    Args:
+        kinds: one dataclass for each argument of the function.
+        fixed: values of fields that are no options of this command.
+
+    >>> @dataclass(frozen=True)
+    ... class Options:
+    ...     events: str = argument("a file")
+    ...     append: bool = option(False, "the file holds new events only", "--append")
+    >>> @takes(Options)
+    ... def command(options: Options) -> None:
+    ...     print(options)
+    >>> command(events="visits.csv", append=True)
+    Options(events='visits.csv', append=True)
+    """
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=hint,
+        )
+        for kind in kinds
+        for name, (hint, default) in _options(kind).items()
+        if name not in fixed
+    ]
+    names = option_names(*kinds)
+
+    def made(perform: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            given |= fixed
+            with explained(names):
+                perform(
+                    *(
+                        kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
+                        for kind in kinds
+                    )
+                )
+
+        command.__name__, command.__doc__ = perform.__name__, perform.__doc__
+        command.__annotations__ = {field.name: field.annotation for field in parameters}
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            parameters, return_annotation=None
+        )
+        return command
+
+    return made
+
+
+def option_names(*kinds: type) -> dict[str, str]:
+    """What the command line calls the fields of dataclasses: options, or an argument's name.
+
+    >>> option_names(Request)["start"]
+    '--from'
+    """
+    return _COMMANDS | {
+        name: _shown(name, hint.__metadata__[0])
+        for kind in kinds
+        for name, (hint, _default) in _options(kind).items()
+    }
+
+
+def command_line(command: str, *values: Any) -> str:
+    r"""The command that does the same, in lines that fit a page.
+
+    Args:
+        command: its name.
+        values: of the dataclasses that it takes; what has its default is left out.
+
+    >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
+    >>> print(command_line("ledger", ledger))
+    counton ledger --state 'my visits.db' --limit-epsilon 2 --limit-age 24
+    """
+    words = []
+    for given in values:
+        names = option_names(type(given))
+        for name, (_hint, default) in _options(type(given)).items():
+            value = getattr(given, name)
+            if value is True:
+                words.append(names[name])
+            elif names[name].startswith("--") and value != default:
+                words.append(f"{names[name]} {shlex.quote(str(value))}")
+            elif not names[name].startswith("--"):
+                words.insert(0, shlex.quote(str(value)))
+    lines = [f"counton {command}"]
+    for place, word in enumerate(words):
+        if place and len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("     ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
+def _options(kind: type) -> dict[str, tuple[Any, Any]]:
+    """Of each field that is an option: its annotation for typer, and its default."""
+    stated = _FIELDS.get(kind)
+    hints = get_type_hints(kind) if stated is None else {}
+    found = {}
+    for item in fields(kind):
+        if stated is None:
+            hint: Any = _annotated(hints[item.name], item.metadata["option"])
+        elif item.name in stated:
+            hint = stated[item.name]
+        else:
+            continue
+        kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
+        for number, parser in _PARSERS.items():
+            if number in kinds:
+                hint.__metadata__[0].parser = parser
+        found[item.name] = (hint, item.default)
+    return found
+
+
+def _shown(name: str, said: OptionInfo | ArgumentInfo) -> str:
+    if not isinstance(said, OptionInfo):
+        return name.upper()
+    # In an annotation typer takes the first name for a default, and mends it later.
+    stated = [said.default, *(said.param_decls or ())]
+    own = [text for text in stated if isinstance(text, str) and text.startswith("--")]
+    return own[0] if own else f"--{name.replace('_', '-')}"

@@ -1,15 +1,23 @@
-"""How commands print: lines, words beside names, tables, JSON. Nothing is marked up or wrapped."""
+"""How commands print: lines, words beside names, tables, JSON, and a progress bar on stderr.
+
+Nothing is marked up or wrapped.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
+
+from counton.jobs.request import Progress, silent
 
 
 def print_json(value: Any) -> None:
@@ -43,3 +51,25 @@ def print_files(console: Console, table: Path | None, chart: Path | None) -> Non
     for name, path in (("table", table), ("chart", chart)):
         if path is not None:
             print_line(console, f"{name} written to {path}")
+
+
+@contextmanager
+def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
+    """A bar while the block runs, on terminals, or always if asked."""
+    if not (always or console.is_terminal):
+        yield silent
+        return
+    columns = (
+        TextColumn("{task.description:<22}"),
+        BarColumn(40),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def report(stage: str, share: float, /) -> None:
+            bar.update(task, description=stage, completed=share)
+
+        yield report
+        bar.update(task, description="done", completed=1.0)

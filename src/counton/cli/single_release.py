@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from counton.cli.option_sets import TableOptions
+from counton.cli.options import TableOptions
 from counton.cli.outputs import PICTURES, check_output
 from counton.cli.printing import print_line, print_words
 from counton.mechanisms.hierarchy import HierarchyRelease

@@ -37,16 +37,16 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.job import Outcome as Outcome
-    from counton.jobs.job import Progress as Progress
     from counton.jobs.job import run as run
     from counton.jobs.released import Released as Released
+    from counton.jobs.request import Progress as Progress
     from counton.jobs.request import Request as Request
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Definition": "counton.jobs.definition",
     "Outcome": "counton.jobs.job",
-    "Progress": "counton.jobs.job",
+    "Progress": "counton.jobs.request",
     "Released": "counton.jobs.released",
     "Request": "counton.jobs.request",
     "run": "counton.jobs.job",

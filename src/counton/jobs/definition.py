@@ -14,17 +14,15 @@ from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.times import CLOCK_CHANGE, ClockChange
 from counton.events.windows import Windows, parse_time
 from counton.exact import Number
-from counton.jobs.request import Request
-from counton.mechanisms import StreamTerms
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    ExpiringZCDP,
-    Guarantee,
-    PureDP,
+from counton.jobs.request import (
+    EXPIRING,
+    Request,
+    guarantee_from,
+    metric_from,
+    stated,
 )
+from counton.mechanisms import StreamTerms
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Expiring, StreamStrategy
 
 _Given = TypeVar("_Given")
@@ -38,10 +36,7 @@ STRATEGIES = {
     "smooth": "SmoothBinary",
     "sqrt": "SqrtToeplitz",
 }
-#: What the choice of strategy is recorded as for streams without an end.
-EXPIRING = "expiring"
 WHAT = ("count", "sum")
-METRICS = ("mean", "max")
 _BOUNDS = ("lower", "upper", "resolution")
 
 
@@ -188,8 +183,8 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
                     f"{field(name, getattr(request, name))} needs {field('expire')}; give it, or "
                     f"leave {field(name)} out"
                 )
-    stated = (request.epsilon, request.delta, request.rho)
-    guarantee = guarantee_from(*stated) if endless is None else _expiring_guarantee(*stated)
+    numbers = (request.epsilon, request.delta, request.rho)
+    guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
     return Asked(
         request=request,
         start=_moment(request.start, timezone),
@@ -267,56 +262,6 @@ def _bounds(request: Request, *, needed: bool) -> Contribution | None:
     return Contribution.clipped(lower, upper, resolution)
 
 
-def guarantee_from(
-    epsilon: Number | None, delta: Number | None, rho: Number | None
-) -> PureDP | ApproxDP | ZCDP | None:
-    """The guarantee that numbers state; None if they state none.
-
-    Raises:
-        InvalidInput: numbers that exclude each other, or outside their bounds.
-
-    >>> print(guarantee_from("1", "1e-9", None))
-    approximate differential privacy with epsilon = 1 and delta = 1e-9
-    """
-    if rho is not None:
-        if epsilon is not None or delta is not None:
-            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
-            raise InvalidInput(
-                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
-            )
-        return ZCDP(rho)
-    if epsilon is None:
-        if delta is not None:
-            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
-        return None
-    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
-
-
-def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
-    """As `guarantee_from`, where one must be stated."""
-    return _stated(guarantee_from(epsilon, delta, rho))
-
-
-def _stated(guarantee: _Given | None) -> _Given:
-    if guarantee is None:
-        raise InvalidInput(
-            f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
-            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
-        )
-    return guarantee
-
-
-def metric_from(metric: str | None) -> Literal["mean", "max"]:
-    """The error to make small: its mean over the steps unless stated.
-
-    Raises:
-        InvalidInput: neither ``mean`` nor ``max``.
-    """
-    if metric is not None and metric not in METRICS:
-        raise InvalidInput(f"metric {metric!r} is not known; use mean or max")
-    return cast(Literal["mean", "max"], metric or "mean")
-
-
 def _endless(request: Request) -> Expiring:
     """The strategy of a new stream without an end."""
     for name in ("strategy", "metric"):
@@ -371,7 +316,7 @@ def define(asked: Asked) -> Definition:
             raise _needs_one_loss()
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
-        guarantee = _stated(asked.guarantee)
+        guarantee = stated(asked.guarantee)
         strategy = _choose(asked, windows.steps, guarantee, contribution)
     return Definition(
         what=request.what,

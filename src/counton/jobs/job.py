@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from counton.events.windows import microseconds, moment
 from counton.jobs.definition import Asked, Definition, ask, check, define
 from counton.jobs.intake import Intake, compare
 from counton.jobs.released import Released
-from counton.jobs.request import Request
+from counton.jobs.request import Progress, Request, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.terms import largest_sum
 from counton.store import Store, Stream, keyfile, state_file
@@ -33,17 +33,6 @@ _CHUNK = 2**20
 _EXACT_FLOATS = 2**45
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
-
-
-class Progress(Protocol):
-    """Called with what is being done and the share of the whole work that is behind it."""
-
-    def __call__(self, stage: str, share: float, /) -> None:
-        """Take note."""
-
-
-def silent(_stage: str, _share: float) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)

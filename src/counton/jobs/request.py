@@ -1,4 +1,7 @@
-"""What is asked of a job, as one value. Imports nothing heavy: the command line's help reads it."""
+"""What is asked of a job, and how it says where it is.
+
+Imports nothing heavy: the help of the command line is made from it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
+
+from counton.errors import InvalidInput, field
 
 if TYPE_CHECKING:
     from counton.exact import Number
+    from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+
+_Given = TypeVar("_Given")
+
+#: What the choice of strategy is recorded as for streams without an end.
+EXPIRING = "expiring"
+METRICS = ("mean", "max")
 
 
 @dataclass(frozen=True)
@@ -75,3 +87,75 @@ class Request:
     clock_change: str = "raise"
     unknown: str = "refuse"
     append: bool = False
+
+
+class Progress(Protocol):
+    """Called with what is being done and the share of the whole work that is behind it."""
+
+    def __call__(self, stage: str, share: float, /) -> None:
+        """Take note."""
+
+
+def silent(_stage: str, _share: float) -> None:
+    """Tell nobody."""
+
+
+def guarantee_from(
+    epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> PureDP | ApproxDP | ZCDP | None:
+    """The guarantee that numbers state; None if they state none.
+
+    Raises:
+        InvalidInput: numbers that exclude each other, or outside their bounds.
+
+    >>> print(guarantee_from("1", "1e-9", None))
+    approximate differential privacy with epsilon = 1 and delta = 1e-9
+    """
+    from counton.privacy import ZCDP, ApproxDP, PureDP
+
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
+            raise InvalidInput(
+                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
+            )
+        return ZCDP(rho)
+    if epsilon is None:
+        if delta is not None:
+            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
+        return None
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
+    """As `guarantee_from`, where one must be stated.
+
+    Raises:
+        InvalidInput: none is.
+    """
+    return stated(guarantee_from(epsilon, delta, rho))
+
+
+def stated(guarantee: _Given | None) -> _Given:
+    """A guarantee that may be missing, which must not.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if guarantee is None:
+        raise InvalidInput(
+            f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
+            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
+        )
+    return guarantee
+
+
+def metric_from(metric: str | None) -> Literal["mean", "max"]:
+    """The error to make small: its mean over the steps unless stated.
+
+    Raises:
+        InvalidInput: neither ``mean`` nor ``max``.
+    """
+    if metric is not None and metric not in METRICS:
+        raise InvalidInput(f"metric {metric!r} is not known; use mean or max")
+    return cast(Literal["mean", "max"], metric or "mean")
