@@ -38,6 +38,10 @@ class Spend(NamedTuple):
         guarantee: what it promises.
         unit: what one protected unit is called.
         relation: whether that unit is added or removed, or replaced.
+
+    >>> name, guarantee, unit, relation = Spend("visits", PureDP(1), "visitor")
+    >>> unit, relation
+    ('visitor', 'add_remove')
     """
 
     name: str
