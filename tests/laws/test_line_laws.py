@@ -12,7 +12,7 @@ import pytest
 import counton.strategies.lines as package
 from counton.strategies.lines import NAMES, AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.candidates import built
+from counton.strategies.lines.catalogue import built
 from counton.strategies.norms import Norm
 from counton.testing import check_line_strategy
 

@@ -14,7 +14,8 @@ from counton.mechanisms.contingency import release_contingency
 from counton.mechanisms.ranges import release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
-from counton.strategies.lines.margins import Margins, margins_strategies
+from counton.strategies.lines.grid import margins_strategies
+from counton.strategies.lines.workload import Margins
 
 KEY = Key(bytes(range(32)))
 DOMAIN: dict[str, Any] = {

@@ -45,7 +45,8 @@ from counton.mechanisms.tables import (
 )
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.lines.margins import Margins, margins_strategies
+from counton.strategies.lines.grid import margins_strategies
+from counton.strategies.lines.workload import Margins
 
 
 def plan_margins(

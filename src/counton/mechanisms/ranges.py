@@ -28,7 +28,7 @@ from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies.lines import Grid, LineStrategy, Workload, axis_bits, workload
-from counton.strategies.lines.candidates import NAMES, built, serves, total_variance
+from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
 from counton.strategies.norms import Norm
 
 Asked = str | Workload | ArrayLike

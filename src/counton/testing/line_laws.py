@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats
 from counton.strategies import NodeNoise
 from counton.strategies.lines import LineStrategy, Queries
-from counton.strategies.lines.queries import NAMED
+from counton.strategies.lines.workload import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import require
 

@@ -1,19 +1,28 @@
 """Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
 
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy
-from counton.strategies.lines.candidates import NAMES
+from counton.strategies.lines.catalogue import NAMES, public_line_strategies
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.descent import LARGEST_LAPLACE, optimal_laplace
 from counton.strategies.lines.grid import Grid, axis_bits
 from counton.strategies.lines.haar import Haar
-from counton.strategies.lines.intervals import AllRanges, Prefixes, TreeNodes
 from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.optimal import gaussian_bound, optimal_gaussian
-from counton.strategies.lines.queries import Queries, RandomSubsets, workload
-from counton.strategies.lines.registry import public_line_strategies
+from counton.strategies.lines.optimal import (
+    LARGEST_LAPLACE,
+    gaussian_bound,
+    optimal_gaussian,
+    optimal_laplace,
+)
 from counton.strategies.lines.square_root import SquareRoot
-from counton.strategies.lines.tree import TreeLaw
-from counton.strategies.lines.workload import Workload
+from counton.strategies.lines.tree_law import TreeLaw
+from counton.strategies.lines.workload import (
+    AllRanges,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    TreeNodes,
+    Workload,
+    workload,
+)
 
 __all__ = [
     "LARGEST_LAPLACE",

@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
-from counton.strategies.lines.intervals import AllRanges
-from counton.strategies.lines.queries import Queries
-from counton.strategies.lines.tree import TreeLaw, binary_radices
-from counton.strategies.lines.workload import Workload
+from counton.strategies.lines.tree_law import TreeLaw, binary_radices
+from counton.strategies.lines.workload import AllRanges, Queries, Workload
 from counton.strategies.norms import Norm
 
 

@@ -1,15 +1,27 @@
-"""The strategy of least total squared error with Gaussian noise, by computation.
+"""The strategies of least total squared error that are known, by computation, for either noise.
 
-Minimise trace(G X^-1) subject to X_ii = 1 over X = C^T C, where G = W^T W. At
+**Gaussian noise.** Minimise trace(G X^-1) subject to X_ii = 1 over X = C^T C, where G = W^T W. At
 the optimum X = M^-1/2 S M^-1/2 with S = (M^1/2 G M^1/2)^1/2 for multipliers M = diag(mu), and the
 fixed-point iteration mu <- mu * diag(X)^2 finds them (diag(X) falls about like mu^-1/2, so the
 square halves the exponent of the gap where the first power halves the gap). Every iterate also
 proves a bound: for any mu, no strategy of unit sensitivity has an error below trace(S)^2 / sum(mu).
+
+**Laplace noise.** There the columns of C must have 1-norm 1 and the problem is not convex. As in
+McKenna, Miklau, Hay and Machanavajjhala, "Optimizing error of high-dimensional statistical queries
+under differential privacy" (HDMM, 2018), C is an identity of adjustable weights on top of a few
+further rows with non-negative entries, improved by descent (L-BFGS). Here the rows start as a
+weighted hierarchy instead of at random, which ends lower: as that of a few good ones from which a
+short descent leads furthest. Entries are squares of what is searched, so none becomes negative.
+
+What is found can differ between processors, which round sums otherwise. So a release keeps the
+matrix it was made with (`Dense.to_dict`), instead of looking for it again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -19,15 +31,23 @@ from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LATTICE_BITS
 from counton.strategies.lines.dense import Dense
+from counton.strategies.lines.nodes import Nodes, good_trees
 from counton.strategies.lines.workload import NamedWorkload, Workload
 
 #: What nobody asks about is given this much weight, so that C keeps full rank.
 _RIDGE = 1e-6
 _COARSE = 256
-#: Finest lattice for C. A finer one would lower the error by less than 0.01%, and make it likelier
-#: that another processor, which rounds sums in floating point otherwise, finds another C.
+#: Finest lattice for C. A finer one would lower the error by less than 0.01% and be more to keep.
 _FINEST_BITS = 16
 _EDGE = 32
+#: Longest line for which the search with Laplace noise takes seconds.
+LARGEST_LAPLACE = 1024
+#: Steps of the descent from every tree that is tried, and further ones from where it led lowest.
+_TRIAL_STEPS, _STEPS = 30, 200
+#: What every entry has more than the hierarchy at the start, and at least before the further steps,
+#: in units of the weight of a cell: the square of 0 would stay 0.
+_FIRST_SPRINKLE = 0.01
+_SPRINKLE = 2.0**-9
 
 
 def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
@@ -39,48 +59,90 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     Raises:
         InvalidInput: more than 4096 cells.
 
-    >>> from counton.strategies.lines.intervals import AllRanges
+    >>> from counton.strategies.lines.workload import AllRanges
     >>> strategy = optimal_gaussian(AllRanges(16))
     >>> round(strategy.squared_sensitivity() * strategy.ranges_variance(), 1)
     413.1
     """
-    refuse_long(workload, LARGEST_DENSE, "Gaussian")
-    inner, _ = _solved(workload)
-    root = np.sqrt(inner.diagonal())  # of M^1/2 X M^1/2: leaves X with ones on the diagonal
-    measured = inner / root[:, None] / root
-    factor = np.asarray(np.linalg.cholesky(measured).T, dtype=np.float64)
-    return Dense(rounded_columns(factor, 2, min(bits, _FINEST_BITS)), "optimal")
+    _refuse_long(workload, LARGEST_DENSE, "Gaussian")
+    with one_thread():
+        inner, _ = _solved(workload)
+        root = np.sqrt(inner.diagonal())  # of M^1/2 X M^1/2: leaves X with ones on the diagonal
+        measured = inner / root[:, None] / root
+        factor = np.asarray(np.linalg.cholesky(measured).T, dtype=np.float64)
+        return Dense(_rounded_columns(factor, 2, min(bits, _FINEST_BITS)), "optimal")
+
+
+def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
+    """A strategy of very small total squared error with Laplace noise.
+
+    Raises:
+        InvalidInput: more than 1024 cells.
+
+    >>> from counton.strategies.lines.workload import AllRanges
+    >>> strategy = optimal_laplace(AllRanges(64))
+    >>> print(f"{strategy.l1_sensitivity() ** 2 * strategy.ranges_variance():.3g}")
+    3.21e+04
+    """
+    _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
+    with one_thread():
+        trials = [
+            _improved(workload, _rows_above(workload, *tree) + _FIRST_SPRINKLE, _TRIAL_STEPS)
+            for tree in good_trees(workload, 1)
+        ]
+        best = min(trials, key=lambda trial: trial[0])[1]
+        _, rows = _improved(workload, np.maximum(best, _SPRINKLE), _STEPS)
+        own = 1 / (1 + rows.sum(axis=0))
+        matrix = _rounded_columns(np.vstack([np.diag(own), rows * own]), 1, bits)
+        return Dense(matrix[matrix.any(axis=1)], "optimal")
 
 
 def gaussian_bound(workload: Workload) -> float:
     """A proven lower bound on squared_sensitivity() * (total variance) of every strategy.
 
-    >>> from counton.strategies.lines.intervals import AllRanges
+    >>> from counton.strategies.lines.workload import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
     True
     """
-    refuse_long(workload, LARGEST_DENSE, "Gaussian")
-    root = np.sqrt(_solved(workload)[1])
-    trace = float(np.trace(_square_root(root[:, None] * workload.gram() * root)))
+    _refuse_long(workload, LARGEST_DENSE, "Gaussian")
+    with one_thread():
+        root = np.sqrt(_solved(workload)[1])
+        trace = float(np.trace(_square_root(root[:, None] * workload.gram() * root)))
     return trace**2 / float((root**2).sum())
 
 
-def refuse_long(workload: Workload, most: int, noise: str) -> None:
-    """Refuse lines over which a search takes too long.
-
-    Args:
-        workload: on the line.
-        most: cells.
-        noise: kind of noise, in the message.
-
-    Raises:
-        InvalidInput: more cells.
-    """
+def _refuse_long(workload: Workload, most: int, noise: str) -> None:
+    """Refuse lines over which a search takes too long."""
     if workload.cells > most:
         raise InvalidInput(
             f"the optimal strategy with {noise} noise over {workload.cells} cells was asked for; "
             f"at most {most} are possible: use haar, hierarchy or square_root"
         )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra on one thread meanwhile, in the whole process.
+
+    A search is thousands of small products. Threads that wait for each other, while other processes
+    have the processors, make it 5 to 30 times slower; on an idle machine they gain little. What a
+    distribution of counton without threadpoolctl finds is the same.
+
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_thread():
+    ...     {library["num_threads"] for library in threadpool_info()
+    ...      if library["user_api"] == "blas"}
+    {1}
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        yield
+        return
+    import scipy.linalg  # noqa: F401  (brings a library of its own, which is limited too)
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 @lru_cache(maxsize=1)
@@ -172,11 +234,49 @@ def _eigen_root(matrix: Floats) -> Floats:
     return np.asarray((vectors * values) @ vectors.T, dtype=np.float64)
 
 
-def rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
+def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
     """A real matrix on the lattice, its largest column at norm 2^bits.
 
-    >>> rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
+    >>> _rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
     [[2, 0], [2, 2]]
     """
     largest = (np.abs(matrix) ** norm).sum(axis=0).max() ** (1 / norm)
     return np.asarray(np.rint(matrix / largest * 2.0**bits), dtype=np.int64)
+
+
+def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
+    """Rows of a hierarchy above its leaves, in units of the leaves' weight; at least one."""
+    tree = Nodes.of(workload, radices, weights)
+    above = tree.matrix()[tree.cells :] / float(tree.weights[0])
+    return above if len(above) else np.zeros((1, tree.cells))
+
+
+def _improved(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
+    """Least logarithm of the error that so many steps of L-BFGS find, and its rows."""
+    from scipy.optimize import minimize
+
+    squares = workload.gram_diagonal()
+
+    def value(flat: Floats) -> tuple[float, Floats]:
+        roots = flat.reshape(rows.shape)
+        error, slope = _error_and_slope(roots**2, workload, squares)
+        return math.log(error), (slope * 2 * roots / error).ravel()
+
+    start = np.sqrt(rows).ravel()
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return float(found.fun), np.asarray(found.x**2).reshape(rows.shape)
+
+
+def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
+    """Total error of C = [I; rows] / (1 + column sums of rows), and its derivative by the rows.
+
+    With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R between the column sums.
+    """
+    sizes = 1 + rows.sum(axis=0)
+    queried = workload.gram_times(rows * sizes) * sizes
+    inverse = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T)
+    carried = inverse @ queried
+    own = squares * sizes**2
+    saved = (rows * carried).sum(axis=0)
+    slope = 2 / sizes * (own - saved) - 2 * (carried - carried @ rows.T @ inverse @ rows)
+    return float(own.sum() - saved.sum()), np.asarray(slope)

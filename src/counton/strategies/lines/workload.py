@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
-from typing import ClassVar, Protocol
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
-from counton.strategies.lines.single_thread import product
-from counton.strategies.lines.tree import TreeLaw
+from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 
 #: Children of a node up to which summing up by levels is faster than query by query.
 _NARROW = 64
@@ -67,7 +71,7 @@ class Workload(ABC):
 
     def gram_times(self, rows: Floats) -> Floats:
         """``rows @ gram()``, shape (rows, cells); faster where the Gram matrix has a pattern."""
-        return product(rows, self._gram)
+        return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
         """Diagonal of `gram`: how often each cell is asked for, in squares."""
@@ -104,3 +108,344 @@ class NamedWorkload(Workload):
                 f"a dense matrix over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
                 f"are possible: use a tree strategy such as haar"
             )
+
+
+#: Intervals looked at together, so that they stay in the cache.
+_STRETCH = 2**14
+
+
+def _stretches(*arrays: Any) -> Iterator[list[Any]]:
+    """Pieces of arrays of one length; None stays out."""
+    given = [array for array in arrays if array is not None]
+    for start in range(0, len(given[0]), _STRETCH):
+        yield [array[start : start + _STRETCH] for array in given]
+
+
+class AllRanges(NamedWorkload):
+    """Every interval [low, high) with low < high.
+
+    >>> AllRanges(3).gram().astype(int).tolist()
+    [[3, 2, 1], [2, 4, 2], [1, 2, 3]]
+    """
+
+    name = "ranges"
+
+    def _queries(self) -> int:
+        return self.cells * (self.cells + 1) // 2
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        return estimator.ranges_variance()
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        return np.array(list(joint_law.prefix_levels(ranges=True)))
+
+    def gram(self) -> Floats:
+        """Entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
+        self.check_dense()
+        i = np.arange(1.0, self.cells + 1)
+        return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
+
+    def gram_times(self, rows: Floats) -> Floats:
+        """See `Workload.gram_times`; running sums from both ends."""
+        i = np.arange(1.0, self.cells + 1)
+        left = self.cells + 1 - i
+        outer = rows * left
+        beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
+        return np.asarray(left * np.cumsum(rows * i, axis=1) + i * beyond)
+
+
+class Prefixes(NamedWorkload):
+    """Every prefix [0, high): running totals.
+
+    >>> Prefixes(3).gram().astype(int).tolist()
+    [[3, 2, 1], [2, 2, 1], [1, 1, 1]]
+    """
+
+    name = "prefixes"
+
+    def _queries(self) -> int:
+        return self.cells
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        if (law := tree_law(estimator)) is not None:
+            return float(self.levels(law).sum())
+        high = np.arange(1, self.cells + 1)
+        return float(estimator.variance(np.zeros_like(high), high).sum())
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        return np.array(list(joint_law.prefix_levels(ranges=False)))
+
+    def gram(self) -> Floats:
+        """Entry (i, j), from 1: n + 1 - max(i, j)."""
+        self.check_dense()
+        i = np.arange(1.0, self.cells + 1)
+        return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
+
+    def gram_times(self, rows: Floats) -> Floats:
+        """See `Workload.gram_times`; running sums from both ends."""
+        left = self.cells - np.arange(0.0, self.cells)
+        outer = rows * left
+        beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
+        return np.asarray(left * np.cumsum(rows, axis=1) + beyond)
+
+
+class _Intervals(NamedWorkload):
+    costly = True
+
+    @abstractmethod
+    def intervals(self) -> tuple[Integers, Integers]: ...
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        law = tree_law(estimator)
+        if law is not None and self._alike(law) is not None:
+            return float(self.levels(law).sum())
+        low, high = self.intervals()
+        return sum(float(estimator.variance(*part).sum()) for part in _stretches(low, high))
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        alike = self._alike(joint_law)
+        low, high, times = (*self.intervals(), None) if alike is None else alike
+        totals = np.zeros(len(joint_law.radices) + 1)
+        for part in _stretches(low, high, times):
+            weigh = [1.0] if times is None else part[2]
+            totals += [
+                float((level * weigh).sum()) for level in joint_law.interval_levels(*part[:2])
+            ]
+        return totals
+
+    def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
+        """One interval of each kind that the law treats alike, and how many there are; if known."""
+        return None
+
+    def gram(self) -> Floats:
+        """Entry (i, j): how many of the intervals hold both cells."""
+        self.check_dense()
+        low, high = self.intervals()
+        corners = np.zeros((self.cells + 1, self.cells + 1))
+        np.add.at(corners, (low, low), 1)
+        np.add.at(corners, (low, high), -1)
+        np.add.at(corners, (high, low), -1)
+        np.add.at(corners, (high, high), 1)
+        return corners.cumsum(0).cumsum(1)[:-1, :-1]
+
+
+class TreeNodes(_Intervals):
+    """Every node of the binary tree over the cells: powers of two, aligned.
+
+    >>> low, high = TreeNodes(3).intervals()
+    >>> list(zip(low.tolist(), high.tolist()))
+    [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3)]
+    """
+
+    name = "nodes"
+
+    def _queries(self) -> int:
+        return 2 * self.cells - 1
+
+    def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
+        """See `_Intervals._alike`: known if the tree's radices are powers of two.
+
+        Then a query of 2^k cells either is made of whole nodes or lies within one. Two of one size
+        differ only in where, upwards, their ancestors begin to be the last nodes of their levels,
+        which may be incomplete.
+        """
+        if any(radix & (radix - 1) for radix in joint_law.radices):
+            return None
+        lows, highs, times = [], [], []
+        size = 1
+        while size < 2 * self.cells:
+            nodes = self._proper(size)
+            starts = {0, nodes - 1, nodes}
+            for within in level_sizes(joint_law.radices):
+                if within >= size:
+                    last = (self.cells - 1) // within * within
+                    starts.add(min(last // size, nodes))
+            edges = sorted(starts)
+            for first, stop in pairwise(edges):
+                lows.append(first * size)
+                highs.append(min((first + 1) * size, self.cells))
+                times.append(stop - first)
+            size *= 2
+        return np.array(lows), np.array(highs), np.array(times)
+
+    def _proper(self, size: int) -> int:
+        """How many nodes of a size there are, but for a last one that is its only child."""
+        nodes = -(-self.cells // size)
+        left = self.cells - (nodes - 1) * size
+        return nodes if size == 1 or left > size // 2 else nodes - 1
+
+    def intervals(self) -> tuple[Integers, Integers]:
+        """Ends of all nodes; a node that has one child is the same query as that child."""
+        lows, highs, size = [], [], 1
+        while True:
+            low = np.arange(0, self.cells, size)
+            high = np.minimum(low + size, self.cells)
+            proper = (high - low > size // 2) | (size == 1)
+            lows.append(low[proper])
+            highs.append(high[proper])
+            if size >= self.cells:
+                return np.concatenate(lows), np.concatenate(highs)
+            size *= 2
+
+
+class RandomSubsets(NamedWorkload):
+    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
+
+    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
+
+    >>> RandomSubsets(4).gram().round(3)[0].tolist()
+    [0.625, 0.417, 0.417, 0.417]
+    """
+
+    name = "subsets"
+
+    def _queries(self) -> int:
+        return 1
+
+    def _chances(self) -> tuple[float, float]:
+        """Probability that one cell is in the set, and that two are."""
+        n = self.cells
+        sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
+        return float((sizes / n).mean()), float((sizes * (sizes - 1)).mean() / max(n * (n - 1), 1))
+
+    def _weights(self) -> tuple[float, float]:
+        one, two = self._chances()
+        return one - two, two
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        if (law := tree_law(estimator)) is not None:
+            return float(self.levels(law).sum())
+        single, together = self._weights()
+        low = np.arange(self.cells)
+        ends = np.array([0]), np.array([self.cells])
+        return single * float(estimator.variance(low, low + 1).sum()) + together * float(
+            estimator.variance(*ends)[0]
+        )
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        single, together = self._weights()
+        ends = np.array([0]), np.array([self.cells])
+        parts = zip(joint_law.cell_levels(), joint_law.interval_levels(*ends), strict=True)
+        return np.array([single * cell + together * float(whole[0]) for cell, whole in parts])
+
+    def gram(self) -> Floats:
+        """Expectation of W^T W."""
+        self.check_dense()
+        single, together = self._weights()
+        return single * np.eye(self.cells) + together
+
+
+class Margins(NamedWorkload):
+    """Every cell along one axis, and their sum.
+
+    >>> Margins(3).gram().astype(int).tolist()
+    [[2, 1, 1], [1, 2, 1], [1, 1, 2]]
+    """
+
+    name = "margins"
+
+    def _queries(self) -> int:
+        return self.cells + 1
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        low = np.arange(self.cells)
+        whole = estimator.variance(np.array([0]), np.array([self.cells]))
+        return float(estimator.variance(low, low + 1).sum() + whole[0])
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        ends = np.array([0]), np.array([self.cells])
+        parts = zip(joint_law.cell_levels(), joint_law.interval_levels(*ends), strict=True)
+        return np.array([cell + float(whole[0]) for cell, whole in parts])
+
+    def gram(self) -> Floats:
+        """See `Workload.gram`."""
+        self.check_dense()
+        return np.eye(self.cells) + 1
+
+
+class Queries(Workload):
+    """The caller's own queries.
+
+    Args:
+        matrix: one query a row, shape (queries, cells).
+
+    Raises:
+        InvalidInput: not a finite matrix with at least one row, one column and one non-zero.
+
+    >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
+    [[1, 1, 0], [1, 2, 1], [0, 1, 1]]
+    """
+
+    name = "matrix"
+    costly = True
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        try:
+            weights = np.array(matrix, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the workload is not a matrix of numbers: {error}") from error
+        if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
+            raise InvalidInput(
+                f"the workload has shape {weights.shape}; it must be a finite matrix with one row "
+                f"a query and one column a cell"
+            )
+        if not weights.any():
+            raise InvalidInput("the workload is all zeros; it must ask for at least one cell")
+        weights.flags.writeable = False
+        self.matrix = weights
+        self.queries, self.cells = weights.shape
+
+    def __repr__(self) -> str:
+        return f"Queries(<{self.queries} x {self.cells}>)"
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        return estimator.functional_variance(self.matrix)
+
+    def levels(self, joint_law: TreeLaw) -> Floats:
+        """See `Workload.levels`."""
+        return np.array(list(joint_law.functional_levels(self.matrix)))
+
+    def gram(self) -> Floats:
+        """W^T W."""
+        return self.matrix.T @ self.matrix
+
+
+NAMED: dict[str, type[NamedWorkload]] = {
+    kind.name: kind for kind in (AllRanges, Prefixes, TreeNodes, RandomSubsets)
+}
+
+
+def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
+    """The workload of that name over ``cells`` cells, or the caller's matrix.
+
+    Raises:
+        InvalidInput: an unknown name, or a matrix over another number of cells.
+
+    >>> workload("ranges", 10)
+    AllRanges(10)
+    """
+    if isinstance(kind, str):
+        if kind not in NAMED:
+            raise InvalidInput(
+                f"workload is {kind!r}; it must be one of {', '.join(NAMED)}, or a matrix with one "
+                f"row a query"
+            )
+        return NAMED[kind](cells)
+    asked = kind if isinstance(kind, Workload) else Queries(kind)
+    if asked.cells != cells:
+        raise InvalidInput(
+            f"the workload asks about {asked.cells} cells, but there are {cells}: give it one "
+            f"column for each cell"
+        )
+    return asked

@@ -1,4 +1,4 @@
-"""The strategies by their names, each built and summed up once."""
+"""All strategies for lines: found by themselves, chosen by name, rebuilt from data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from functools import lru_cache
 
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LineStrategy
-from counton.strategies.lines.descent import LARGEST_LAPLACE, optimal_laplace
+from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.optimal import optimal_gaussian
+from counton.strategies.lines.optimal import (
+    LARGEST_LAPLACE,
+    one_thread,
+    optimal_gaussian,
+    optimal_laplace,
+)
 from counton.strategies.lines.square_root import SquareRoot
 from counton.strategies.lines.workload import Workload
 from counton.strategies.norms import Norm
+from counton.strategies.registry import exported
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 
@@ -43,7 +49,11 @@ def built(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
 @lru_cache(maxsize=256)
 def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
     """Its total variance over the workload, in units of one draw's."""
-    return asked.total(built(name, asked, norm, bits))
+    strategy = built(name, asked, norm, bits)
+    if not isinstance(strategy, Dense):
+        return asked.total(strategy)
+    with one_thread():
+        return asked.total(strategy)
 
 
 def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
@@ -53,3 +63,14 @@ def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
     if name == "square_root":
         return axes == 1 and 2 <= asked.cells <= LARGEST_HORIZON
     return True
+
+
+def public_line_strategies() -> tuple[type[LineStrategy], ...]:
+    """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
+
+    >>> [cls.__name__ for cls in public_line_strategies()]
+    ['Dense', 'Haar', 'Nodes', 'SquareRoot']
+    """
+    import counton.strategies.lines as package
+
+    return exported(package, LineStrategy)  # type: ignore[type-abstract]
