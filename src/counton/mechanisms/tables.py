@@ -123,6 +123,8 @@ def check_room(counts: NDArray[np.int64], largest_entry: int) -> None:
     Raises:
         SumOverflow: naming the sum and the most that fits.
     """
+    if counts.size * int(counts.max(initial=0)) * largest_entry < LARGEST_MEASUREMENT:
+        return
     # int64 sums of counts below 2^61 can wrap; high and low halves cannot.
     total = (int((counts >> 31).sum()) << 31) + int((counts & (2**31 - 1)).sum())
     if total * largest_entry >= LARGEST_MEASUREMENT:

@@ -10,7 +10,7 @@ from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree, sums_of
 
 from counton.errors import InvalidInput
-from counton.strategies.trees import Tree, estimates_of, tree_strategy_for
+from counton.strategies.trees import Tree, estimates_of, estimating, tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])
@@ -69,3 +69,30 @@ def test_tables_add_up_where_floats_end(norm: Any) -> None:
         }
         total, shares = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), bits)
         assert int(shares.sum()) == int(total[0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_estimates_do_not_depend_on_how_many_families_are_computed_together(
+    seed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    families = rng.integers(1, [2, 3, 9, 400][seed % 4], 60)
+    parents = [np.zeros(60, np.int64), np.repeat(np.arange(60), families)]
+    tree = Tree(["family", "child"], parents, [np.arange(len(part)) for part in parents])
+    tree = [tree, random_tree(seed)][seed % 2]
+    wanted = [1.0 + 0.1 * level for level in range(len(tree.levels))]
+    measurement, scale = tree_strategy_for(tree, wanted, 2)
+    drawn = {
+        level: np.rint(rng.normal(0, scale, size)).astype(np.int64)
+        for level, size in enumerate(tree.sizes)
+    }
+    counts = rng.integers(0, 1000, sum(map(len, tree.leaves)))
+
+    def estimates() -> list[Any]:
+        found = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), 16)
+        return [level.tolist() for level in found]
+
+    together = estimates()
+    for size in (1, 2, 7, 50):
+        monkeypatch.setattr(estimating, "_CHUNK", size)
+        assert estimates() == together

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from counton.arrays import Floats, Integers
@@ -9,6 +11,9 @@ from counton.errors import SumOverflow
 from counton.strategies.base import NodeNoise
 from counton.strategies.trees.measurement import TreeStrategy
 from counton.strategies.trees.tree import Tree
+
+#: Children whose estimates are computed together: what is between two passes stays in the cache.
+_CHUNK = 2**15
 
 
 def node_sums(tree: Tree, counts: list[Integers]) -> list[Integers]:
@@ -64,68 +69,104 @@ def estimates_of(
     >>> bool(total[0] == a + b)
     True
     """
-    tree = measurement.tree
     total = measurement.total * int(sums[0][0]) + int(noise.run(0, range(1))[0])
-    current = np.array([round(total * 2**bits / measurement.total)], dtype=np.int64)
-    found = [current]
-    for level, parents in enumerate(tree.parents):
-        children, starts = tree.children[level], tree.starts[level]
-        own, shared = measurement.own[level][parents], measurement.shared[level][parents]
-        m = children[parents]
-        place = np.arange(len(parents)) - starts[parents]
-        rows = np.flatnonzero((m > 2) | ((m == 2) & (place == 0)))
-        y = np.zeros(len(parents), np.int64)
-        y[rows] = own[rows] * sums[level + 1][rows] - shared[rows] * sums[level][parents[rows]]
-        y[rows] += noise.run(level + 1, range(len(rows)))
-        second = np.flatnonzero((m == 2) & (place == 1))
-        y[second] = -y[second - 1]
-        inner = children > 0
-        mean = np.zeros(len(children))
-        mean[inner] = np.add.reduceat(y, starts[inner]) / children[inner]
-        away = np.where(own > 0, (y - mean[parents]) / np.maximum(own, 1), 0.0) * 2.0**bits
-        largest = float(np.abs(current[parents] / m + away).max())
-        if max(largest, abs(int(current[0]))) >= 2**53:
-            raise SumOverflow(
-                f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
-                f"to {2.0 ** (53 - bits):.3g}: count in larger units"
-            )
-        current = _shared_out(current, away, starts, children, place)
-        found.append(current)
+    estimate = round(total * 2**bits / measurement.total)
+    _refuse_beyond_exact(abs(estimate), bits)
+    found = [np.array([estimate], dtype=np.int64)]
+    for level in range(len(measurement.tree.parents)):
+        found.append(_children_of(found[-1], measurement, level, sums, noise, bits))
     return found
 
 
-def _shared_out(
+def _children_of(
     totals: Integers,
-    away: Floats,
-    starts: Integers,
-    children: Integers,
-    place: Integers,
+    measurement: TreeStrategy,
+    level: int,
+    sums: list[Integers],
+    noise: NodeNoise,
+    bits: int,
 ) -> Integers:
+    """Estimates one level below ``totals``, some families at a time: they stay in the cache."""
+    tree = measurement.tree
+    inner = np.flatnonzero(tree.children[level])
+    size = tree.children[level][inner]
+    drawn = np.cumsum(np.where(size > 2, size, size - 1))
+    ends = np.cumsum(size)
+    own, shared = measurement.own[level][inner], measurement.shared[level][inner]
+    offset = shared * sums[level][inner]
+    totals = totals[inner]
+    estimates = np.empty(len(tree.parents[level]), np.int64)
+    carried = 0.0
+    cuts = np.searchsorted(ends, np.arange(_CHUNK, len(estimates), _CHUNK), side="right")
+    for low, high in pairwise(np.unique([0, *cuts, len(inner)]).tolist()):
+        family = slice(low, high)
+        nodes = slice(int(ends[low] - size[low]), int(ends[high - 1]))
+        m, first = size[family], ends[family] - size[family] - nodes.start
+        # What was measured of each child; with two children, only their difference was.
+        y = np.repeat(own[family], m)
+        y *= sums[level + 1][nodes]
+        y -= np.repeat(offset[family], m)
+        before = int(drawn[low - 1]) if low else 0
+        draws = noise.run(level + 1, range(before, int(drawn[high - 1])))
+        if len(draws) == len(y):
+            y += draws
+        else:
+            measured = np.repeat(m > 2, m)
+            measured[first[m == 2]] = True
+            y[measured] += draws
+            y[first[m == 2] + 1] = -y[first[m == 2]]
+        # How much more than the mean of the siblings each child has, in units of 2^-bits.
+        mean: Floats = np.add.reduceat(y, first) / m
+        away: Floats = np.subtract(y, np.repeat(mean, m))
+        away /= np.repeat(np.maximum(own[family], 1) * 2.0**-bits, m)
+        if not own[family].all():
+            away[np.repeat(own[family] == 0, m)] = 0
+        fair = totals[family] / m
+        if max(away.max(), -away.min()) + np.abs(fair).max() >= 2.0**53:
+            _refuse_beyond_exact(float(np.abs(np.repeat(fair, m) + away).max()), bits)
+        estimates[nodes], carried = _shared_out(totals[family], away, first, m, carried)
+    return estimates
+
+
+def _refuse_beyond_exact(largest: float, bits: int) -> None:
+    if largest >= 2**53:
+        raise SumOverflow(
+            f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
+            f"to {2.0 ** (53 - bits):.3g}: count in larger units"
+        )
+
+
+def _shared_out(
+    totals: Integers, away: Floats, first: Integers, size: Integers, carried: float
+) -> tuple[Integers, float]:
     """Integer shares of the parents' totals: differences of rounded running sums.
 
     Args:
         totals: of the parents.
         away: what each child has more than its parent's mean; whole parts are added up as
             integers, so that running sums over many children lose nothing. Overwritten.
-        starts, children: as in the tree.
-        place: how many siblings come before each child.
+        first, size: where each family begins, and how many it has; families stand side by side.
+        carried: the running sum of all fractions before these, which is returned for the next.
     """
-    inner = children > 0
-    first, family = starts[inner], children[inner]
-    after, last = place + 1, first + family - 1
     whole = np.floor(away)
     away -= whole
-    running = whole.astype(np.int64)
-    before = -running[first]
-    np.cumsum(running, out=running)  # over all families: int64 may wrap around and back
-    parts = np.cumsum(away)
-    each, left = np.divmod(totals[inner], family)
-    parts -= np.repeat(parts[first] - away[first], family)
-    parts += after * np.repeat(left / family, family)
-    running -= np.repeat(running[first] + before, family)
-    running += after * np.repeat(each, family)
-    running += np.rint(parts, out=parts).astype(np.int64)
-    running[last] = totals[inner]  # exactly, not but for rounding
-    shares = np.diff(running, prepend=0)
-    shares[first] = running[first]
-    return shares
+    fractions = away[first]
+    away[0] += carried
+    running = np.cumsum(away, out=away)
+    carried = float(running[-1])
+    each, left = np.divmod(totals, size)
+    fair = np.arange(1, len(away) + 1, dtype=np.float64)  # how many siblings up to each child
+    fair -= np.repeat(first.astype(np.float64), size)
+    fair *= np.repeat(left / size, size)
+    running -= np.repeat(running[first] - fractions, size)
+    running += fair
+    np.rint(running, out=running)
+    shares = whole.astype(np.int64)
+    # All siblings together get what is left exactly, not but for rounding.
+    running[first + size - 1] = left - np.add.reduceat(shares, first)
+    fair[0] = 0
+    np.subtract(running[1:], running[:-1], out=fair[1:])
+    fair[first] = running[first]
+    shares += np.repeat(each, size)
+    shares += fair.astype(np.int64)
+    return shares, carried

@@ -76,7 +76,7 @@ class TreeStrategy:
         """SHA-256 of all weights: part of the noise address."""
         digest = hashlib.sha256(str(self.total).encode())
         for part in (*self.own, *self.shared):
-            digest.update(part.astype("<i8").tobytes())
+            digest.update(np.ascontiguousarray(part, "<i8").data)
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
@@ -101,14 +101,14 @@ class TreeStrategy:
             children, starts = self.tree.children[level], self.tree.starts[level]
             inner = children > 0
             first = np.zeros(len(children), np.int64)
-            if inner.any():
+            second = np.zeros(len(children), np.int64)
+            if below.any():  # at the lowest level all are leaves, and nothing is below
                 first[inner] = np.maximum.reduceat(below, starts[inner])
-            several = children > 1
-            if several.any():
                 others = below.copy()
                 others[_first_at(below, first, self.tree.parents[level])] = -1
-                second = np.zeros(len(children), np.int64)
                 second[inner] = np.maximum.reduceat(others, starts[inner])
+            several = children > 1
+            if several.any():
                 moved = (move + first + second)[several]
                 most_moved = max(most_moved, int(moved.max()))
             below = np.where(inner, first + single, 0)
@@ -121,15 +121,15 @@ class TreeStrategy:
             alpha = np.zeros(len(own))
             measured = own > 0
             alpha[measured] = noise_variance / own[measured].astype(np.float64) ** 2
-            spread.append(np.where(children == 2, 2 * alpha, alpha))
+            alpha[children == 2] *= 2
+            spread.append(alpha)
         return HierarchyLaw(self.tree, noise_variance / self.total**2, tuple(spread))
 
 
 def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integers:
     """Position of one child of every parent that has the largest value among its siblings."""
     hits = np.flatnonzero(values == largest[parents])
-    _, unique = np.unique(parents[hits], return_index=True)
-    return np.asarray(hits[unique])
+    return hits[np.diff(parents[hits], prepend=-1) > 0]
 
 
 def tree_strategy_for(
@@ -165,14 +165,13 @@ def tree_strategy_for(
         spreads.append(alpha)
         passed = np.where(several, target, variance)
         variance = passed[tree.parents[level]]
-    spreads.append(np.zeros(tree.sizes[-1]))
     # p = scale / sqrt(alpha); for pairs p = 2 r and alpha = 2 (noise variance) / p^2.
-    pairs = [np.where(children == 2, 0.5, 1.0) for children in tree.children]
+    pairs = [np.where(children == 2, 0.5, 1.0) for children in tree.children[:-1]]
     inverse = [
         np.sqrt(1 / np.where(alpha > 0, alpha * pair, np.inf))
         for alpha, pair in zip(spreads, pairs, strict=True)
     ]
-    largest = max(1 / math.sqrt(wanted[0]), *(float(part.max()) for part in inverse))
+    largest = max([1 / math.sqrt(wanted[0]), *(float(part.max()) for part in inverse)])
     positive = [float(part[part > 0].min()) for part in inverse if (part > 0).any()]
     least = min([1 / math.sqrt(wanted[0]), *positive])
     # Squares of the weights, summed over all ancestors, must fit into int64.
@@ -189,12 +188,14 @@ def tree_strategy_for(
             f"measured exactly: raise the targets"
         )
     own, shared = [], []
-    for part, children in zip(inverse, tree.children, strict=True):
+    for part, children in zip(inverse, tree.children[:-1], strict=True):
         p = np.ceil(scale * part).astype(np.int64)
         p += np.where(children == 2, p & 1, 0)  # pairs are measured as r (X_1 - X_2), p = 2 r
         q = (2 * p + children) // np.maximum(2 * children, 1)
         own.append(p)
         shared.append(np.where((children == 2) | (norm == 2), q, 0))
+    for weights in (own, shared):
+        weights.append(np.zeros(tree.sizes[-1], np.int64))  # those of the lowest level are leaves
     total = math.ceil(scale / math.sqrt(wanted[0]))
     return TreeStrategy(tree, total, tuple(own), tuple(shared)), scale
 
