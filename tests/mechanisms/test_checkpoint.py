@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
 from counton.errors import StateError
 from counton.mechanisms import Counter
-from counton.noise import Key
 from counton.privacy import PureDP
 from counton.strategies import Binary, Expiring
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 
 
 def stream(**options: Any) -> Counter:

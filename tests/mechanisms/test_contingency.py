@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from keys import chosen_key
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.contingency import release_contingency
 from counton.mechanisms.ranges import release_ranges
-from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.strategies.lines.grid import margins_strategies
 from counton.strategies.lines.workload import Margins
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 DOMAIN: dict[str, Any] = {
     "sex": ["f", "m"],
     "age": ["young", "middle", "old"],

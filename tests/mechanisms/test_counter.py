@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keys import chosen_key
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.mechanisms import Counter
@@ -31,7 +32,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 STEPS = 250
 STRATEGIES: list[StreamStrategy] = [
     Binary(STEPS),
@@ -104,7 +105,7 @@ def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: StreamStr
         {"name": "clicks"},
         {"guarantee": ZCDP(0.6)},
         {"contribution": Contribution.replace()},
-        {"key": Key(bytes(32))},
+        {"key": chosen_key(bytes(32))},
     ],
     ids=str,
 )
@@ -260,7 +261,7 @@ def test_checkpoints_are_verified() -> None:
     stream.release([1, 2])
     saved = stream.checkpoint()
     with pytest.raises(WrongKey, match="not the key"):
-        Counter.resume(saved, key=Key(bytes(32)))
+        Counter.resume(saved, key=chosen_key(bytes(32)))
     for broken in (b"", saved[:-20], saved.replace(b'"step": 1', b'"step": 0'), b"\xff" + saved):
         with pytest.raises(StateError):
             Counter.resume(broken, key=KEY)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
 from counton.errors import (
     HorizonExceeded,
@@ -17,12 +18,11 @@ from counton.errors import (
     SumOverflow,
 )
 from counton.mechanisms import Counter
-from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.store import Stream
 from counton.strategies import GrowingCascade
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 
 
 def counter_of(doublings: int, **changed: Any) -> Counter:

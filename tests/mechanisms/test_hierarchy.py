@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from keys import chosen_key
 from tables_of_noise import WrittenNoise
 from trees import leaf_places, measured_matrix, random_tree, sums_of
 
@@ -20,7 +21,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.strategies.trees import Tree, estimates_of, tree_strategy_for
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 
 
 @pytest.mark.parametrize("seed", range(12))

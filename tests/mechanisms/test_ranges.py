@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
@@ -18,7 +19,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.strategies.lines import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
 from counton import (
     ZCDP,
     ApproxDP,
     Contribution,
-    Key,
     PureDP,
     release_contingency,
     release_hierarchy,
@@ -23,7 +23,7 @@ from counton import (
 )
 from counton.strategies.lines import Dense
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 
 
 def digest(*parts: Any) -> str:

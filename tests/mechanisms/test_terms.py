@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
-from counton import ZCDP, Contribution, Counter, Key, PureDP
+from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput, StateError
 from counton.laws import DiscreteLaplace
 from counton.mechanisms import StreamTerms, TableTerms
 from counton.strategies import Binary
 
-KEY = Key(bytes(range(32)))
+KEY = chosen_key()
 TABLE: dict[str, Any] = {
     "released": "ranges",
     "name": "visits",

@@ -8,10 +8,12 @@ import pickle
 import stat
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keys import chosen_key
 
 from counton.errors import WrongKey
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
@@ -73,9 +75,22 @@ def test_a_key_which_others_may_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("secret", [b"", b"short", bytes(33), "x" * 32, None])
-def test_secrets_of_another_length_or_type_are_refused(secret: object) -> None:
+def test_secrets_of_another_length_or_type_are_refused(secret: Any) -> None:
     with pytest.raises(WrongKey, match="32 secret bytes"):
-        Key(secret)
+        InsecureSeededKey.from_bytes(secret)
+
+
+@pytest.mark.parametrize("secret", [(bytes(32),), (b"short",), ("x" * 32,), (7,), ()])
+def test_bytes_that_somebody_chose_make_no_key(secret: tuple[object, ...]) -> None:
+    with pytest.raises(WrongKey, match=r"somebody chose: use Key.generate\(\)"):
+        Key(*secret)
+
+
+def test_a_key_of_chosen_bytes_is_loud() -> None:
+    with pytest.warns(InsecureKeyWarning, match="chosen bytes protects nobody"):
+        key = InsecureSeededKey.from_bytes(bytes(32))
+    assert key == chosen_key(bytes(32)) != chosen_key()
+    assert "Insecure" in repr(key)
 
 
 def test_nothing_printed_or_pickled_holds_the_secret() -> None:
@@ -91,7 +106,7 @@ def test_nothing_printed_or_pickled_holds_the_secret() -> None:
 
 @given(st.lists(st.binary(max_size=4), max_size=3), st.lists(st.binary(max_size=4), max_size=3))
 def test_different_contexts_give_different_subkeys(one: list[bytes], two: list[bytes]) -> None:
-    key = Key(bytes(range(32)))
+    key = chosen_key()
     assert (key.derive(*one) == key.derive(*two)) == (one == two)
 
 
@@ -105,7 +120,7 @@ def test_known_subkey() -> None:
     info = b"".join(len(p).to_bytes(8, "little") + p for p in parts)
     extracted = hmac.new(bytes(32), secret, hashlib.sha256).digest()
     expected = hmac.new(extracted, info + b"\x01", hashlib.sha256).digest()
-    assert Key(secret).derive(b"counter", b"spec") == expected
+    assert chosen_key(secret).derive(b"counter", b"spec") == expected
 
 
 def test_a_seeded_key_is_loud_and_reproducible() -> None:

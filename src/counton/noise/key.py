@@ -7,7 +7,7 @@ import secrets
 import stat
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -39,18 +39,28 @@ class Key:
     """
 
     __slots__ = ("_secret",)
+    _secret: bytes
 
-    def __init__(self, secret: Any) -> None:
+    def __init__(self, *_: object) -> None:
+        """Not for callers: use `generate` or `load`."""
+        raise WrongKey(
+            "a key is not made from what somebody chose: use Key.generate() or Key.load(path); for "
+            "tests and figures InsecureSeededKey(seed) or InsecureSeededKey.from_bytes(secret)"
+        )
+
+    @classmethod
+    def _holding(cls, secret: object) -> Self:
+        """The key with these bytes."""
         if not isinstance(secret, bytes) or len(secret) != 32:
-            raise WrongKey(
-                "a key is exactly 32 secret bytes: make one with Key.generate() or Key.load(path)"
-            )
-        self._secret: bytes = secret
+            raise WrongKey("a key is exactly 32 secret bytes: make one with Key.generate()")
+        key = object.__new__(cls)
+        key._secret = secret
+        return key
 
     @classmethod
     def generate(cls) -> Key:
         """A fresh key from the operating system's generator."""
-        return Key(secrets.token_bytes(32))
+        return Key._holding(secrets.token_bytes(32))
 
     def derive(self, *context: bytes) -> bytes:
         """A 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
@@ -111,7 +121,7 @@ class Key:
         try:
             if body == text:
                 raise ValueError
-            return Key(bytes.fromhex(body))
+            return Key._holding(bytes.fromhex(body))
         except (ValueError, WrongKey):
             raise WrongKey(
                 f"key file {file} does not hold a counton key (64 hexadecimal digits after "
@@ -163,12 +173,27 @@ class InsecureSeededKey(Key):
     __slots__ = ()
 
     def __init__(self, seed: int) -> None:
-        warnings.warn(
-            f"noise from the chosen seed {seed} protects nobody: use Key.generate() for real data",
-            InsecureKeyWarning,
-            stacklevel=2,
-        )
+        _warn(f"the chosen seed {seed}")
         material = _length_prefixed((b"insecure seed", str(int(seed)).encode()))
-        super().__init__(
-            HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(b"insecure")
+        self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
+            b"insecure"
         )
+
+    @classmethod
+    def from_bytes(cls, secret: bytes) -> InsecureSeededKey:
+        """The key that consists of these 32 bytes, as known answers need it.
+
+        Raises:
+            WrongKey: not 32 bytes.
+        """
+        key = cls._holding(secret)
+        _warn("chosen bytes")
+        return key
+
+
+def _warn(source: str) -> None:
+    warnings.warn(
+        f"noise from {source} protects nobody: use Key.generate() for real data",
+        InsecureKeyWarning,
+        stacklevel=3,
+    )
