@@ -87,6 +87,12 @@ format: $(READY) ## rewrite the code in the project's style
 docs: $(READY) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
+.PHONY: images
+images: demo demo-hierarchy ## draw the pictures of the documentation again, with the commands it names
+	cp demo/chart.png docs/images/demo.png
+	cp demo/hierarchy.png docs/images/hierarchy.png
+	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
+
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run
 	@$(BIN)/python -m pip install --quiet --no-deps --requirement benchmarks/requirements.lock

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation
 
-from counton import plan_expiration
+from counton import PureDP, plan_expiration, release_ranges
 from counton.errors import InvalidInput
-from counton.plots import Curves, plot_loss, plot_totals
-from counton.plots.style import PALETTE, save_figure
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
+from counton.plots import Curves, plot_loss, plot_ranges, plot_totals
+from counton.plots.style import PALETTE, colours, save_figure
+from counton.plots.tables import squarified
 from counton.plots.totals import quantity, shorten, split_by_size, spread, tick
 
 
@@ -111,6 +113,57 @@ def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
     colours = [rgb(colour) for colour in PALETTE]
     for one, other in zip(colours, colours[1:] + colours[:1], strict=True):
         assert np.abs(one - other).max() > 60
+
+
+def test_no_two_curves_of_a_panel_have_one_colour() -> None:
+    for count in (3, 16, 40):
+        figure = plot_totals(curves([1000.0 + n for n in range(count)]), "t", "s", "y")
+        for axes in figure.axes:
+            used = [line.get_color() for line in axes.lines]
+            assert len(used) == len(set(used)) > 0
+    assert len({*colours(40)}) == 40
+    for one, other in pairwise(colours(40)):
+        assert one[1:3] != other[1:3] or one[3:5] != other[3:5]
+
+
+def test_the_picture_shows_what_the_table_says() -> None:
+    plan = plan_expiration({24: 1, 8760: 3})
+    ages = {"a day": 24, "a year": 8760, "ten years": 87600}
+    lines = plot_loss(plan, ages, "Loss").axes[0].lines
+    for age in ages.values():
+        drawn = [
+            float(np.asarray(line.get_ydata())[np.asarray(line.get_xdata()) == age][0])
+            for line in lines
+            if len(np.asarray(line.get_xdata())) > 1
+        ]
+        said = [plan.baseline.loss([age]), plan.loss([age], "paper"), plan.loss([age])]
+        assert drawn == pytest.approx([float(loss[0]) for loss in said])
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=40))
+def test_the_map_has_areas_like_the_counts_and_no_overlaps(sizes: list[float]) -> None:
+    ordered = np.sort(np.array(sizes))[::-1]
+    boxes = squarified(ordered, (1.0, 2.0, 7.0, 4.0))
+    areas = np.array([box.wide * box.tall for box in boxes])
+    assert areas == pytest.approx(28 * ordered / ordered.sum())
+    for number, one in enumerate(boxes):
+        assert one.x >= 1 - 1e-6
+        assert one.y >= 2 - 1e-6
+        assert one.x + one.wide <= 8 + 1e-6
+        assert one.y + one.tall <= 6 + 1e-6
+        for other in boxes[:number]:
+            across = min(one.x + one.wide, other.x + other.wide) - max(one.x, other.x)
+            along = min(one.y + one.tall, other.y + other.tall) - max(one.y, other.y)
+            assert across < 1e-6 or along < 1e-6
+
+
+def test_the_noise_of_cells_can_be_seen_or_is_stated() -> None:
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(1)
+    small = release_ranges([40, 30, 2, 9], guarantee=PureDP(1), key=key, name="small")
+    large = release_ranges([90_000, 10, 50_000], guarantee=PureDP(1), key=key, name="large")
+    assert "two standard deviations" in plot_ranges(small, "t", "s").axes[0].get_title("left")
+    assert "thinner than the line" in plot_ranges(large, "t", "s").axes[0].get_title("left")
 
 
 def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:

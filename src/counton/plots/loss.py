@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from counton.extras import require
 from counton.plans.expiration import ExpirationPlan
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.plots.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    WIDTH,
+    clean,
+    heading_inches,
+    shade,
+    write_heading,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +31,7 @@ _WIDE = 10
 
 
 def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figure:
-    """Privacy loss by age: the plan, what the paper would claim for it, and the refilled budget.
+    """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
     Args:
         plan: from ``plan_expiration``.
@@ -33,7 +42,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     >>> from counton import plan_expiration
     >>> plan = plan_expiration({24: 1, 8760: 3})
     >>> float(plot_loss(plan, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
-    9.5
+    7.5
     """
     require("matplotlib")
     from matplotlib.figure import Figure
@@ -41,38 +50,37 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     last = max([*ages.values(), *plan.targets, 1])
     edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.strategy.delay
     spread = np.geomspace(1, last, _POINTS).astype(np.int64)
-    all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets])
+    all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets, *ages.values()])
     shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
-    figure = Figure(figsize=(9.5, 5.2), dpi=150, facecolor="white")
-    ax = figure.subplots()
-    figure.subplots_adjust(left=0.075, right=0.76, bottom=0.12, top=0.84)
-    figure.text(0.02, 0.935, title, size=14, weight="bold", color=INK, parse_math=False)
     parameter = float(getattr(plan.guarantee, plan.unit))
-    figure.text(
-        0.02,
-        0.885,
+    subtitle = (
         f"growth {float(plan.strategy.growth):g}, delay {plan.strategy.delay:,}, "
-        f"{plan.unit} {parameter:g}: typical error {plan.rmse:,.1f}",
-        size=10,
-        color=FAINT,
+        f"{plan.unit} {parameter:g}: typical error {plan.rmse:,.1f}"
     )
+    head = heading_inches(title, subtitle) + 0.25
+    tall = head + 3.9 + 0.6
+    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    figure.subplots_adjust(left=0.07, right=0.73, bottom=0.6 / tall, top=1 - head / tall)
+    write_heading(figure, title, subtitle)
     habit = plan.baseline
-    every = f"budget refilled every\n{habit.window:,} steps: typical\nerror"
+    every = f"restarted every\n{habit.window:,} steps:\ntypical error"
+    # What the paper's analysis claims goes up and down with age: drawn behind the others.
     curves = {
         f"{every} {plan.baseline_rmse:,.1f}": (
             habit.loss(shown.tolist()),
             PALETTE[1],
-            "-",
+            1.7,
         ),
-        "the paper's analysis,\nlargest up to that age": (
-            np.maximum.accumulate(plan.loss(shown.tolist(), "paper")),
-            PALETTE[0],
-            ":",
+        "the paper's analysis\nof this plan": (
+            plan.loss(shown.tolist(), "paper"),
+            shade(PALETTE[0], 1.45),
+            0.9,
         ),
-        "this plan": (plan.loss(shown.tolist()), PALETTE[0], "-"),
+        "this plan": (plan.loss(shown.tolist()), PALETTE[0], 1.7),
     }
-    for losses, colour, style in curves.values():
-        ax.step(shown, losses, where="post", color=colour, linestyle=style, linewidth=1.7)
+    for losses, colour, width in curves.values():
+        ax.step(shown, losses, where="post", color=colour, linewidth=width)
     for age, limit in plan.targets.items():
         ax.plot(age, limit, "v", color=INK, markersize=7, zorder=5)
         ax.annotate(
@@ -108,15 +116,11 @@ def _frame(
     ax.set_xticks(list(ages.values()), list(ages))
     ax.minorticks_off()
     ax.set_xlabel("age of an item", color=FAINT)
-    ax.grid(color="#e6e6e6", linewidth=0.8)
-    ax.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.tick_params(colors=FAINT, labelsize=9, length=0)
+    clean(ax, grid="both")
 
 
 def _name_ends(
-    ax: Axes, ends: Mapping[str, float], curves: Mapping[str, tuple[object, str, str]]
+    ax: Axes, ends: Mapping[str, float], curves: Mapping[str, tuple[object, str, float]]
 ) -> None:
     """Names to the right of the curves' ends, moved apart where they would overlap."""
     to_axes = ax.transData + ax.transAxes.inverted()

@@ -1,15 +1,27 @@
-"""Charts of consistent tables: how noise compares with size, and what adds up to what."""
+"""Pictures of consistent tables: how sure each level is, and how large everything is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.extras import require
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.plots.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    WIDTH,
+    clean,
+    colours,
+    heading_inches,
+    shade,
+    write_heading,
+)
+from counton.plots.totals import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,20 +30,20 @@ if TYPE_CHECKING:
     from counton.mechanisms.hierarchy import HierarchyRelease
     from counton.mechanisms.ranges import RangesRelease
 
-_MOST_POINTS = 4000
-_DEEPEST = 4  # levels below the total which an icicle shows
-_THINNEST = 0.003  # of the width: smaller nodes are not drawn one by one
-_MOST_CELLS = 2000
-#: Characters along the width of the icicle and along its height; characters as wide as a line is
-#: high; and lines a name may take.
-_WIDE, _TALL, _LINE, _LINES = 105, 72, 2, 2
+_MAP_TALL = 4.6  # inches
+_SMALLEST = 0.11  # square inches: smaller children share one block
+_MOST_GROUPS = 40  # on the map; the rest share one block
+_LETTER = 0.0086  # inches that a letter takes for each point of its size
+_SIZES = (10.0, 8.5, 7.5)  # of letters, in points
+_MOST_CELLS = 240
+_THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
 
 
 def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figure:
-    """Two panels: relative noise against size by level, and an icicle of the estimates.
+    """Two panels: relative error by level and size, and a map of the two coarsest levels.
 
-    Only released values are drawn. Negative estimates count as 0 in the icicle and are left out of
-    the logarithmic panel.
+    Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
+    Relative errors are shown of nodes that are larger than their noise, and the others are counted.
 
     Args:
         release: what was released.
@@ -43,168 +55,277 @@ def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figu
     >>> release = release_hierarchy(
     ...     people, guarantee=ZCDP(0.5), key=Key.generate(), domain=people, levels=["state"]
     ... )
-    >>> float(plot_hierarchy(release, "People", "each one is protected").get_figwidth())
-    13.0
+    >>> [axes.get_title("left") for axes in plot_hierarchy(release, "People", "").axes]
+    ['Standard deviation, in % of the count', 'Released counts by state']
     """
-    figure, (left, right) = _figure(title, subtitle, (1.0, 1.5))
-    _noise_panel(left, release)
-    _icicle(right, release)
+    levels = len(release.tree.levels)
+    figure, (top, bottom) = _stacked(title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL))
+    _error_by_level(top, release)
+    _tree_map(bottom, release)
     return figure
 
 
-def _figure(title: str, subtitle: str, widths: tuple[float, float]) -> tuple[Figure, Any]:
+def _stacked(title: str, subtitle: str, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
+    """Panels below each other, of so many inches."""
     require("matplotlib")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 6.2), dpi=150, facecolor="white")
-    axes = figure.subplots(1, 2, gridspec_kw={"width_ratios": widths})
-    figure.subplots_adjust(left=0.065, right=0.985, bottom=0.11, top=0.82, wspace=0.12)
-    figure.text(0.02, 0.945, title, size=15, weight="bold", color=INK, parse_math=False)
-    figure.text(0.02, 0.895, subtitle, size=10, color=FAINT, parse_math=False)
+    head, gap, foot = heading_inches(title, subtitle) + 0.3, 0.85, 0.55
+    height = head + sum(tall) + gap * (len(tall) - 1) + foot
+    figure = Figure(figsize=(WIDTH, height), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    axes, below = [], height - head
+    for inches in tall:
+        below -= inches
+        axes.append(figure.add_axes((0.13, below / height, 0.84, inches / height)))
+        below -= gap
     return figure, axes
 
 
-def _clean(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(colors=FAINT, labelsize=9)
+def _error_by_level(ax: Axes, release: HierarchyRelease) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
-
-def _noise_panel(ax: Axes, release: HierarchyRelease) -> None:
-    rng = np.random.default_rng(0)  # which points of a crowded level are drawn, nothing else
-    for level in range(len(release.tree.levels) - 1, -1, -1):
+    levels = release.tree.levels
+    lowest, highest = np.inf, 0.0
+    for level in range(len(levels)):
         estimates = release.estimates[level]
         std = np.sqrt(release.plan.joint_law.variances[level])
-        shown = np.flatnonzero(estimates > std)
-        if len(shown) > _MOST_POINTS:
-            shown = np.sort(rng.choice(shown, _MOST_POINTS, replace=False))
-        colour = PALETTE[level % len(PALETTE)]
-        ax.scatter(
-            estimates[shown],
-            100 * std[shown] / estimates[shown],
-            s=70 if level == 0 else 26 if level == 1 else 9,
-            color=colour,
-            alpha=0.9 if level < 2 else 0.45,
-            linewidths=0,
-            label=f"{release.tree.levels[level]} (std {std.max():,.3g})",
-            zorder=10 - level,
+        seen = estimates > std
+        y, colour = -float(level), PALETTE[level % len(PALETTE)]
+        hidden = int(np.count_nonzero(~seen))
+        note = f"{len(estimates):,} node{'s' if len(estimates) > 1 else ''}"
+        if seen.any():
+            relative = np.sort(100 * std[seen] / estimates[seen])
+            lowest, highest = min(lowest, relative[0]), max(highest, relative[-1])
+            middle = float(np.median(relative))
+            ax.plot(relative[[0, -1]], [y, y], color=colour, linewidth=1.5)
+            ax.plot(
+                np.quantile(relative, [0.1, 0.9]),
+                [y, y],
+                color=shade(colour, 1.5),
+                linewidth=9,
+                solid_capstyle="butt",
+            )
+            ax.plot(middle, y, "o", color=colour, markersize=7)
+            note += f": half of them within {_percent(middle)}" if len(estimates) > 1 else ""
+            least, most = float(estimates[seen].min()), float(estimates[seen].max())
+            sizes = (
+                {relative[0]: most} if least == most else {relative[0]: most, relative[-1]: least}
+            )
+            for place, size in sizes.items():
+                text = f"{size:,.0f}"
+                ax.annotate(
+                    text,
+                    (float(place), y),
+                    xytext=(0, -8),
+                    textcoords="offset points",
+                    ha="center",
+                    va="top",
+                    size=8,
+                    color=FAINT,
+                )
+        if hidden:
+            note += f"; {hidden:,} below their noise"
+        ax.annotate(
+            note,
+            (0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 9),
+            textcoords="offset points",
+            size=9,
+            color=INK,
         )
+    ax.set_ylim(0.55 - len(levels), 0.62)
+    ax.set_yticks([-float(level) for level in range(len(levels))], levels, color=INK)
     ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlabel("released count", color=INK)
-    ax.set_ylabel("standard deviation of the noise, % of the count", color=INK)
-    ax.grid(True, which="major", color="#e6e6e6", linewidth=0.7)
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=9, loc="upper right")
-    ax.set_title("Noise against size", loc="left", size=11, color=INK)
-    _clean(ax)
-
-
-def _icicle(ax: Axes, release: HierarchyRelease) -> None:
-    tree = release.tree
-    depth = min(len(tree.levels), _DEEPEST + 1)
-    left, width = np.zeros(1), np.ones(1)
-    tops_left, tops_width, top = left, width, np.zeros(1, np.int64)
-    for level in range(depth):
-        if level:
-            left, width = _children(release, level, left, width)
-            parents = tree.parents[level - 1]
-            top = np.arange(len(parents)) if level == 1 else top[parents]
-        if level == 1:
-            tops_left, tops_width = left, width
-        strength = 1.0 if level == 0 else max(0.3, 0.95 - 0.2 * (level - 1))
-        shades = (
-            ["#d9d9d9"]
-            if level == 0
-            else [PALETTE[i % len(PALETTE)] for i in range(len(tops_left))]
-        )
-        for first, wide, colour in zip(tops_left, tops_width, shades, strict=True):
-            _block(ax, level, first, wide, colour, strength, 0.0)
-        labels = ["total"] if level == 0 else tree.labels[level - 1].tolist()
-        for node in np.flatnonzero(width >= _THINNEST):
-            _block(ax, level, left[node], width[node], shades[int(top[node])], strength, 0.4)
-            estimate = float(release.estimates[level][node])
-            room = int(width[node] * _WIDE), _TALL // depth
-            text, standing = _fitting(str(labels[node]), f"{estimate:,.0f}", *room)
-            _name(ax, text, left[node] + width[node] / 2, -level - 0.5, standing=standing)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(-depth, 0)
-    ax.set_yticks([-level - 0.5 for level in range(depth)], tree.levels[:depth])
-    ax.set_xticks([])
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0, colors=FAINT, labelsize=9)
-    ax.set_title(
-        "Released counts: every row adds up to the one above", loc="left", size=11, color=INK
+    if highest > 0:
+        ax.set_xlim(lowest / 4, max(highest, 10 * lowest) * 4)
+    ax.xaxis.set_major_locator(LogLocator(numticks=7))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+    ax.minorticks_off()
+    clean(ax, grid="x")
+    ax.set_title("Standard deviation, in % of the count", loc="left", size=11, color=INK)
+    ax.set_xlabel(
+        "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median",
+        size=8.5,
+        color=FAINT,
     )
 
 
-def _block(
-    ax: Axes, level: int, left: float, width: float, colour: str, strength: float, edge: float
-) -> None:
+def _percent(value: float) -> str:
+    """Two digits, however small.
+
+    >>> _percent(5.43e-7), _percent(12.0)
+    ('0.00000054%', '12%')
+    """
+    return f"{np.format_float_positional(value, 2, unique=False, fractional=False, trim='-')}%"
+
+
+class _Box(NamedTuple):
+    """Left, bottom, width, height in inches."""
+
+    x: float
+    y: float
+    wide: float
+    tall: float
+
+
+def squarified(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
+    """Boxes whose areas are as the sizes, which descend, and which are as square as rows allow.
+
+    Source: Bruls, Huizing and van Wijk, "Squarified Treemaps".
+
+    >>> [tuple(part) for part in squarified(np.array([3.0, 1.0]), (0, 0, 4, 2))]
+    [(0.0, 0.0, 3.0, 2.0), (3.0, 0.0, 1.0, 2.0)]
+    """
+    x, y, wide, tall = map(float, box)
+    areas = (sizes * (wide * tall / sizes.sum())).tolist()
+    placed: list[_Box] = []
+    while areas:
+        short = min(wide, tall)
+        count = 1
+        while count < len(areas) and _worst(areas[: count + 1], short) <= _worst(
+            areas[:count], short
+        ):
+            count += 1
+        row, areas = areas[:count], areas[count:]
+        thick = sum(row) / short
+        along = 0.0
+        for area in row:
+            length = area / thick
+            lies = (x, y + along, thick, length) if wide >= tall else (x + along, y, length, thick)
+            placed.append(_Box(*lies))
+            along += length
+        if wide >= tall:
+            x, wide = x + thick, wide - thick
+        else:
+            y, tall = y + thick, tall - thick
+    return placed
+
+
+def _worst(row: Sequence[float], short: float) -> float:
+    """The least square of a row's boxes: the ratio of its sides."""
+    whole = sum(row) ** 2
+    return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
+
+
+def _tree_map(ax: Axes, release: HierarchyRelease) -> None:
+    tree = release.tree
+    wide = WIDTH * 0.955
+    ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
+    ax.set_xlim(0, wide)
+    ax.set_ylim(0, _MAP_TALL)
+    ax.set_axis_off()
+    names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
+    ax.set_title(f"Released counts by {names}", loc="left", size=11, color=INK)
+    whole = _Box(0.0, 0.0, wide, _MAP_TALL)
+    if len(tree.levels) == 1:
+        _block(ax, whole, PALETTE[0], 1.6, "total", release.total)
+        return
+    sizes = np.maximum(release.estimates[1], 0.0)
+    palette = colours(_MOST_GROUPS)
+    groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
+    for number, (node, name, size, box) in enumerate(groups):
+        colour = palette[number]
+        inside = box.tall > 0.6 and box.wide > 0.6 and node is not None and len(tree.levels) > 2
+        children = np.flatnonzero(tree.parents[1] == node) if inside else np.array([], np.int64)
+        values = np.maximum(release.estimates[2][children], 0.0) if len(children) else sizes[:0]
+        if not values.sum() > 0:
+            _block(ax, box, colour, 1.55, name, size)
+            continue
+        _block(ax, box, colour, 1.3, "", 0)
+        head = 0.2
+        _text(ax, _Box(box.x, box.y + box.tall - head, box.wide, head), name, size, bold=True)
+        inner = _Box(box.x + 0.02, box.y + 0.02, box.wide - 0.04, box.tall - head - 0.02)
+        labels = tree.labels[1][children].tolist()
+        for _, below, value, part in _parts(values, labels, inner):
+            _block(ax, part, colour, 1.65, below, value)
+
+
+def _parts(
+    sizes: NDArray[np.float64], labels: Sequence[object], box: _Box, most: int | None = None
+) -> Iterator[tuple[int | None, str, float, _Box]]:
+    """Place, name, size and box of each part that is not too small, and of the others together."""
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] > 0]
+    large = sizes[order] * box.wide * box.tall >= _SMALLEST * sizes.sum()
+    shown = max(int(np.count_nonzero(large)), 1)
+    shown = shown if most is None else min(shown, most - 1)
+    if len(order) - shown == 1:
+        shown += 1
+    rest = order[shown:]
+    drawn = sizes[order[:shown]]
+    values = np.append(drawn, sizes[rest].sum()) if len(rest) else drawn
+    ranks = np.argsort(-values, kind="stable")
+    boxes = squarified(values[ranks], box) if len(values) else []
+    for rank, found in zip(ranks.tolist(), boxes, strict=True):
+        part = found._replace(y=2 * box.y + box.tall - found.y - found.tall)  # the largest on top
+        if rank == shown:
+            yield None, f"{len(rest):,} more", float(values[rank]), part
+        else:
+            yield int(order[rank]), str(labels[int(order[rank])]), float(values[rank]), part
+
+
+def _block(ax: Axes, box: _Box, colour: str, strength: float, name: str, size: float) -> None:
     from matplotlib.patches import Rectangle
 
     ax.add_patch(
         Rectangle(
-            (left, -level - 0.96),
-            width,
-            0.92,
-            facecolor=_lighter(colour, strength),
+            (box.x, box.y),
+            box.wide,
+            box.tall,
+            facecolor=shade(colour, strength),
             edgecolor="white",
-            linewidth=edge,
+            linewidth=1.0,
         )
     )
+    if name:
+        _text(ax, box, name, size)
 
 
-def _lighter(colour: str, strength: float) -> tuple[float, ...]:
-    from matplotlib.colors import to_rgb
-
-    return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
-
-
-def _name(ax: Axes, text: str, x: float, y: float, *, standing: bool) -> None:
+def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) -> None:
+    found = fitting(name, f"{size:,.0f}", box.wide - 0.06, box.tall - 0.04, one_line=bold)
+    if found is None:
+        return
+    text, points = found
     ax.text(
-        x,
-        y,
+        box.x + box.wide / 2,
+        box.y + box.tall / 2,
         text,
         ha="center",
         va="center",
-        rotation=90 if standing else 0,
-        size=7.5,
+        size=points,
+        weight="bold" if bold else "normal",
         color=INK,
         parse_math=False,
         clip_on=True,
     )
 
 
-def _fitting(label: str, number: str, wide: int, tall: int) -> tuple[str, bool]:
-    """Lines for a block of so many characters across and, standing, along; and whether they stand.
+def fitting(
+    name: str, number: str, wide: float, tall: float, *, one_line: bool = False
+) -> tuple[str, float] | None:
+    """Text for a block of so many inches and the size of its letters; None where none fits.
 
-    >>> _fitting("South America", "349", 13, 15), _fitting("South America", "349", 8, 15)
-    (('South America\\n349', False), ('South\\nAmerica\\n349', False))
-    >>> _fitting("South America", "349", 3, 15), _fitting("South America", "349", 2, 9)
-    (('South America', True), ('', False))
+    >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
+    (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))
+    >>> fitting("South America", "349", 0.7, 0.3), fitting("South America", "349", 0.3, 2.0)
+    (('South\\nAmerica', 7.5), None)
+    >>> fitting("Asia", "349", 1.5, 0.2, one_line=True)
+    ('Asia  349', 10.0)
     """
-    lying = wrap(label, wide, break_long_words=False) if wide > 0 else []
-    if lying and max(map(len, lying)) <= wide and len(lying) <= _LINES:
-        return "\n".join([*lying, number] if len(number) <= wide else lying), False
-    if wide < _LINE or len(label) > tall:
-        return "", False
-    both = f"{label}\n{number}"
-    return (both if wide >= 2 * _LINE and len(number) <= tall else label), True
-
-
-def _children(
-    release: HierarchyRelease, level: int, left: NDArray[np.float64], width: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where the nodes of a level lie: side by side below their parents, by estimate."""
-    parents = release.tree.parents[level - 1]
-    sizes = np.maximum(release.estimates[level], 0.0)
-    total = np.bincount(parents, weights=sizes, minlength=len(width))
-    share = sizes / np.where(total > 0, total, 1.0)[parents]
-    widths = share * width[parents]
-    before = np.concatenate([[0.0], np.cumsum(widths)[:-1]])
-    starts = release.tree.starts[level - 1]
-    first = before[np.minimum(starts, len(before) - 1)]
-    return left[parents] + before - first[parents], widths
+    for with_number in (True, False):
+        for points in _SIZES:
+            letters = int(wide / (_LETTER * points))
+            if one_line:
+                lines = [f"{name}  {number}" if with_number else name]
+            else:
+                lines = wrap(name, letters, break_long_words=False) if letters > 0 else [name]
+                lines += [number] if with_number else []
+            high = len(lines) * 1.35 * points / 72
+            if max(map(len, lines)) <= letters and high <= tall and len(lines) <= 4:
+                return "\n".join(lines), points
+    return None
 
 
 def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
@@ -217,40 +338,61 @@ def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
 
     >>> from counton import Key, ZCDP, release_ranges
     >>> release = release_ranges([52, 31, 17, 40], guarantee=ZCDP(0.5), key=Key.generate())
-    >>> float(plot_ranges(release, "Visits", "each one is protected").get_figwidth())
-    13.0
+    >>> [axes.get_title("left") for axes in plot_ranges(release, "Visits", "").axes]
+    ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
-    figure, (left, right) = _figure(title, subtitle, (1.5, 1.0))
+    figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1))
+    _cells_panel(top, release)
+    _lengths_panel(bottom, release)
+    return figure
+
+
+def _cells_panel(ax: Axes, release: RangesRelease) -> None:
     cells = release.shape[0]
     size = -(-cells // _MOST_CELLS)
     low = np.arange(0, cells, size)
     high = np.minimum(low + size, cells)
-    estimate, std = release.sum(low, high), release.std(low, high)
-    left.fill_between(
-        low,
-        estimate - 2 * std,
-        estimate + 2 * std,
-        step="post",
-        color=PALETTE[0],
-        alpha=0.25,
-        linewidth=0,
+    estimate = release.sum(low, high) / (high - low)
+    twice = 2 * release.std(low, high) / (high - low)
+    edges = np.append(low, cells)
+    # The last value once more: a step ends where its last cell does.
+    middle, lower, upper = (
+        np.append(part, part[-1]) for part in (estimate, estimate - twice, estimate + twice)
     )
-    left.step(low, estimate, where="post", color=PALETTE[0], linewidth=1)
-    left.set_title(
-        "Cells" if size == 1 else f"Sums of {size:,} cells", loc="left", size=11, color=INK
-    )
-    left.set_xlabel("cell", color=INK)
-    _clean(left)
+    ax.fill_between(edges, lower, upper, step="post", color=PALETTE[1], alpha=0.5, linewidth=0)
+    ax.step(edges, middle, where="post", color=PALETTE[0], linewidth=1.1)
+    ax.set_xlim(0, cells)
+    what = "Cells" if size == 1 else f"Averages of {size:,} cells"
+    bottom, top = ax.get_ylim()
+    widest = float(twice.max())
+    band = f"{what} ± two standard deviations"
+    if 2 * widest < _THIN * (top - bottom):
+        band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
+    ax.set_title(band, loc="left", size=11, color=INK)
+    ax.set_xlabel("cell", color=FAINT)
+    clean(ax, grid="y")
+
+
+def _lengths_panel(ax: Axes, release: RangesRelease) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    cells = release.shape[0]
     lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
     spread = np.array([_spread(release, int(length)) for length in lengths])
-    right.fill_between(lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25)
-    right.plot(lengths, spread[:, 1], color=PALETTE[1])
-    right.set_xscale("log")
-    right.set_ylim(0, None)
-    right.set_xlabel("cells in the interval", color=INK)
-    right.set_title("Standard deviation: least, mean, largest", loc="left", size=11, color=INK)
-    _clean(right)
-    return figure
+    ax.fill_between(
+        lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label="least to largest"
+    )
+    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label="mean")
+    ax.set_xscale("log")
+    ax.set_xlim(1, max(cells, 2))
+    ax.set_ylim(0, None)
+    ax.xaxis.set_major_locator(LogLocator(numticks=7))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.set_xlabel("cells in the interval", color=FAINT)
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    ax.set_title("Standard deviation of an interval, by its length", loc="left", size=11, color=INK)
+    clean(ax, grid="y")
 
 
 def _spread(release: RangesRelease, length: int) -> tuple[float, float, float]:

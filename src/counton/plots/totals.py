@@ -6,7 +6,6 @@ the numbers it shows.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.extras import require
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.plots.style import FAINT, WIDTH, clean, colours, heading_inches, write_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +76,7 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
     >>> curves = Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2)
     >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
-    11.0
+    7.5
     """
     require("matplotlib")
     from matplotlib.figure import Figure
@@ -88,7 +87,8 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     curves = curves.thinned()
     panels = split_by_size(curves.estimates[-1])
     heights = [max(2.2, 0.32 * len(panel)) for panel in panels]
-    tall, wide = 1.7 + max(4.4, sum(heights)), 11.0
+    head = heading_inches(title, subtitle) + 0.25
+    tall, wide = head + 0.55 + max(4.0, sum(heights)), WIDTH
     figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
     axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
@@ -103,17 +103,18 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
         left=left / wide,
         right=1 - room / wide,
         bottom=0.45 / tall,
-        top=1 - 1.15 / tall,
+        top=1 - head / tall,
         hspace=0.12,
     )
-    figure.text(0.02, 1 - 0.36 / tall, title, size=15, weight="bold", color=INK, parse_math=False)
-    figure.text(0.02, 1 - 0.66 / tall, subtitle, size=10, color=FAINT, parse_math=False)
-    colours = dict(zip(itertools.chain(*panels), itertools.cycle(PALETTE), strict=False))
+    write_heading(figure, title, subtitle)
+    shades: dict[int, str] = {}
+    for panel in panels:  # no two curves of one panel have one colour
+        shades.update(zip(panel, colours(len(panel)), strict=True))
     for ax, panel in zip(axes, panels, strict=True):
-        _draw_panel(ax, curves, panel, colours)
+        _draw_panel(ax, curves, panel, shades)
     _name_axes(list(axes), panels, ylabel, curves.times)
     for ax, panel in zip(axes, panels, strict=True):
-        _label_ends(figure, ax, curves, panel, colours, labels)
+        _label_ends(figure, ax, curves, panel, shades, labels)
     return figure
 
 
@@ -154,35 +155,30 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
     return [order[:cut], order[cut:]]
 
 
-def _draw_panel(ax: Axes, curves: Curves, panel: list[int], colours: dict[int, str]) -> None:
+def _draw_panel(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
     if len(curves.times) == 1:  # a single step makes no line
         for index in panel:
             band = [curves.lower[-1, index], curves.upper[-1, index]]
-            ax.plot([0.98, 0.98], band, color=colours[index], alpha=0.4, linewidth=4)
-            ax.plot(0.98, curves.estimates[-1, index], "o", color=colours[index])
+            ax.plot([0.98, 0.98], band, color=shades[index], alpha=0.4, linewidth=4)
+            ax.plot(0.98, curves.estimates[-1, index], "o", color=shades[index])
         ax.set_xlim(0, 1)
     for index in panel if len(curves.times) > 1 else ():
         ax.fill_between(
             curves.times,
             curves.lower[:, index],
             curves.upper[:, index],
-            color=colours[index],
+            color=shades[index],
             alpha=0.22,
             linewidth=0,
         )
-        ax.plot(curves.times, curves.estimates[:, index], color=colours[index], linewidth=1.1)
+        ax.plot(curves.times, curves.estimates[:, index], color=shades[index], linewidth=1.1)
     top = float(curves.upper[:, panel].max())
     bottom = min(0.0, float(curves.lower[:, panel].min()))
     margin = 0.03 * max(top - bottom, 1e-9)
     ax.set_ylim(bottom - (margin if bottom < 0 else 0), top + margin)
     if len(curves.times) > 1:
         ax.set_xlim(curves.times[0], curves.times[-1])
-    ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    ax.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.spines["bottom"].set_color("#b0b0b0")
-    ax.tick_params(colors=FAINT, labelsize=9, length=0)
+    clean(ax, grid="y")
 
 
 def _name_axes(
@@ -199,7 +195,7 @@ def _name_axes(
     if len(times) == 1:
         axes[-1].set_xticks([0.98], [str(times[0].astype("datetime64[s]")).replace("T", " ")])
         return
-    locator = AutoDateLocator(minticks=4, maxticks=12)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=4, maxticks=8)  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_formatter(formatter)
@@ -210,7 +206,7 @@ def _label_ends(
     ax: Axes,
     curves: Curves,
     panel: list[int],
-    colours: dict[int, str],
+    shades: dict[int, str],
     labels: Labels,
 ) -> None:
     """Names beside the ends of the curves, moved apart where they would overlap."""
@@ -232,12 +228,12 @@ def _label_ends(
             labels.names[index],
             xy=(1.0, float(value)),
             xytext=(1 + LINE_INCHES * inch, float(place)),
-            color=colours[index],
+            color=shades[index],
             weight="bold",
             size=9,
             arrowprops={
                 "arrowstyle": "-",
-                "color": colours[index],
+                "color": shades[index],
                 "linewidth": 0.7,
                 "shrinkA": 1,
                 "shrinkB": 0,
