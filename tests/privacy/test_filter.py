@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.privacy import ZCDP, ApproxDP, Ledger, Limit, PureDP
+from counton.privacy.concentrated import rho_within
 from counton.privacy.filter import Filter, RenyiOrder
 
 Losses = NDArray[np.floating]
@@ -187,6 +188,19 @@ def test_what_a_limit_promises_is_used() -> None:
     small = Way(ZCDP(0.02), 1)
     start = Filter.opened(ApproxDP(1, 0.3), approximate_delta=0)
     assert worst_delta(start, [small], 0.2, 30) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "least"), [("1", "1e-6", 0.91), ("5", "0.01", 0.85), ("10", "1e-6", 0.94)]
+)
+def test_many_small_releases_lose_little_to_the_filter(
+    epsilon: str, delta: str, least: float
+) -> None:
+    """Against somebody who fixes all of them beforehand."""
+    limit = ApproxDP(epsilon, delta)
+    allowed = Ledger(limit).remaining(ZCDP)
+    assert isinstance(allowed, ZCDP)
+    assert least < allowed.rho / rho_within(limit.epsilon, limit.delta) < 1
 
 
 def test_the_order_of_spends_does_not_matter() -> None:

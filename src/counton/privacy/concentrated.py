@@ -77,7 +77,7 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     """Largest Renyi divergence of this order that epsilon-DP allows; rounded up.
 
     It is that of randomised response, of which every epsilon-DP mechanism is a function (Kairouz,
-    Oh and Viswanath 2015, Theorem 2.1): with alpha the order,
+    Oh and Viswanath, "The Composition Theorem for Differential Privacy", 2015): at order alpha
 
         epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1),
 

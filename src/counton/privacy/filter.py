@@ -7,8 +7,8 @@ what it will add up (Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic, "I
 Accounting via a Renyi Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive Composition
 in Differential Privacy", 2023). By kind of limit:
 
-- `PureDP`: the sum of epsilon (Rogers et al., Theorem 3.6).
-- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al., Theorem 1).
+- `PureDP`: the sum of epsilon (Rogers et al.).
+- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al.).
 - `ApproxDP`: delta is shared out when the first guarantee is spent. One share bounds the sum of the
   deltas of `ApproxDP` guarantees; each of a few Renyi orders has a share of its own. A guarantee
   fits if either the plain sum of epsilon stays within the limit, which needs no share, or the sum
