@@ -94,6 +94,20 @@ def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
         assert store.ledger.limit == PureDP(1)
 
 
+def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+        for name, unit in (("a", "visit"), ("b", "visitor")):
+            counted = Contribution.add_remove(unit=unit)
+            Stream.create(
+                state, name, Binary(10), PureDP(0.75), key=key, contribution=counted
+            ).close()
+        assert store.ledger is not None
+        assert store.ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
+        assert store.ledger.remaining(unit="visitor") == PureDP(0.25)
+        assert [spend.unit for spend in store.spends] == ["visit", "visitor"]
+
+
 def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
     """Shares of delta fit what is there, as far as any do."""
     create(state, "a", ApproxDP(0.5, 4e-7), key)

@@ -65,8 +65,7 @@ def enter(
         BudgetExceeded: the limit does not allow it.
         InvalidInput: this kind of guarantee cannot be counted against the limit.
     """
-    unit = getattr(contribution, "unit", "unit")
-    entry = Spend(name, guarantee, unit, contribution.relation)
+    entry = Spend(name, guarantee, contribution.unit, contribution.relation)
     present = ledger(connection)
     if present is not None:
         present.spend(name, guarantee, unit=entry.unit, relation=entry.relation)
