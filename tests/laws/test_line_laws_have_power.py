@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
+from counton.shift import Shift
 from counton.strategies import NodeNoise
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot, TreeLaw
-from counton.strategies.norms import ColumnNorms
 from counton.testing import (
     LawBroken,
     check_line_description,
@@ -129,9 +129,21 @@ class ClaimsUnits(Haar):
     unit_columns = True
 
 
-class OtherNorms(Haar):
-    def norms(self) -> ColumnNorms:
-        return ColumnNorms(1, 1, 1, 1)
+class OtherShift(Haar):
+    def shift(self, *args: Any, **options: Any) -> Shift:
+        return Shift(1, 1)
+
+
+class DescribesLess(Haar):
+    """Rebuilt, its release would be shown with other noise."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "weights": [1] * len(self.weights)}
+
+
+class DescribesNoName(Haar):
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in super().to_dict().items() if name != "name"}
 
 
 class LosesACell(Haar):
@@ -250,7 +262,9 @@ def nodes(cls: type[Nodes]) -> LineStrategy:
         (check_line_sensitivity, nodes(InnerProductsTooLarge)),
         (check_line_sensitivity, haar(EntriesTooSmall)),
         (check_line_sensitivity, haar(ClaimsUnits)),
-        (check_line_sensitivity, haar(OtherNorms)),
+        (check_line_sensitivity, haar(OtherShift)),
+        (check_line_description, haar(DescribesLess)),
+        (check_line_description, DescribesNoName.cascade(CELLS)),
         (check_line_estimates, haar(LosesACell)),
         (check_line_estimates, nodes(WeighsBadly)),
         (check_line_variance, haar(ClaimsLessVariance)),

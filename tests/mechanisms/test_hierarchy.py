@@ -117,10 +117,12 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
 def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations() -> None:
     for height in (1, 2, 5, 10):
         tree = Tree.from_parents({i: (i - 1) // 2 for i in range(1, 2 ** (height + 1) - 1)})
-        norms = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement.norms()
-        unit = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement.total ** 2
-        assert norms.l2_squared / unit == pytest.approx(1 + height / 3, rel=1e-5)
-        assert norms.move_l2_squared / unit == pytest.approx(2 * (height + 1) / 3, rel=1e-5)
+        strategy = plan_hierarchy(tree, guarantee=ZCDP(1)).measurement
+        unit = strategy.total**2
+        assert strategy.squared_sensitivity() / unit == pytest.approx(1 + height / 3, rel=1e-5)
+        assert strategy.squared_move_sensitivity() / unit == pytest.approx(
+            2 * (height + 1) / 3, rel=1e-5
+        )
 
 
 def test_a_node_with_one_child_passes_its_noise_on() -> None:

@@ -39,6 +39,6 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
     assert noise_kinds(ZCDP(rho + 2)) == ("laplace", "gaussian")
     assert noise_kinds(PureDP(rho)) == ("laplace",)
     for cells in (1, 2, 100):
-        shift = shift_of_cells(Haar.cascade(cells).norms(), Contribution.add_remove())
+        shift = shift_of_cells(Haar.cascade(cells), Contribution.add_remove())
         laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
         assert gaussian.variance < laplace.variance

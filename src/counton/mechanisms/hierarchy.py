@@ -146,7 +146,7 @@ class HierarchyPlan:
                 "the noise is discrete Laplace; rho is stated for Gaussian noise only: see "
                 "guarantee"
             )
-        shift = shift_of_cells(self.measurement.norms(), self.contribution)
+        shift = shift_of_cells(self.measurement, self.contribution)
         return Fraction(shift.l2_squared) / (2 * self.noise_law.sigma_squared)
 
     def epsilon(self, delta: float) -> float:
@@ -158,7 +158,7 @@ class HierarchyPlan:
         """
         self.rho  # noqa: B018  (refuses Laplace noise)
         ApproxDP(1, delta)  # refuses what is no delta
-        shift = shift_of_cells(self.measurement.norms(), self.contribution)
+        shift = shift_of_cells(self.measurement, self.contribution)
         low, high = _LEAST_EPSILON, _LARGEST_EPSILON
         if not self._gives(ApproxDP(high, delta), shift):
             raise InvalidInput(
@@ -219,13 +219,13 @@ def plan_hierarchy(
     if guarantee is None:
         measurement, scale = tree_strategy_for(tree, wanted, NORMS["gaussian"])
         noise_law = DiscreteGaussian(Fraction(scale) ** 2)
-        shift = shift_of_cells(measurement.norms(), unit)
+        shift = shift_of_cells(measurement, unit)
         promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise_law.sigma_squared))
         return HierarchyPlan(measurement, noise_law, promise, unit)
 
     def attempt(family: Family) -> HierarchyPlan:
         measurement, _ = tree_strategy_for(tree, wanted, NORMS[family], unit=one)
-        shift = shift_of_cells(measurement.norms(), unit)
+        shift = shift_of_cells(measurement, unit)
         noise_law = calibrate(guarantee, shift, family).law
         return HierarchyPlan(measurement, noise_law, guarantee, unit)
 

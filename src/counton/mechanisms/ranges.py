@@ -27,9 +27,9 @@ from counton.mechanisms.tables import (
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
+from counton.strategies import Norm
 from counton.strategies.lines import Grid, LineStrategy, Workload, axis_bits, workload
 from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
-from counton.strategies.norms import Norm
 
 Asked = str | Workload | ArrayLike
 
@@ -131,7 +131,7 @@ def plan_ranges(
 
     def attempt(family: Family, combination: Strategies) -> RangesChoice:
         grid, total = _grid(combination, asked, NORMS[family])
-        noise_law = calibrate(guarantee, shift_of_cells(grid.norms(), unit), family).law
+        noise_law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
         return RangesChoice(grid, noise_law, noise_law.variance * total)
 
     attempts = (

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Family
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
-from counton.strategies.norms import ColumnNorms, Norm
+from counton.strategies import Norm
+from counton.strategies.table import TableStrategy
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ LARGEST_MEASUREMENT = 2**61
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
-def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
+def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift:
     """Worst change of all measurements of a table between neighbours.
 
     Several cells or units per cell multiply the norms, by the triangle inequality. A replaced unit
@@ -32,7 +33,8 @@ def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
     Raises:
         InvalidInput: a contribution of clipped values; tables hold counts.
 
-    >>> shift_of_cells(ColumnNorms(3, 5, 4, 8), Contribution.add_remove(cells=2))
+    >>> from counton.strategies.lines import Nodes
+    >>> shift_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
     Shift(l1=6, l2_squared=20, entries=None)
     """
     if contribution.resolution is not None:
@@ -46,13 +48,14 @@ def shift_of_cells(norms: ColumnNorms, contribution: Contribution) -> Shift:
             f"unit's cells in cells, or release a stream"
         )
     times = contribution.cells * contribution.per_cell
+    one = strategy.shift()
     if contribution.relation == "add_remove":
         entries = None
-        if norms.unit_columns and contribution.cells == 1:
-            entries = ((times, norms.l1),)
-        return Shift(times * norms.l1, times**2 * norms.l2_squared, entries)
-    l1 = max(norms.l1, norms.move_l1)
-    return Shift(times * l1, times**2 * max(norms.l2_squared, norms.move_l2_squared))
+        if one.entries is not None and contribution.cells == 1:
+            entries = tuple((times * magnitude, count) for magnitude, count in one.entries)
+        return Shift(times * one.l1, times**2 * one.l2_squared, entries)
+    moved = strategy.shift("move")
+    return Shift(times * max(one.l1, moved.l1), times**2 * max(one.l2_squared, moved.l2_squared))
 
 
 def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.int64]:

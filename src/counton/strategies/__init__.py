@@ -9,6 +9,7 @@ from counton.strategies.streams.honaker import HonakerOnline
 from counton.strategies.streams.kary import KAry
 from counton.strategies.streams.smooth import SmoothBinary
 from counton.strategies.streams.square_root import SqrtToeplitz
+from counton.strategies.table import TableStrategy
 
 __all__ = [
     "Binary",
@@ -24,6 +25,7 @@ __all__ = [
     "SqrtToeplitz",
     "Strategy",
     "StreamStrategy",
+    "TableStrategy",
     "public_strategies",
     "strategy_from_dict",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,19 @@ from counton.errors import InvalidInput
 from counton.strategies.lines import (
     AllRanges,
     Dense,
+    Grid,
     Haar,
     Nodes,
     Queries,
+    SquareRoot,
     TreeNodes,
+    line_strategy_from_dict,
     optimal_gaussian,
     optimal_laplace,
     workload,
 )
 from counton.strategies.lines.dense import exact_product
+from counton.testing import check_line_strategy
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 
@@ -164,6 +169,73 @@ def test_a_dense_strategy_is_saved_and_loaded(tmp_path: Any) -> None:
         Dense.load(wrong)
     with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
         Dense.load(tmp_path / "missing.npz")
+
+
+def test_strategies_are_rebuilt_from_json() -> None:
+    asked = AllRanges(12)
+    dense = [optimal_gaussian(asked), optimal_laplace(asked), Dense(np.array([[-(2**29)]]), "one")]
+    for strategy in (*dense, Haar.cascade(12), Nodes.best(asked, 1), SquareRoot(12)):
+        rebuilt = line_strategy_from_dict(json.loads(json.dumps(strategy.to_dict())))
+        assert rebuilt == strategy
+        assert rebuilt.name == strategy.name
+        assert rebuilt.matrix().tolist() == strategy.matrix().tolist()
+        assert rebuilt.matrix().dtype == np.int64
+    grid = Grid((dense[0], Haar.cascade(3)))
+    rebuilt_grid = Grid.from_dict(json.loads(json.dumps(grid.to_dict())))
+    assert rebuilt_grid == grid
+    assert rebuilt_grid.name == grid.name
+
+
+def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
+    """Half of the entries are zeros, the others have 16 bits: 2 bytes, and a third for text."""
+    strategy = optimal_gaussian(AllRanges(200))
+    assert len(json.dumps(strategy.to_dict())) < 1.5 * 200 * 201 / 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"strategy": "Binary"}, "known for lines are Dense, Haar, Nodes, SquareRoot"),
+        ({"matrix": "x"}, "does not hold integers"),
+        ({"matrix": 3}, "does not hold integers"),
+        ({"matrix": "2:eJwDAAAAAAE="}, "does not hold integers"),
+        ({"matrix": "1:!"}, "does not hold integers"),
+        ({"measurements": 3}, "does not hold integers"),
+        ({"measurements": -2}, "does not hold integers"),
+        ({"measurements": None}, "cannot be read"),
+        ({"matrix_sha256": "0"}, "has not the digest"),
+        ({"strategy": "Haar"}, "parameters of Haar are"),
+        ({"strategy": "SquareRoot", "cells": "two"}, "parameters of SquareRoot are"),
+    ],
+)
+def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> None:
+    described = Dense(np.array([[2, 1], [0, 2]]), "mine").to_dict()
+    with pytest.raises(InvalidInput, match=message):
+        line_strategy_from_dict({**described, **change})
+    with pytest.raises(InvalidInput, match=message):
+        Grid.from_dict({"strategy": "Grid", "axes": [{**described, **change}]})
+
+
+def test_a_table_has_no_steps_and_two_relations() -> None:
+    strategy = Haar.cascade(4)
+    assert strategy.shift(steps=1) == strategy.shift()
+    wrong: list[dict[str, Any]] = [{"steps": 2}, {"separation": 2}, {"every": 1}, {"steps": 0}]
+    for arguments in wrong:
+        with pytest.raises(InvalidInput, match="a table is released once"):
+            strategy.shift(**arguments)
+        with pytest.raises(InvalidInput, match="a table is released once"):
+            strategy.sensitivity(2, **arguments)
+    relation: Any = "replace"
+    with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*use 'add_remove' or 'move'"):
+        strategy.shift(relation)
+
+
+def test_columns_that_nearly_agree_have_a_shift_all_the_same() -> None:
+    """Bounds of a move's norms must still be those of some integer vector."""
+    strategy = Dense(np.array([[5, 5], [1, 0]]), "mine")
+    moved = strategy.shift("move")
+    assert moved.l1 <= moved.l2_squared
+    check_line_strategy(strategy)
 
 
 def test_products_of_dense_matrices_are_exact() -> None:

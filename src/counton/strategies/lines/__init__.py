@@ -1,7 +1,11 @@
 """Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
 
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy
-from counton.strategies.lines.catalogue import NAMES, public_line_strategies
+from counton.strategies.lines.catalogue import (
+    NAMES,
+    line_strategy_from_dict,
+    public_line_strategies,
+)
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.grid import Grid, axis_bits
 from counton.strategies.lines.haar import Haar
@@ -43,6 +47,7 @@ __all__ = [
     "Workload",
     "axis_bits",
     "gaussian_bound",
+    "line_strategy_from_dict",
     "optimal_gaussian",
     "optimal_laplace",
     "public_line_strategies",

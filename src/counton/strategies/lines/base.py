@@ -9,25 +9,25 @@ laws.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import SumOverflow
+from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.strategies.base import NodeNoise
-from counton.strategies.norms import ColumnNorms
+from counton.strategies.table import TableStrategy
 
 #: Weights are multiples of 2^-20 of the largest unless stated otherwise.
 LATTICE_BITS = 20
 LARGEST_CELLS = 2**32
 
 
-class LineStrategy(ABC):
+class LineStrategy(TableStrategy):
     """A way to measure a line of cells.
 
     Attributes:
@@ -35,14 +35,12 @@ class LineStrategy(ABC):
         cells: number of cells n.
         measurements: rows of C.
         works_on_grids: it can be one axis of a grid, not only a line.
-        unit_columns: all non-zero entries of C are known to be +1 or -1.
     """
 
     name: str
     cells: int
     measurements: int
     works_on_grids: ClassVar[bool] = True
-    unit_columns: bool = False
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
@@ -52,10 +50,23 @@ class LineStrategy(ABC):
         """
         return (cls(cells),)  # type: ignore[call-arg]
 
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """JSON values that say which C this is; part of the noise address."""
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """The strategy that `to_dict` describes, its name included; all but the class is read.
+
+        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
+
+        Raises:
+            InvalidInput: missing, unknown or wrong parameters.
+        """
+        parameters = {name: value for name, value in description.items() if name != "strategy"}
+        try:
+            return cls(**parameters)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"parameters of {cls.__name__} are {str(parameters)[:200]}: {error}: give what "
+                f"to_dict wrote"
+            ) from error
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
@@ -84,41 +95,10 @@ class LineStrategy(ABC):
         measured += noise.run(0, range(self.measurements))
         return rounded_sums(self.estimate(measured), bits), bits
 
-    @abstractmethod
-    def l1_sensitivity(self) -> int:
-        """Exact maximum 1-norm of a column of C: one unit added or removed."""
-
-    @abstractmethod
-    def squared_sensitivity(self) -> int:
-        """Exact maximum squared 2-norm of a column of C."""
-
-    @abstractmethod
-    def l1_move_sensitivity(self) -> int:
-        """At least the 1-norm of any difference of two columns: one unit moved."""
-
-    @abstractmethod
-    def squared_move_sensitivity(self) -> int:
-        """At least the squared 2-norm of any difference of two columns."""
-
     @property
     def least_inner(self) -> int:
         """At most the inner product of any two columns; 0 where C has no negative entry."""
         return 0
-
-    def norms(self) -> ColumnNorms:
-        """All sensitivities together."""
-        return ColumnNorms(
-            self.l1_sensitivity(),
-            self.squared_sensitivity(),
-            self.l1_move_sensitivity(),
-            self.squared_move_sensitivity(),
-            self.unit_columns,
-        )
-
-    @property
-    @abstractmethod
-    def largest_entry(self) -> int:
-        """Largest magnitude in C: bounds C x."""
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
@@ -135,16 +115,6 @@ class LineStrategy(ABC):
     def matrix(self) -> Integers:
         """C itself, shape (measurements, cells); small lines only."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.parameters == self.parameters
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}({arguments})"
 
 
 def check_cells(cells: int) -> int:

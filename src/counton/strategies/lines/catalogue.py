@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
-from counton.strategies.base import LARGEST_DENSE
+from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
@@ -18,7 +20,6 @@ from counton.strategies.lines.optimal import (
 )
 from counton.strategies.lines.square_root import SquareRoot
 from counton.strategies.lines.workload import Workload
-from counton.strategies.norms import Norm
 from counton.strategies.registry import exported
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
@@ -74,3 +75,19 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     import counton.strategies.lines as package
 
     return exported(package, LineStrategy)  # type: ignore[type-abstract]
+
+
+def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
+    """The strategy that ``to_dict`` of one of counton's described.
+
+    Raises:
+        InvalidInput: an unknown class, or missing or wrong parameters.
+
+    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
+    True
+    """
+    kind = description.get("strategy")
+    known = {cls.__name__: cls for cls in public_line_strategies()}
+    if kind not in known:
+        raise InvalidInput(f"strategy is {kind!r}; known for lines are {', '.join(known)}")
+    return known[kind].from_dict(description)

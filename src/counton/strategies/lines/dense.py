@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LineStrategy
@@ -111,6 +111,38 @@ class Dense(LineStrategy):
         digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
         return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
 
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with the name and, exactly, all of the matrix.
+
+        >>> strategy = Dense(np.array([[2, 1], [0, 2]]), "mine")
+        >>> Dense.from_dict(strategy.to_dict()).matrix().tolist()
+        [[2, 1], [0, 2]]
+        """
+        matrix = integers_to_text(self._matrix)
+        return {**super().to_dict(), "name": self.name, "matrix": matrix}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """See `LineStrategy.from_dict`.
+
+        Raises:
+            InvalidInput: a part is missing, or the matrix is not the one whose digest is stated.
+        """
+        try:
+            shape = int(description["measurements"]), int(description["cells"])
+            name, digest = str(description["name"]), description["matrix_sha256"]
+            strategy = cls(integers_from_text(description["matrix"], shape), name)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"a dense strategy cannot be read ({error!r}): give what Dense.to_dict wrote"
+            ) from error
+        if strategy.parameters["matrix_sha256"] != digest:
+            raise InvalidInput(
+                f"the matrix of the strategy {name!r} has not the digest {digest!r} that is stated "
+                f"with it: restore it from a copy"
+            )
+        return strategy
+
     @cached_property
     def _factor(self) -> Floats:
         """Lower Cholesky factor of C^T C."""
@@ -143,15 +175,15 @@ class Dense(LineStrategy):
         return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
 
     def l1_sensitivity(self) -> int:
-        """See `LineStrategy.l1_sensitivity`."""
+        """See `TableStrategy.l1_sensitivity`."""
         return int(np.abs(self._matrix).sum(axis=0).max())
 
     def squared_sensitivity(self) -> int:
-        """See `LineStrategy.squared_sensitivity`."""
+        """See `TableStrategy.squared_sensitivity`."""
         return int((self._matrix**2).sum(axis=0).max())
 
     def l1_move_sensitivity(self) -> int:
-        """See `LineStrategy.l1_move_sensitivity`: the triangle inequality."""
+        """See `TableStrategy.l1_move_sensitivity`: the triangle inequality."""
         return 2 * self.l1_sensitivity()
 
     @cached_property
@@ -160,7 +192,7 @@ class Dense(LineStrategy):
         return np.asarray(real.T @ real)
 
     def squared_move_sensitivity(self) -> int:
-        """See `LineStrategy.squared_move_sensitivity`."""
+        """See `TableStrategy.squared_move_sensitivity`."""
         return 2 * self.squared_sensitivity() - 2 * self.least_inner
 
     @cached_property

@@ -11,21 +11,21 @@ every axis the squared sensitivity over root variance is the product of the (1 +
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.strategies.base import NodeNoise
+from counton.strategies.base import NodeNoise, Norm
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, rounded_sums
+from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workload import Workload
-from counton.strategies.norms import ColumnNorms, Norm
+from counton.strategies.table import TableStrategy
 
 #: Bits of the weights of all axes together; noise is drawn in these units and must fit.
 _BITS_OF_ALL_AXES = 24
@@ -44,9 +44,11 @@ def axis_bits(axes: int) -> int:
     return min(LATTICE_BITS, _BITS_OF_ALL_AXES // axes)
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(TableStrategy):
     """A strategy for each axis.
+
+    Args:
+        axes: the strategies.
 
     Raises:
         InvalidInput: no axis, or several and one whose strategy works on a line only.
@@ -54,13 +56,12 @@ class Grid:
     >>> from counton.strategies.lines import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
     >>> unit = math.prod(axis.weights[0] ** 2 for axis in grid.axes)
-    >>> round(grid.norms().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
+    >>> round(grid.shift().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
     True
     """
 
-    axes: tuple[LineStrategy, ...]
-
-    def __post_init__(self) -> None:
+    def __init__(self, axes: Sequence[LineStrategy]) -> None:
+        self.axes = tuple(axes)
         if not self.axes:
             raise InvalidInput("a grid has no axes; it must have at least one")
         for axis in self.axes:
@@ -69,6 +70,7 @@ class Grid:
                     f"strategy {axis.name} works on a line only, not on one of {len(self.axes)} "
                     f"axes: use haar or optimal"
                 )
+        self.unit_columns = len(self.axes) == 1 and self.axes[0].unit_columns
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,26 +88,63 @@ class Grid:
         """JSON values that say what is measured."""
         return {"axes": [{"strategy": axis.name, **axis.parameters} for axis in self.axes]}
 
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with all that the axes' strategies are rebuilt from."""
+        return {"strategy": type(self).__name__, "axes": [axis.to_dict() for axis in self.axes]}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """The grid that `to_dict` described.
+
+        Raises:
+            InvalidInput: no grid, or an axis that is none of counton's strategies for lines.
+
+        >>> from counton.strategies.lines import Haar
+        >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
+        >>> Grid.from_dict(grid.to_dict()) == grid
+        True
+        """
+        axes = description.get("axes")
+        if description.get("strategy") != cls.__name__ or not isinstance(axes, list):
+            raise InvalidInput(
+                f"strategy is {description.get('strategy')!r}; it must be a Grid with a list of "
+                f"axes: give what to_dict wrote"
+            )
+        return cls([line_strategy_from_dict(axis) for axis in axes])
+
     @property
     def largest_entry(self) -> int:
         """Largest magnitude in the product of the matrices."""
         return math.prod(axis.largest_entry for axis in self.axes)
 
-    def norms(self) -> ColumnNorms:
-        """Norms of the columns of the product and of their differences.
+    def l1_sensitivity(self) -> int:
+        """See `TableStrategy.l1_sensitivity`."""
+        return math.prod(axis.l1_sensitivity() for axis in self.axes)
+
+    def squared_sensitivity(self) -> int:
+        """See `TableStrategy.squared_sensitivity`."""
+        return math.prod(axis.squared_sensitivity() for axis in self.axes)
+
+    def l1_move_sensitivity(self) -> int:
+        """See `TableStrategy.l1_move_sensitivity`; on several axes the triangle inequality."""
+        if len(self.axes) == 1:
+            return self.axes[0].l1_move_sensitivity()
+        return 2 * self.l1_sensitivity()
+
+    def squared_move_sensitivity(self) -> int:
+        """See `TableStrategy.squared_move_sensitivity`.
 
         Two columns differ by at most 2 (largest squared norm - least inner product); an inner
         product of the product matrix is least where one axis' is negative and the others largest,
         and at least 0 if none is negative.
         """
         if len(self.axes) == 1:
-            return self.axes[0].norms()
-        l1 = math.prod(axis.l1_sensitivity() for axis in self.axes)
-        squared = math.prod(axis.squared_sensitivity() for axis in self.axes)
+            return self.axes[0].squared_move_sensitivity()
+        squared = self.squared_sensitivity()
         least = min(
             axis.least_inner * (squared // axis.squared_sensitivity()) for axis in self.axes
         )
-        return ColumnNorms(l1, squared, 2 * l1, 2 * (squared - min(least, 0)))
+        return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
         """C x exactly, shape (measurements of axis 1, ...)."""

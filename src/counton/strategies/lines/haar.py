@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.strategies.base import Norm
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
 from counton.strategies.lines.workload import AllRanges, Queries, Workload
-from counton.strategies.norms import Norm
 
 
 class Haar(LineStrategy):
@@ -100,6 +100,10 @@ class Haar(LineStrategy):
         """Cells and weights."""
         return {"cells": self.cells, "weights": list(self.weights)}
 
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with the name by which it was chosen."""
+        return {**super().to_dict(), "name": self.name}
+
     def _pairs(self) -> list[tuple[int, int]]:
         """For heights 1, 2, ...: how many nodes lie below, and how many pairs they form."""
         below, found = self.cells, []
@@ -162,11 +166,11 @@ class Haar(LineStrategy):
         return nodes
 
     def l1_sensitivity(self) -> int:
-        """See `LineStrategy.l1_sensitivity`."""
+        """See `TableStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
     def squared_sensitivity(self) -> int:
-        """See `LineStrategy.squared_sensitivity`."""
+        """See `TableStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def _moves(self, power: int) -> int:
@@ -178,11 +182,11 @@ class Haar(LineStrategy):
         return max(most, self.weights[0] ** power if self.cells == 1 else 1)
 
     def l1_move_sensitivity(self) -> int:
-        """See `LineStrategy.l1_move_sensitivity`."""
+        """See `TableStrategy.l1_move_sensitivity`."""
         return self._moves(1)
 
     def squared_move_sensitivity(self) -> int:
-        """See `LineStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
+        """See `TableStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
         return self._moves(2)
 
     @property

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.strategies.base import Norm
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
 from counton.strategies.lines.workload import AllRanges, Workload
-from counton.strategies.norms import Norm
 
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
@@ -130,6 +130,10 @@ class Nodes(LineStrategy):
             "weights": list(self.weights),
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with the name by which it was chosen."""
+        return {**super().to_dict(), "name": self.name}
+
     def _counts(self) -> list[int]:
         counts = [self.cells]
         for radix in self.radices:
@@ -192,19 +196,19 @@ class Nodes(LineStrategy):
         return np.asarray(final, dtype=np.float64)
 
     def l1_sensitivity(self) -> int:
-        """See `LineStrategy.l1_sensitivity`."""
+        """See `TableStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
     def squared_sensitivity(self) -> int:
-        """See `LineStrategy.squared_sensitivity`."""
+        """See `TableStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def l1_move_sensitivity(self) -> int:
-        """See `LineStrategy.l1_move_sensitivity`: the root's sum does not change."""
+        """See `TableStrategy.l1_move_sensitivity`: the root's sum does not change."""
         return 2 * max(sum(self.weights[:-1]), 1)
 
     def squared_move_sensitivity(self) -> int:
-        """See `LineStrategy.squared_move_sensitivity`."""
+        """See `TableStrategy.squared_move_sensitivity`."""
         return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
 
     @property

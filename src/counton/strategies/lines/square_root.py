@@ -73,19 +73,19 @@ class SquareRoot(LineStrategy):
         return sums, bits
 
     def l1_sensitivity(self) -> int:
-        """See `LineStrategy.l1_sensitivity`."""
+        """See `TableStrategy.l1_sensitivity`."""
         return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
 
     def squared_sensitivity(self) -> int:
-        """See `LineStrategy.squared_sensitivity`."""
+        """See `TableStrategy.squared_sensitivity`."""
         return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
 
     def l1_move_sensitivity(self) -> int:
-        """See `LineStrategy.l1_move_sensitivity`."""
+        """See `TableStrategy.l1_move_sensitivity`."""
         return 2 * self.l1_sensitivity()
 
     def squared_move_sensitivity(self) -> int:
-        """See `LineStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        """See `TableStrategy.squared_move_sensitivity`: no entry of C is negative."""
         return 2 * self.squared_sensitivity()
 
     @property

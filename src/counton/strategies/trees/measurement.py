@@ -24,14 +24,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
-from counton.strategies.norms import ColumnNorms, Norm
+from counton.strategies.base import Norm
+from counton.strategies.table import TableStrategy
 from counton.strategies.trees.building import TOTAL
 from counton.strategies.trees.joint_law import HierarchyLaw
 from counton.strategies.trees.tree import Tree
@@ -44,27 +46,77 @@ _LARGEST_STD = 2**39
 _LARGEST_WEIGHT = 2**28
 
 
-@dataclass(frozen=True)
-class TreeStrategy:
+class TreeStrategy(TableStrategy):
     """Which integer combinations of node sums are measured.
 
-    Attributes:
+    Args:
         tree: the public tree.
         total: weight of the total.
         own: for each level, every node's p for its children (0 with fewer than two).
         shared: for each level, every node's q.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> norms = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
-    ...                     (np.array([1]), np.zeros(3, int))).norms()
-    >>> norms.l1, norms.l2_squared, norms.move_l1
-    (6, 10, 6)
+    >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
+    ...                         (np.array([1]), np.zeros(3, int)))
+    >>> strategy.shift(), strategy.shift("move")
+    (Shift(l1=6, l2_squared=10, entries=None), Shift(l1=6, l2_squared=18, entries=None))
     """
 
-    tree: Tree
-    total: int
-    own: tuple[Integers, ...]
-    shared: tuple[Integers, ...]
+    def __init__(
+        self, tree: Tree, total: int, own: Sequence[Integers], shared: Sequence[Integers]
+    ) -> None:
+        self.tree = tree
+        self.total = total
+        self.own = tuple(own)
+        self.shared = tuple(shared)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Digests of the tree and of all weights."""
+        return {"tree_sha256": self.tree.digest, "weights": self.digest}
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with all weights, but not the tree."""
+        return {
+            **super().to_dict(),
+            "total": self.total,
+            "own": [integers_to_text(part) for part in self.own],
+            "shared": [integers_to_text(part) for part in self.shared],
+        }
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
+        """The strategy that `to_dict` described, on the same tree.
+
+        Raises:
+            InvalidInput: another tree, a part is missing, or other weights than those stated.
+
+        >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+        >>> strategy, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)
+        >>> TreeStrategy.from_dict(strategy.to_dict(), tree) == strategy
+        True
+        """
+        try:
+            parts = [
+                [
+                    integers_from_text(text, (size,))
+                    for text, size in zip(description[part], tree.sizes, strict=True)
+                ]
+                for part in ("own", "shared")
+            ]
+            strategy = cls(tree, int(description["total"]), *parts)
+            stated = description["tree_sha256"], description["weights"]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"a strategy for a tree cannot be read ({error!r}): give what "
+                f"TreeStrategy.to_dict wrote, and the tree it was made for"
+            ) from error
+        if stated != (tree.digest, strategy.digest):
+            raise InvalidInput(
+                f"the strategy was made for the tree {stated[0]!r} with the weights "
+                f"{stated[1]!r}, which are not these: give the tree it was made for"
+            )
+        return strategy
 
     @cached_property
     def largest_entry(self) -> int:
@@ -87,12 +139,28 @@ class TreeStrategy:
         single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
         return single, np.where(pair, own**power, 2 * own**power)
 
-    def norms(self) -> ColumnNorms:
-        """Exact norms of a leaf's column and of differences of two leaves' columns."""
-        one, two = self._norms(1), self._norms(2)
-        return ColumnNorms(one[0], two[0], max(one[1], 1), max(two[1], 1))
+    def l1_sensitivity(self) -> int:
+        """See `TableStrategy.l1_sensitivity`."""
+        return self._norms[1][0]
 
-    def _norms(self, power: int) -> tuple[int, int]:
+    def squared_sensitivity(self) -> int:
+        """See `TableStrategy.squared_sensitivity`."""
+        return self._norms[2][0]
+
+    def l1_move_sensitivity(self) -> int:
+        """See `TableStrategy.l1_move_sensitivity`; exact."""
+        return max(self._norms[1][1], 1)
+
+    def squared_move_sensitivity(self) -> int:
+        """See `TableStrategy.squared_move_sensitivity`; exact."""
+        return max(self._norms[2][1], 1)
+
+    @cached_property
+    def _norms(self) -> dict[int, tuple[int, int]]:
+        """By norm: the largest of a leaf's column, and of a difference of two; powers of them."""
+        return {power: self._largest(power) for power in (1, 2)}
+
+    def _largest(self, power: int) -> tuple[int, int]:
         """Upwards: the largest cost below every node, and the largest cost of a move within it."""
         below = np.zeros(self.tree.sizes[-1], np.int64)
         most_moved = 0

@@ -1,0 +1,45 @@
+"""A law of all strategies for tables: how far a unit moves them, against the matrix itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counton.arrays import Integers
+from counton.strategies import TableStrategy
+from counton.testing.tables import require
+
+
+def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
+    """Claimed norms against all columns of C and all pairs of columns.
+
+    Args:
+        strategy: what claims them.
+        matrix: C, one column a cell.
+
+    Raises:
+        LawBroken: a claimed norm or entry is wrong, or ``shift`` claims another. What is said of
+            moves may be a bound.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_columns(Haar(3, (2, 1, 1)), Haar(3, (2, 1, 1)).matrix())
+    """
+    l1 = int(np.abs(matrix).sum(axis=0).max())
+    squared = int((matrix**2).sum(axis=0).max())
+    largest = int(np.abs(matrix).max())
+    require(strategy.l1_sensitivity() == l1, strategy, f"largest 1-norm of a column is {l1}")
+    require(strategy.squared_sensitivity() == squared, strategy, f"squared 2-norm is {squared}")
+    require(strategy.largest_entry == largest, strategy, f"largest entry is {largest}")
+    if strategy.unit_columns:
+        require(largest == 1, strategy, "C has entries other than 1 and -1")
+    one, moved = strategy.shift(), strategy.shift("move")
+    require((one.l1, one.l2_squared) == (l1, squared), strategy, "shift is not the largest column")
+    units = ((1, l1),) if strategy.unit_columns else None
+    require(one.entries == units, strategy, f"entries of the shift are not {units}")
+    for column in range(matrix.shape[1]):
+        moves = matrix - matrix[:, [column]]
+        l1 = int(np.abs(moves).sum(axis=0).max())
+        enough = min(strategy.l1_move_sensitivity(), moved.l1) >= l1
+        require(enough, strategy, f"1-norm of a move is {l1}")
+        squared = int((moves**2).sum(axis=0).max())
+        enough = min(strategy.squared_move_sensitivity(), moved.l2_squared) >= squared
+        require(enough, strategy, f"squared 2-norm of a move is {squared}")
