@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,29 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
         },
         strict=False,
     )
+
+
+def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
+    """Words and the first rows of a table for a notebook.
+
+    >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
+    '<div><pre>1 cell</pre><table><thead><tr>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
+        for row in zip(*(values[:rows].tolist() for values in columns.values()), strict=True)
+    )
+    left = max(len(values) for values in columns.values()) - rows
+    more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
+    return (
+        f"<div><pre>{escape(words)}</pre><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{more}</div>"
+    )
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:

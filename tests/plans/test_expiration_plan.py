@@ -14,7 +14,7 @@ from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.plans import least_largest_error
-from counton.plans.largest_error import allowed_loss, largest_error
+from counton.plans.expiration import allowed_loss, largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring
 
@@ -33,19 +33,22 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float, largest_growth: int
 ) -> None:
     plan = plan_expiration(targets, per_step=per_step, largest_growth=largest_growth)
-    assert plan.strategy.growth <= largest_growth
+    assert plan.best.strategy.growth <= largest_growth
     ages, limits = list(targets), np.array(list(targets.values()))
-    assert (plan.loss(ages) <= limits * (1 + 1e-9)).all()
-    assert (plan.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
+    assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
+    assert (plan.best.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
     rng = np.random.default_rng(5)
     for _ in range(60):
         growth = Fraction(int(rng.integers(0, 100 * largest_growth + 1)), 100)
-        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        delay = int(rng.integers(0, min(max(ages), plan.best.steps - 1) + 1) * rng.random() ** 3)
         other = Expiring(growth, delay)
         losses = expiration_loss(other, ages)
         epsilon = min(limit / at for limit, at in zip(limits, losses, strict=True) if at)
-        noise = 2 * other.mean_variance(plan.steps) / epsilon**2
-        assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.rmse * 0.9995, (growth, delay)
+        noise = 2 * other.mean_variance(plan.best.steps) / epsilon**2
+        assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.best.rmse * 0.9995, (
+            growth,
+            delay,
+        )
 
 
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
@@ -55,9 +58,9 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
         other = Expiring(Fraction(hundredths, 100))
         epsilon = (np.array([1, 3]) / expiration_loss(other, [24, 8760])).min()
         errors[other.growth] = math.sqrt(2 * other.mean_variance(8760)) / epsilon
-    assert plan.strategy.growth == min(errors, key=errors.__getitem__) == Fraction(27, 25)
-    assert plan.rmse == pytest.approx(min(errors.values()), rel=1e-4)
-    assert plan.rmse < 23.35
+    assert plan.best.strategy.growth == min(errors, key=errors.__getitem__) == Fraction(27, 25)
+    assert plan.best.rmse == pytest.approx(min(errors.values()), rel=1e-4)
+    assert plan.best.rmse < 23.35
 
 
 @pytest.mark.parametrize("concentrated", [False, True])
@@ -68,7 +71,10 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
     if concentrated:  # wide noise, which loses what continuous noise does
         targets = {age: loss / 100 for age, loss in targets.items()}
     plan = plan_expiration(targets, largest_error=10**6, concentrated=concentrated)
-    assert plan.largest_error <= plan_expiration(targets, concentrated=concentrated).largest_error
+    assert (
+        plan.best.largest_error
+        <= plan_expiration(targets, concentrated=concentrated).best.largest_error
+    )
     for delay in range(0, 25, 3):
         for growth in (0, "0.5", 1, "1.5", 2):
             form = ExpiringZCDP if concentrated else ExpiringDP
@@ -76,80 +82,82 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
             analysis = "concentrated" if concentrated else "exact"
             losses = expiration_loss(other, targets, analysis)  # type: ignore[arg-type]
             most = min(x / at for x, at in zip(targets.values(), losses, strict=True) if at)
-            noise = largest_error(other, form(most), plan.steps, 2 / 3)
-            assert noise + delay >= plan.largest_error * 0.99, (growth, delay)
+            noise = largest_error(other, form(most), plan.best.steps, 2 / 3)
+            assert noise + delay >= plan.best.largest_error * 0.99, (growth, delay)
 
 
 def test_two_wanted_errors_are_met_together() -> None:
     by_rmse, by_largest = plan_expiration({24: 1}), plan_expiration({24: 1}, largest_error=99)
-    assert by_rmse.largest_error > 80
-    assert by_largest.rmse > 23
+    assert by_rmse.best.largest_error > 80
+    assert by_largest.best.rmse > 23
     both = plan_expiration({24: 1}, rmse=22.9, largest_error=60)
-    assert both.rmse <= 22.9
-    assert both.largest_error <= 60
+    assert both.best.rmse <= 22.9
+    assert both.best.largest_error <= 60
     with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
         plan_expiration({24: 1}, rmse=18, largest_error=40)
 
 
 def test_the_least_loss_for_a_largest_error() -> None:
     plan = plan_expiration(largest_error=100, age=8760)
-    assert 99.99 < plan.largest_error <= 100
+    assert 99.99 < plan.best.largest_error <= 100
     again = plan_expiration({8760: plan.targets[8760]}, largest_error=100.1)
-    assert again.largest_error == pytest.approx(100, rel=1e-3)
+    assert again.best.largest_error == pytest.approx(100, rel=1e-3)
     both = plan_expiration(rmse=10, largest_error=100, age=8760)
-    assert both.rmse <= 10
-    assert both.loss([8760]) > plan.loss([8760])
+    assert both.best.rmse <= 10
+    assert both.best.loss([8760]) > plan.best.loss([8760])
 
 
 def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
     days = [366, 3653]
     plan, steep = (plan_expiration({1: 1}, largest_growth=most) for most in (2, 6))
-    assert plan.strategy.growth == 2
-    assert (plan.loss(days) < plan.baseline.loss(days) / 4).all()
-    assert steep.rmse < plan.rmse
-    assert steep.loss(days).tolist() == days  # nothing is hidden but what one release hides
+    assert plan.best.strategy.growth == 2
+    assert (plan.best.loss(days) < plan.baseline.loss(days) / 4).all()
+    assert steep.best.rmse < plan.best.rmse
+    assert steep.best.loss(days).tolist() == days  # nothing is hidden but what one release hides
 
 
 def test_numbers_may_be_given_in_any_exact_form() -> None:
     plan = plan_expiration({np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
-    assert plan.loss([24]) <= 1 / 3
+    assert plan.best.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
-    assert plan_expiration({24: 1}, delays=np.array([9, 3])).strategy.delay in (3, 9)
-    assert plan_expiration({24: 1}, delays=range(10**12, -1, -1)).strategy.delay == 10
+    assert plan_expiration({24: 1}, delays=np.array([9, 3])).best.strategy.delay in (3, 9)
+    assert plan_expiration({24: 1}, delays=range(10**12, -1, -1)).best.strategy.delay == 10
 
 
 def test_errors_are_those_of_the_strategy() -> None:
     plan = plan_expiration({24: 1, 8760: 3}, per_step=0.01, steps=5000)
     assert isinstance(plan.guarantee, ExpiringDP)
-    variance = plan.strategy.variance(range(1, 5001)).mean() * 2 / plan.guarantee.epsilon**2
-    assert plan.noise_std**2 == pytest.approx(float(variance))
-    assert plan.rmse**2 == pytest.approx(float(variance) + (0.01 * plan.strategy.delay) ** 2)
+    variance = plan.best.strategy.variance(range(1, 5001)).mean() * 2 / plan.guarantee.epsilon**2
+    assert plan.best.noise_std**2 == pytest.approx(float(variance))
+    assert plan.best.rmse**2 == pytest.approx(
+        float(variance) + (0.01 * plan.best.strategy.delay) ** 2
+    )
     assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
 
 
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
-    assert plan_expiration({24: 1, 8760: 3}, per_step=0.01).strategy.delay > 24
-    assert plan_expiration({24: 1, 8760: 3}, per_step=100).strategy.delay == 0
-    assert plan_expiration({24: 1, 8760: 3}, delays=range(5, 9)).strategy.delay in range(5, 9)
+    assert plan_expiration({24: 1, 8760: 3}, per_step=0.01).best.strategy.delay > 24
+    assert plan_expiration({24: 1, 8760: 3}, per_step=100).best.strategy.delay == 0
+    assert plan_expiration({24: 1, 8760: 3}, delays=range(5, 9)).best.strategy.delay in range(5, 9)
 
 
 def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
     least = plan_expiration(rmse=30, age=8760)
-    assert least.rmse <= 30
-    assert least.rmse >= 30 * (1 - 1e-4)
-    again = plan_expiration({8760: float(least.loss([8760])[0]) * (1 + 1e-9)})
-    assert again.rmse == pytest.approx(30, rel=1e-3)
+    assert least.best.rmse <= 30
+    assert least.best.rmse >= 30 * (1 - 1e-4)
+    again = plan_expiration({8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
+    assert again.best.rmse == pytest.approx(30, rel=1e-3)
 
 
 def test_a_plan_can_be_run() -> None:
     plan = plan_expiration({24: 1, 8760: 3})
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
-    counter = Counter(plan.strategy, plan.guarantee, key=key, name="visits")
+    counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
     releases = counter.release_many(np.ones(2000, np.int64))
     errors = releases.values - np.arange(1, 2001)
-    assert 0.3 * plan.rmse < np.sqrt((errors**2).mean()) < 3 * plan.rmse
-    assert np.abs(errors).max() < plan.largest_error
+    assert 0.3 * plan.best.rmse < np.sqrt((errors**2).mean()) < 3 * plan.best.rmse
+    assert np.abs(errors).max() < plan.best.largest_error
 
 
 def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
@@ -184,7 +192,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     ):
         plan_expiration(targets, largest_error=23.5, steps=10**6)
     plan = plan_expiration({24: 1000}, largest_error=0.5)
-    assert plan.largest_error < 0.5
+    assert plan.best.largest_error < 0.5
     assert plan.least_largest_error == 0
 
 
@@ -195,7 +203,7 @@ def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> No
     for steps in (2, 10, 1000, 10**9):
         plan = plan_expiration(targets, steps=steps)
         assert plan.least_largest_error is not None
-        assert plan.largest_error > plan.least_largest_error
+        assert plan.best.largest_error > plan.least_largest_error
 
 
 def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
@@ -204,7 +212,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     targets = {0: 0.001, 24: 1000}
     assert least_largest_error(targets, 1000) == 0.5
     plan = plan_expiration(targets, per_step=0.01, largest_error=0.5)
-    assert plan.largest_error < 0.5
+    assert plan.best.largest_error < 0.5
     assert plan.least_largest_error is None
 
 
@@ -234,43 +242,43 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
     plan = plan_expiration(targets, per_step=per_step, concentrated=True)
     assert isinstance(plan.guarantee, ExpiringZCDP)
     ages, limits = list(targets), np.array(list(targets.values()))
-    assert (plan.loss(ages) <= limits).all()
-    assert (plan.loss(ages) >= limits * (1 - 1e-3)).any()
-    assert (plan.loss(ages) <= plan.loss(ages, "paper") * (1 + 1e-9)).all()
+    assert (plan.best.loss(ages) <= limits).all()
+    assert (plan.best.loss(ages) >= limits * (1 - 1e-3)).any()
+    assert (plan.best.loss(ages) <= plan.best.loss(ages, "paper") * (1 + 1e-9)).all()
     assert (plan.baseline.loss(ages) <= limits * (1 + 1e-9)).all()
-    steps = range(1, plan.steps + 1)
+    steps = range(1, plan.best.steps + 1)
     law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
-    variance = plan.strategy.noise_variance(law, steps).mean()
+    variance = plan.best.strategy.noise_variance(law, steps).mean()
     wide = plan.guarantee.rho < 0.1  # narrow noise of integers varies less than its parameter says
-    assert variance <= plan.noise_std**2 * (1 + 1e-9)
-    assert not wide or variance == pytest.approx(plan.noise_std**2, rel=0.02)
+    assert variance <= plan.best.noise_std**2 * (1 + 1e-9)
+    assert not wide or variance == pytest.approx(plan.best.noise_std**2, rel=0.02)
     rng = np.random.default_rng(6)
     for _ in range(40):
         growth = Fraction(int(rng.integers(0, 201)), 100)
-        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        delay = int(rng.integers(0, min(max(ages), plan.best.steps - 1) + 1) * rng.random() ** 3)
         other = Expiring(growth, delay)
         least = expiration_loss(other, ages, "concentrated")  # never above what is promised
         rho = min(limit / at for limit, at in zip(limits, least, strict=True) if at)
         promise = ExpiringZCDP(Fraction(rho)).bound_to(other)
         promised = [promise.at_age(age) for age in ages]
         if all(at is None or at.rho <= x * 1.001 for at, x in zip(promised, limits, strict=True)):
-            noise = other.mean_variance(plan.steps, gaussian=True) / (2 * rho)
-            assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.rmse * 0.99
+            noise = other.mean_variance(plan.best.steps, gaussian=True) / (2 * rho)
+            assert math.hypot(math.sqrt(noise), per_step * delay) >= plan.best.rmse * 0.99
 
 
 @pytest.mark.parametrize("concentrated", [False, True])
 def test_one_age_is_not_a_collection_of_ages(concentrated: bool) -> None:
     plan = plan_expiration({24: 0.01}, concentrated=concentrated)
-    for lost in (plan.loss, plan.baseline.loss):
+    for lost in (plan.best.loss, plan.baseline.loss):
         with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
             lost(24)  # type: ignore[arg-type]
 
 
 def test_rho_for_an_error() -> None:
     plan = plan_expiration(rmse=30, age=8760, concentrated=True)
-    assert plan.rmse <= 30
-    assert plan.rmse >= 30 * (1 - 1e-4)
-    assert plan.loss([8760]) == [plan.targets[8760]]
+    assert plan.best.rmse <= 30
+    assert plan.best.rmse >= 30 * (1 - 1e-4)
+    assert plan.best.loss([8760]) == [plan.targets[8760]]
     assert plan.least_largest_error is None
     assert plan.unit == "rho"
     with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
@@ -320,3 +328,31 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         plan_expiration(**arguments)
+
+
+def test_a_plan_has_the_shape_of_all_plans() -> None:
+    plan = plan_expiration({24: 1, 8760: 3})
+    assert plan.best is plan.choices[0]
+    assert plan.guarantee is plan.best.guarantee
+    assert [choice.rank for choice in plan.choices] == [*range(1, len(plan.choices) + 1)]
+    errors = [choice.rmse for choice in plan.choices]
+    assert errors == sorted(errors)
+    assert {choice.strategy.growth for choice in plan.choices} >= {0, Fraction(1, 2), 1, 2}
+    for row, choice in zip(plan.table(), plan.choices, strict=True):
+        assert (choice.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
+        assert row["rmse"] == choice.rmse
+        assert row["loss_at_87600"] == choice.loss([87600])[0]
+    text = str(plan)
+    assert plan.describe() in text
+    assert repr(plan.best.strategy) in text
+    assert "protected" in plan._repr_html_()
+
+
+def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
+    plan = plan_expiration(rmse=30, age=8760)
+    losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
+    assert losses == sorted(losses)
+    assert all(choice.rmse <= 30 for choice in plan.choices)
+    assert "least loss at age 8,760" in plan.describe()
+    few = plan_expiration(rmse=30, age=50, delays=range(4, 9))
+    assert few.best.strategy.delay in range(4, 9)

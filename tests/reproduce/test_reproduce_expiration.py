@@ -92,7 +92,7 @@ def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
     assert bound.max() < 3 * exact.max()  # the same growth
 
 
-def test_figure_3_the_refilled_budget_is_better_early_and_loses_out_late() -> None:
+def test_figure_3_the_restarted_counter_is_better_early_and_loses_out_late() -> None:
     ages = plotted_ages(LONG)
     early, late = (ages > 1) & (ages < 100), ages > 300_000
     for window in (127, 1023):

@@ -87,10 +87,9 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
 def _options(plan: ExpirationPlan) -> str:
     """Options of ``counton count`` that follow the plan."""
     parameter = plan.guarantee.to_dict()[plan.unit]
-    delay = f" --delay {plan.strategy.delay}" if plan.strategy.delay else ""
-    return (
-        f"--expire --growth {plan.strategy.parameters['growth']}{delay} --{plan.unit} {parameter}"
-    )
+    delay = f" --delay {plan.best.strategy.delay}" if plan.best.strategy.delay else ""
+    growth = plan.best.strategy.parameters["growth"]
+    return f"--expire --growth {growth}{delay} --{plan.unit} {parameter}"
 
 
 def _show(
@@ -99,19 +98,19 @@ def _show(
     print_line(
         console, f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True
     )
-    growth, parameter = float(plan.strategy.growth), float(getattr(plan.guarantee, plan.unit))
+    growth, parameter = float(plan.best.strategy.growth), float(getattr(plan.guarantee, plan.unit))
     print_line(
-        console, f"growth {growth:g}, delay {plan.strategy.delay:,}, {plan.unit} {parameter:g}"
+        console, f"growth {growth:g}, delay {plan.best.strategy.delay:,}, {plan.unit} {parameter:g}"
     )
     table = Table()
     loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"
     table.add_column(f"{loss} of one event")
-    habit = f"budget refilled every {plan.baseline.window:,} steps"
+    habit = f"restarted every {plan.baseline.window:,} steps"
     for name in ("this plan", "the paper's analysis of it", habit):
         table.add_column(name, justify="right")
     columns = (
-        plan.loss(ages.values()),
-        plan.loss(ages.values(), "paper"),
+        plan.best.loss(ages.values()),
+        plan.best.loss(ages.values(), "paper"),
         plan.baseline.loss(ages.values()),
     )
     for name, *losses in zip(ages, *columns, strict=True):
@@ -119,8 +118,8 @@ def _show(
             name if name == "at once" else f"after {name}", *(f"{x:,.3f}" for x in losses)
         )
     table.add_section()
-    error, habit_error = f"{plan.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
-    table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
+    error, habit_error = f"{plan.best.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
+    table.add_row(f"typical error, {plan.best.steps:,} steps", error, error, habit_error)
     print_table(console, table)
     last = max(plan.targets)
     if max(ages.values()) > last:
@@ -129,8 +128,8 @@ def _show(
             console,
             f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}",
         )
-    largest = f"{math.ceil(10 * plan.largest_error) / 10:,.1f}"
-    errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
+    largest = f"{math.ceil(10 * plan.best.largest_error) / 10:,.1f}"
+    errors = f"all {plan.best.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:
         least = f"{plan.least_largest_error:g}"
         errors += f"; no mechanism at all with these losses can stay below {least}"
@@ -140,19 +139,19 @@ def _show(
 
 def _as_json(plan: ExpirationPlan, ages: dict[str, int], every: str) -> dict[str, Any]:
     losses = {
-        "exact": plan.loss(ages.values()),
-        "paper": plan.loss(ages.values(), "paper"),
+        "exact": plan.best.loss(ages.values()),
+        "paper": plan.best.loss(ages.values(), "paper"),
         "baseline": plan.baseline.loss(ages.values()),
     }
     return {
         "every": every,
         "targets": {str(age): loss for age, loss in plan.targets.items()},
-        "steps": plan.steps,
-        "strategy": plan.strategy.parameters,
+        "steps": plan.best.steps,
+        "strategy": plan.best.strategy.parameters,
         "guarantee": plan.guarantee.to_dict(),
         "options": _options(plan),
-        "rmse": plan.rmse,
-        "largest_error": plan.largest_error,
+        "rmse": plan.best.rmse,
+        "largest_error": plan.best.largest_error,
         "least_largest_error": plan.least_largest_error,
         "baseline": {
             "window": plan.baseline.window,

@@ -8,9 +8,10 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.plans.crossing import crossing_delta as crossing_delta
+    from counton.plans.expiration import ExpirationChoice as ExpirationChoice
     from counton.plans.expiration import ExpirationPlan as ExpirationPlan
+    from counton.plans.expiration import least_largest_error as least_largest_error
     from counton.plans.expiration import plan_expiration as plan_expiration
-    from counton.plans.largest_error import least_largest_error as least_largest_error
     from counton.plans.planner import Choice as Choice
     from counton.plans.planner import Plan as Plan
     from counton.plans.planner import plan as plan
@@ -19,17 +20,19 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Choice": "counton.plans.planner",
+    "ExpirationChoice": "counton.plans.expiration",
     "ExpirationPlan": "counton.plans.expiration",
     "Plan": "counton.plans.planner",
     "RestartedCounter": "counton.plans.restarted",
     "crossing_delta": "counton.plans.crossing",
-    "least_largest_error": "counton.plans.largest_error",
+    "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planner",
     "plan_expiration": "counton.plans.expiration",
 }
 
 __all__ = [
     "Choice",
+    "ExpirationChoice",
     "ExpirationPlan",
     "Plan",
     "RestartedCounter",

@@ -1,4 +1,8 @@
-"""The search for growth, delay and epsilon, or rho, of an expiring stream."""
+"""The search for growth, delay and epsilon, or rho, of an expiring stream.
+
+What is searched are the forms of noise (Laplace with an epsilon, Gaussian with a rho) over growths
+and delays; what is made smallest is a measure of error, or the loss at one age.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,215 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
-from counton.plans.expiration_errors import Measure
-from counton.plans.expiration_noise import PURE, Form
-from counton.privacy import ExpiringDP, ExpiringZCDP
-from counton.privacy.expiration_loss import loss_above
+from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.privacy.discrete_gaussian_loss import concentrated_loss, is_wide
+from counton.privacy.expiration_loss import Analysis, loss_above
 from counton.strategies import Expiring
 
+#: With which plans promise their largest error, as Theorem 5.1 does.
+PROBABILITY = 2 / 3
 #: Distance of the growths that are tried at first, and then around the best of them.
 _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
+
+
+# ------------------------------------------------------------------------------ forms of noise
+
+
+class Form(Protocol):
+    """What differs between epsilon with Laplace noise and rho with Gaussian noise.
+
+    The parameter is the epsilon or rho of the guarantee.
+    """
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
+        ...
+
+    def noise(self, unit: float, parameter: float) -> float:
+        """How large an error is which has size ``unit`` if the parameter is 1."""
+        ...
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        """The parameter at which that error has size ``noise``."""
+        ...
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
+        ...
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        """About the loss after ``age`` + 1 releases."""
+        ...
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        """Loss at an age, rounded up."""
+        ...
+
+    def guarantee(self, parameter: Fraction) -> ExpiringDP | ExpiringZCDP:
+        """The guarantee with this parameter."""
+        ...
+
+
+class _Pure:
+    """Epsilon and Laplace noise of scale 1 / epsilon."""
+
+    gaussian = False
+
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / parameter
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return unit / noise
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        return loss / _first_loss(growth, age, "exact")
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        return parameter * _first_loss(growth, age, "exact")
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        return parameter * loss_above(expiry, age, "exact")
+
+    def guarantee(self, parameter: Fraction) -> ExpiringDP:
+        return ExpiringDP(parameter)
+
+
+class _Concentrated:
+    """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
+
+    gaussian = True
+
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / math.sqrt(parameter)
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return (unit / noise) ** 2
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        rho = loss / _first_loss(growth, age, "concentrated")
+        wide = is_wide(Expiry(growth), rho, age)
+        return rho if wide else loss / _first_loss(growth, age, "exact")
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        wide = is_wide(Expiry(growth), parameter, age)
+        return parameter * _first_loss(growth, age, "concentrated" if wide else "exact")
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        return concentrated_loss(expiry, parameter, age)
+
+    def guarantee(self, parameter: Fraction) -> ExpiringZCDP:
+        return ExpiringZCDP(parameter)
+
+
+PURE: Form = _Pure()
+CONCENTRATED: Form = _Concentrated()
+
+
+@cache
+def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
+    """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
+    return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
+
+
+# -------------------------------------------------------------------------- measures of error
+
+
+class Measure(Protocol):
+    """What an error is: how large noise is, and how it adds up with ``held`` items held back."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Size of the noise whose parameter, epsilon or rho, is 1."""
+        ...
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise and items held back together."""
+        ...
+
+    def room(self, error: float, held: float) -> float:
+        """The noise that makes this error; 0 if the items alone exceed it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalError:
+    """Root of the mean squared error over ``steps`` releases, of continuous noise."""
+
+    steps: int
+    name = "a typical error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Root of the mean variance."""
+        mean = _mean_variance(growth, delay, self.steps, gaussian)
+        return math.sqrt(mean / 2 if gaussian else 2 * mean)
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise has mean 0, so squares add up."""
+        return math.hypot(noise, held)
+
+    def room(self, error: float, held: float) -> float:
+        """The rest of the square."""
+        return math.sqrt(max(error**2 - held**2, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LargestError:
+    """What all errors of ``steps`` releases stay below with probability 2/3."""
+
+    steps: int
+    name = "a largest error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """A bound on all of it."""
+        return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
+
+    def error(self, noise: float, held: float) -> float:
+        """Both at their largest."""
+        return noise + held
+
+    def room(self, error: float, held: float) -> float:
+        """The rest."""
+        return max(error - held, 0.0)
+
+
+@cache
+def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> float:
+    return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
+
+
+def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
+    """What all noise up to ``steps`` stays below, for an epsilon or a rho of 1."""
+    height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
+    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
+
+
+@lru_cache(maxsize=2**14)
+def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
+    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
+    expiry = Expiry(growth)
+    scales = np.array([float(expiry.factor(level)) for level in range(height)])
+    if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
+        return math.sqrt(log_count * float(scales.sum()))
+    # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
+    s = np.geomspace(1e-2, 1 - 1e-9, 1000)[:, None] / scales.max()
+    log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
+    return float(np.min((log_count + log_moment) / s[:, 0]))
+
+
+# --------------------------------------------------------------------------------- the search
 
 
 class Limit(NamedTuple):
@@ -41,6 +239,7 @@ class Space:
         largest_growth: growths from 0 to this are tried.
         delays: delays to choose from, in order; None for all that can pay off.
         steps: delays are shorter than this.
+        growth: the only one to try; None for all.
     """
 
     form: Form
@@ -48,9 +247,12 @@ class Space:
     largest_growth: Fraction
     delays: Sequence[int] | None
     steps: int
+    growth: Fraction | None = None
 
     def growths(self) -> list[Fraction]:
         """The first ones to try."""
+        if self.growth is not None:
+            return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
@@ -82,7 +284,7 @@ class Space:
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
         for step in _FINER:
-            near = [best[1] + n * step for n in range(-4, 5)]
+            near = [best[1] + n * step for n in range(-4, 5)] if self.growth is None else [best[1]]
             place = bisect_left(tried, best[2])
             low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
             between = range(low, high + 1, max((high - low) // 8, 1))
@@ -97,7 +299,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Found:
     """What a search has found."""
 
     form: Form
@@ -124,7 +326,7 @@ class Choice:
         return self.form.noise(unit, float(self.parameter))
 
 
-def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Limit]) -> Choice:
+def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Limit]) -> Found:
     """The choice that keeps the targets and whose errors are the least parts of the limits.
 
     A delay beyond the largest age would leave nothing to protect.
@@ -146,7 +348,7 @@ def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Lim
     at_once = min(score(growth, 0) for growth in space.growths())
     most = at_once * min(wanted for _, wanted in limits)
     expiry = space.search(score, space.delays_up_to(most, targets))
-    return Choice(form, expiry, _largest_parameter(form, expiry, targets))
+    return Found(form, expiry, _largest_parameter(form, expiry, targets))
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
@@ -166,7 +368,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     return low
 
 
-def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Choice:
+def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Found:
     """The choice of least loss at one age whose errors stay within limits.
 
     Raises:
@@ -194,7 +396,7 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Choice:
             f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
             f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
-    return Choice(form, expiry, _rounded(Fraction(needed), math.ceil))
+    return Found(form, expiry, _rounded(Fraction(needed), math.ceil))
 
 
 def _rounded(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:

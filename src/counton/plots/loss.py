@@ -48,14 +48,14 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     from matplotlib.figure import Figure
 
     last = max([*ages.values(), *plan.targets, 1])
-    edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.strategy.delay
+    edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.best.strategy.delay
     spread = np.geomspace(1, last, _POINTS).astype(np.int64)
     all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets, *ages.values()])
     shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
     parameter = float(getattr(plan.guarantee, plan.unit))
     subtitle = (
-        f"growth {float(plan.strategy.growth):g}, delay {plan.strategy.delay:,}, "
-        f"{plan.unit} {parameter:g}: typical error {plan.rmse:,.1f}"
+        f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.delay:,}, "
+        f"{plan.unit} {parameter:g}: typical error {plan.best.rmse:,.1f}"
     )
     head = heading_inches(title, subtitle) + 0.25
     tall = head + 3.9 + 0.6
@@ -73,11 +73,11 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
             1.7,
         ),
         "the paper's analysis\nof this plan": (
-            plan.loss(shown.tolist(), "paper"),
+            plan.best.loss(shown.tolist(), "paper"),
             shade(PALETTE[0], 1.45),
             0.9,
         ),
-        "this plan": (plan.loss(shown.tolist()), PALETTE[0], 1.7),
+        "this plan": (plan.best.loss(shown.tolist()), PALETTE[0], 1.7),
     }
     for losses, colour, width in curves.values():
         ax.step(shown, losses, where="post", color=colour, linewidth=width)

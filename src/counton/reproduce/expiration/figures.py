@@ -55,17 +55,17 @@ def draw_all(folder: Path) -> Iterator[Path]:
     panels: dict[str, tuple[tuple[str, Callable[[Axes], None]], ...]] = {
         "figure-1.png": (
             ("(a) Algorithm 3 against Theorem 1.2", _bound),
-            ("(b) Algorithm 3 and the refilled budget", _against_habit),
+            ("(b) Algorithm 3 and the restarted counter", _against_habit),
         ),
         "figure-2.png": (
             ("(a) Algorithm 3 against Theorem 1.2", _bound),
             ("(b) Algorithm 3 for several λ", _growths),
-            ("(c) Refilled budget for several W", _habits),
+            ("(c) Restarted counter for several W", _habits),
         ),
-        "figure-3.png": (("Algorithm 3 and the refilled budget", _against_habit),),
+        "figure-3.png": (("Algorithm 3 and the restarted counter", _against_habit),),
         "figure-4.png": (
             (
-                "(a) Refilled budget, near the least last loss",
+                "(a) Restarted counter, near the least last loss",
                 lambda ax: _habits(ax, near_best=True),
             ),
             ("(b) Algorithm 3 and that budget", lambda ax: _against_habit(ax, near_best=True)),
@@ -150,7 +150,7 @@ def _against_habit(ax: Axes, *, near_best: bool = False) -> None:
         _step(ax, LONG, growth_curve(growth, LONG, "paper"), number, f"Algorithm 3, λ = {growth}")
         _exact(ax, LONG, growth, number, "exact loss" if growth == _GROWTHS[-1] else None)
     for number, (row, losses, best) in enumerate(habit_curves(LONG, near_best=near_best), start=3):
-        _step(ax, LONG, losses, number, f"refilled, W = {row.window}")
+        _step(ax, LONG, losses, number, f"restarted, W = {row.window}")
         if best is not None:
             _best(ax, LONG, best, number, "least last loss" if row.window == 1023 else None)
     ax.set_xscale("symlog", linthresh=1)
