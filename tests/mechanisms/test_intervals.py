@@ -11,12 +11,19 @@ from counton import Counter
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms import halfwidths, interval_halfwidth, law_for
-from counton.mechanisms.intervals import _gaussian_tail, _laplace_tail
+from counton.mechanisms.intervals import (
+    _gaussian_tail,
+    _inverted_tail,
+    _laplace_tail,
+    _transformed_tail,
+    window_halfwidths,
+)
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.strategies import (
     Binary,
     Expiring,
+    GrowingCascade,
     HonakerOnline,
     KAry,
     SmoothBinary,
@@ -285,3 +292,111 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
         widths = halfwidths(strategy, counter.terms.law, range(1, horizon + 1), level)
         covered = (noise <= widths[:, None]).mean(axis=1)
         assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
+
+
+@pytest.mark.parametrize("cells", [1, 30])
+@pytest.mark.parametrize(
+    ("strategy", "law"),
+    [
+        (Binary(15), LAPLACE),
+        (KAry(15, 5, subtraction=True), LAPLACE),
+        (KAry(15, 3, subtraction=False), GAUSSIAN),
+        (SmoothBinary.even(15), LAPLACE),
+        (Expiring(1, delay=2), LAPLACE),
+        (HonakerOnline(15), GAUSSIAN),
+        (HonakerOnline(15), LAPLACE),
+        (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
+        (GrowingCascade(4), DiscreteGaussian(Fraction((3 * 2**20) ** 2))),
+        (GrowingCascade(4), DiscreteLaplace(Fraction(3 * 2**20))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_windows_are_covered_as_often_as_they_say(
+    strategy: StreamStrategy, law: Law, cells: int
+) -> None:
+    draws, level = 30_000 if cells == 1 else 4_000, 0.95
+    noise = strategy.noise(Draws(law, draws * cells, seed=5), range(1, 16))
+    totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.fraction_bits
+    if strategy.workload == "windows":
+        totals = np.cumsum(totals, axis=0)
+    totals = np.vstack([np.zeros(draws), totals])
+    starts, stops = np.array([(3, 4), (3, 7), (0, 8), (5, 15), (7, 14), (8, 9)]).T
+    off = np.abs(totals[stops] - totals[starts])
+    widths = window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+    covered = (off <= widths[:, None]).mean(axis=1)
+    error = 5 * math.sqrt(level * (1 - level) / draws)
+    assert (covered > level - error).all()
+    # Laplace nodes of different weights stand for fewer equal ones, with heavier tails.
+    careful = 0.02 if strategy.fraction_bits and isinstance(law, DiscreteLaplace) else 0.005
+    assert (covered < level + careful + error).all()
+
+
+def by_enumeration(
+    strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
+) -> tuple[int, NDArray[np.float64]]:
+    """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit."""
+    weights: dict[tuple[int, int], Fraction] = {}
+    for sign, step in strategy.window_rows(start, stop):
+        for level, index, weight in strategy.row(step):
+            weights[level, index] = weights.get((level, index), Fraction(0)) + sign * weight
+    unit = math.lcm(*(weight.denominator for weight in weights.values()))
+    mass, total = masses(law), np.ones(1)
+    for weight in weights.values():
+        spread = np.zeros((len(mass) - 1) * abs(int(weight * unit)) + 1)
+        spread[:: max(abs(int(weight * unit)), 1)] = mass if weight else mass.sum()
+        for _ in range(cells):
+            total = np.convolve(total, spread)
+    half = total[len(total) // 2 :]
+    return unit, np.asarray(2 * np.cumsum(half) - half[0])
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+@pytest.mark.parametrize(
+    "law",
+    [DiscreteGaussian(Fraction(s)) for s in ("0.05", "0.2", "1", "5")]
+    + [DiscreteLaplace(Fraction(s)) for s in ("0.15", "0.4", "1")],
+    ids=str,
+)
+@pytest.mark.parametrize("strategy", [HonakerOnline(6), Binary(6), KAry(6, 3)], ids=repr)
+def test_windows_of_narrow_nodes_are_covered_by_enumeration(
+    strategy: StreamStrategy, law: Law, cells: int
+) -> None:
+    for start, stop in ((0, 1), (0, 6), (1, 2), (1, 4), (2, 3), (3, 5), (3, 6), (4, 6)):
+        unit, inside = by_enumeration(strategy, law, start, stop, cells)
+        for level in (0.5, 0.9, 0.95, 0.999, 1 - 1e-7):
+            width = window_halfwidths(strategy, law, start, stop, level, cells=cells)
+            needed = int(np.argmax(inside >= level)) / unit
+            assert width >= needed, (start, stop, level)
+            if strategy.fraction_bits == 0:
+                assert width == needed
+            else:
+                assert width <= 1.35 * needed + 2.6, (start, stop, level)
+
+
+def test_sums_over_many_cells() -> None:
+    strategy = Expiring(2)
+    law = DiscreteLaplace(Fraction(2**12))
+    std = math.sqrt(float(strategy.window_noise_variance(law, 3, 900)))
+    for cells in (10**4, 10**6, 10**9):
+        width = float(window_halfwidths(strategy, law, 3, 900, cells=cells))
+        assert width == pytest.approx(1.959964 * std * math.sqrt(cells), rel=2e-3)
+    for each in (DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(1, 2))):
+        width = float(window_halfwidths(Binary(7), each, 3, 7, cells=10**8))
+        assert width == pytest.approx(1.959964 * each.std * math.sqrt(5e8), rel=1e-4)
+
+
+def test_inverted_sums_are_those_of_mixtures_and_products() -> None:
+    for law, terms in ((DiscreteLaplace(Fraction(9)), 200), (DiscreteLaplace(Fraction(2**30)), 50)):
+        mixture = _laplace_tail(law, terms)
+        inverted = _inverted_tail({law: terms}, law.std * math.sqrt(terms))
+        assert inverted is not None
+        for times in (0.0, 0.3, 1.0, 2.0, 4.0, 6.0, 40.0):
+            c = int(times * law.std * math.sqrt(terms))
+            assert inverted(c) == pytest.approx(mixture(c), abs=2e-12)
+    several: dict[Law, int] = {DiscreteLaplace(Fraction(40)): 20, DiscreteLaplace(Fraction(90)): 30}
+    std = math.sqrt(sum(law.variance * count for law, count in several.items()))
+    product, inverted = _transformed_tail(several, std), _inverted_tail(several, std)
+    assert inverted is not None
+    for c in (0, 100, 700, 1500, 4000):
+        assert inverted(c) == pytest.approx(product(c), abs=1e-11)
+    assert _inverted_tail({DiscreteLaplace(Fraction(10**6)): 1}, 1.4e6) is None

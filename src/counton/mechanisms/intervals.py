@@ -21,6 +21,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
+from counton.strategies.base import Steps
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
@@ -60,17 +61,17 @@ def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
 
 
 def halfwidths(
-    strategy: StreamStrategy, law: Law, steps: range | NDArray[np.int64], level: float = 0.95
+    strategy: StreamStrategy,
+    law: Law,
+    steps: range | NDArray[np.int64],
+    level: float = 0.95,
+    *,
+    cells: int = 1,
 ) -> NDArray[np.float64]:
-    """Half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
+    """Half-widths of the intervals of the releases at ``steps``: float64, shape ``(len(steps),)``.
 
-    In units of the exact sums (multiply by the resolution of a clipped contribution). Trees get the
-    exact half-width for the nodes they read, also where laws differ by level, computed once for
-    each set of nodes; where different Laplace laws add up to a standard deviation beyond 8192, they
-    are too wide by up to 1/4096 of it for each node. Strategies with fractional weights get the
-    quantile of a normal law of the exact variance, plus half a lattice cell of their nodes (a whole
-    one where these are narrow) and the grid they are rounded to; with Laplace nodes the quantile of
-    a single Laplace law if that is larger, which is up to 8% too wide at 95%.
+    As `window_halfwidths`: the releases of totals speak of the steps from the first on, those of
+    windows of a single step.
 
     Raises:
         InvalidInput: a level out of range or steps the strategy does not serve.
@@ -80,27 +81,108 @@ def halfwidths(
     >>> halfwidths(Binary(7), DiscreteLaplace(Fraction(3)), range(1, 8)).tolist()
     [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
     """
+    stops = strategy.check_steps(steps)
+    starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
+    return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+
+
+def window_halfwidths(
+    strategy: StreamStrategy,
+    law: Law,
+    starts: Steps,
+    stops: Steps,
+    level: float = 0.95,
+    *,
+    cells: int = 1,
+) -> NDArray[np.float64]:
+    """Half-widths of the intervals of what is released about the steps start + 1 .. stop.
+
+    That is a difference of totals or a sum of windows, added up over so many ``cells``, whose noise
+    is independent. In units of the exact sums (multiply by the resolution of a clipped
+    contribution).
+
+    Trees get the exact half-width for the nodes they read, also where laws differ by level. Where
+    different Laplace laws add up to a standard deviation beyond 8192, and few of them, they are too
+    wide by up to 1/4096 of it for each node.
+
+    Strategies with fractional weights get the larger of two quantiles: of a normal law of the exact
+    variance, and of as many equal nodes as have that variance at full weight, which have heavier
+    tails, since there are no fewer in truth and none weighs more. To it come half a lattice cell of
+    a node at full weight (a whole one where nodes are narrow) and the most by which releases are
+    rounded.
+
+    Args:
+        strategy, law: as of the counter.
+        starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+        cells: how many cells are added up.
+
+    Raises:
+        InvalidInput: a level or number of cells out of range, or wrong ends of windows.
+        HorizonExceeded: an end beyond the horizon.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> window_halfwidths(Binary(7), law, 3, [3, 4, 7]).tolist()
+    [0.0, 15.0, 19.0]
+    >>> window_halfwidths(Binary(7), law, 3, 7, cells=100).tolist()
+    185.0
+    """
     level = check_level(level)
+    cells = check_integer("cells", cells, 1)
+    first, last = strategy.check_ends(starts, stops)
+    shape, first, last = first.shape, first.ravel(), last.ravel()
     if strategy.fraction_bits == 0:
-        variances, where = np.unique(strategy.variance(steps), return_inverse=True)
-        first = np.zeros(len(variances), np.int64)
-        first[where[::-1]] = np.asarray(steps, dtype=np.int64)[::-1]
-        sums = [_summed(strategy, law, int(step)) for step in first]
-        if None not in sums:
-            exact = [float(_of_sum(counts, level)) for counts in sums if counts is not None]
-            return np.array(exact, dtype=np.float64)[where]
-    std = np.sqrt(strategy.noise_variance(law, steps))
-    quantile = NormalDist().inv_cdf((1 + level) / 2)
-    if isinstance(law, DiscreteLaplace):
-        quantile = max(quantile, -math.log1p(-level) / math.sqrt(2))
-    # Nodes are whole lattice cells: steps that read few of them jump where a normal law is smooth.
-    coarse = (1.0 if law.variance < _NARROW else 0.5) * 2.0**-strategy.lattice_bits
+        exact = _of_trees(strategy, law, first, last, level, cells)
+        if exact is not None:
+            return exact.reshape(shape)
+    variance = strategy.window_variance(first, last) * cells
+    std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
+    # Lattice cells of the node that is read at full weight, as by the first release.
+    full = max((abs(float(node.weight)) for node in strategy.row(1)), default=1.0)
+    lattice = full * 2.0**-strategy.lattice_bits
+    # As many equal nodes as have this variance; a float just below an integer is that integer.
+    nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
+    heavy = {n: _of_sum(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()}
+    scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
+    half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
+    # Nodes are whole lattice cells: sums of few of them jump where a normal law is smooth.
+    coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
     cell = 2.0**-strategy.fraction_bits
-    result: NDArray[np.float64] = np.ceil((quantile * std + coarse) / cell + 0.5) * cell
-    alone = _summed(strategy, law, 1) if 1 in steps and strategy.lattice_bits == 0 else None
-    if alone is not None:  # the first step reads one node, and its law is known exactly
-        result[np.asarray(steps) == 1] = _of_sum(alone, level)
-    return result
+    rounding = strategy.window_rounding(first, last) * cells
+    half = np.ceil((half + coarse) / cell + rounding) * cell
+    alone = (first == 0) & (last == 1)
+    if alone.any() and strategy.lattice_bits == 0:
+        counts = _summed(strategy, law, 0, 1, cells)
+        if counts is not None:  # the first release reads one node, and its law is known exactly
+            half[alone] = _of_sum(counts, level)
+    half[last == first] = 0.0
+    return half.reshape(shape)
+
+
+def _of_trees(
+    strategy: StreamStrategy,
+    law: Law,
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    level: float,
+    cells: int,
+) -> NDArray[np.float64] | None:
+    """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
+    ends = np.stack([first, last])
+    if type(strategy).node_law is StreamStrategy.node_law or not first.any():
+        # Nodes of one law: the variance is their number. Else releases, apart from differences,
+        # read nodes of the lowest levels, and the variance says of how many.
+        ends = np.stack([strategy.window_variance(first, last), 0.0 * first])
+    _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+    found = np.empty(len(some))
+    for i, place in enumerate(some.tolist()):
+        counts = _summed(strategy, law, int(first[place]), int(last[place]), cells)
+        if counts is None:
+            return None
+        found[i] = _of_sum(counts, level)
+    return found[where.reshape(-1)]
 
 
 def check_level(level: float) -> float:
@@ -114,12 +196,19 @@ def check_level(level: float) -> float:
     return float(level)
 
 
-def _summed(strategy: StreamStrategy, law: Law, step: int) -> tuple[tuple[Law, int], ...] | None:
-    """Laws the release at ``step`` adds up draws of, and of each how many; weights all +1 or -1."""
-    row = strategy.row(step)
-    if any(abs(node.weight) != 1 for node in row):
+def _summed(
+    strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
+) -> tuple[tuple[Law, int], ...] | None:
+    """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""
+    weights: dict[tuple[int, int], int | Fraction] = {}
+    for sign, step in strategy.window_rows(start, stop):
+        for row_level, index, weight in strategy.row(step):
+            weights[row_level, index] = weights.get((row_level, index), 0) + sign * weight
+    read = {node: weight for node, weight in weights.items() if weight}
+    if any(abs(weight) != 1 for weight in read.values()):
         return None
-    return tuple(Counter(strategy.node_law(law, node.level) for node in row).items())
+    counts = Counter(strategy.node_law(law, node[0]) for node in read)
+    return tuple((each, count * cells) for each, count in counts.items())
 
 
 def _first(holds: Callable[[int], bool]) -> int:
@@ -142,6 +231,12 @@ SMOOTH = Fraction(4)
 #: From this standard deviation on a discrete Gaussian is integrated instead of summed.
 _INTEGRATED = 4096.0
 
+#: Laplace sums of up to so many terms are mixtures.
+_MIXED = 256
+
+#: Sums are inverted from up to so many frequencies.
+_FREQUENCIES = 2**16
+
 #: Sums of unequal laws up to this standard deviation are exact, wider ones on a coarser grid.
 _TRANSFORMED = 8192.0
 
@@ -150,7 +245,7 @@ def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
     """P(|N| > c) of a sum of so many independent draws of each law.
 
     Exact up to float64 (about 1e-12), but for two cases which are above it by little: Gaussian
-    sums beyond a standard deviation of 4096, and unequal Laplace laws beyond one of 8192.
+    sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
     if not counts:
@@ -158,20 +253,21 @@ def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
     std = math.sqrt(sum(count * law.variance for law, count in counts.items()))
     parameters = {x.sigma_squared: n for x, n in counts.items() if isinstance(x, DiscreteGaussian)}
     if len(parameters) == len(counts):
-        if std > _INTEGRATED or min(parameters) >= SMOOTH:
-            # A narrow law lies more closely around 0 than one of variance 4.
-            total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
-            return _gaussian_tail(float(total))
-        return _transformed_tail(counts, std)
+        if min(parameters) >= SMOOTH:
+            return _gaussian_tail(float(sum(n * s for s, n in parameters.items())))
+        if std <= _INTEGRATED:
+            return _transformed_tail(counts, std)
+        # A narrow law lies more closely around 0 than one of variance 4.
+        total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
+        return _inverted_tail(counts, std) or _gaussian_tail(float(total))
     scales = {law.scale: n for law, n in counts.items() if isinstance(law, DiscreteLaplace)}
     if len(scales) < len(counts):
         raise InvalidInput("a sum of Laplace and Gaussian noise has no interval here: use one kind")
-    if len(scales) == 1:
-        (scale,) = scales
-        return _laplace_tail(DiscreteLaplace(scale), scales[scale])
-    if std > _TRANSFORMED:
-        return _coarse_tail(scales, std)
-    return _transformed_tail(counts, std)
+    if len(scales) == 1 and (many := max(scales.values())) <= _MIXED:
+        return _laplace_tail(DiscreteLaplace(next(iter(scales))), many)
+    if std <= _TRANSFORMED and len(scales) > 1:
+        return _transformed_tail(counts, std)
+    return _inverted_tail(counts, std) or _coarse_tail(scales, std)
 
 
 def _laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
@@ -222,6 +318,52 @@ def _transformed_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], 
         return 1 - float(inner[c]) if c < len(inner) else 0.0
 
     return tail
+
+
+def _inverted_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], float] | None:
+    """P(|N| > c) from the few frequencies which a sum of many terms has; None if there are more.
+
+    Over a period of L integers, L so long that nothing lies beyond half of it,
+    P(|N| <= c) = sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
+    """
+    length = math.ceil(64 * std + 64)
+    most = min(_FREQUENCIES, length // 2) + 1
+    # The transform falls from 1: how far it is above what a sum of float64 numbers notices.
+    reached = 1
+    while (
+        reached < most and _log_transform(counts, np.array([2 * math.pi * reached / length])) > -50
+    ):
+        reached *= 2
+    if reached >= most and most < length // 2 + 1:
+        return None
+    halves: NDArray[np.float64] = np.arange(1.0, min(reached, most)) * (math.pi / length)
+    shares = 2 * np.exp(_log_transform(counts, 2 * halves)) / np.sin(halves)
+
+    def tail(c: int) -> float:
+        if 2 * c >= length:
+            return 0.0
+        inner = (2 * c + 1 + float(np.dot(shares, np.sin((2 * c + 1) * halves)))) / length
+        return max(1 - inner, 0.0)
+
+    return tail
+
+
+def _log_transform(counts: Mapping[Law, int], angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the characteristic function of a sum at angles in (0, pi]."""
+    total = np.zeros(len(angles))
+    for law, count in counts.items():
+        if isinstance(law, DiscreteLaplace):
+            rate = 1 / float(law.scale)
+            weight = 4 * math.exp(-rate) / math.expm1(-rate) ** 2
+            total -= count * np.log1p(weight * np.sin(angles / 2) ** 2)
+        elif law.sigma_squared >= SMOOTH:
+            total -= count * angles**2 * (float(law.sigma_squared) / 2)
+        else:
+            x = np.arange(1, 80)
+            mass = 2 * np.exp(-(x**2) / (2 * float(law.sigma_squared)))
+            falls = 2 * np.sin(np.outer(angles, x) / 2) ** 2 @ mass / (1 + mass.sum())
+            total += count * np.log1p(-falls)
+    return total
 
 
 def _transform(law: Law, angles: NDArray[np.float64], length: int) -> NDArray[np.float64]:

@@ -285,6 +285,15 @@ class StreamStrategy(Strategy):
         for at in range(0, len(steps), size):
             yield self.noise(field, steps[at : at + size])
 
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
+
+        In units of ``2**-fraction_bits``: half of one a release, unless a strategy says else.
+        """
+        first, last = self.check_ends(starts, stops)
+        releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
+        return np.asarray(releases * (0.5 if self.fraction_bits else 0.0), dtype=np.float64)
+
     def node_law(self, base: Law, level: int) -> Law:
         """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
 

@@ -168,6 +168,12 @@ class GrowingCascade(StreamStrategy):
         v = 1 / (3 * self.weight**2)
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """One unit for each node that a window is made of, two of a height at most."""
+        first, last = self.check_ends(starts, stops)
+        heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
+        return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
+
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum over all steps: 1 / (3 w^2), or hardly less."""
         check_metric(metric)

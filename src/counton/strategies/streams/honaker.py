@@ -148,6 +148,12 @@ class HonakerOnline(StreamStrategy):
             total += ((early >> level & 1) + (late >> level & 1)) * float(_variance(level))
         return total
 
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Half a unit a level for each estimate, and one estimate a level for each release."""
+        first, last = self.check_ends(starts, stops)
+        releases = (first > 0).astype(np.float64) + (last > first)
+        return np.asarray(releases * self.height**2 / 4, dtype=np.float64)
+
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum variance over the horizon, in closed form."""
         check_metric(metric)
