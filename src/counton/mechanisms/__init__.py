@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
     from counton.mechanisms.intervals import halfwidths as halfwidths
     from counton.mechanisms.intervals import interval_halfwidth as interval_halfwidth
+    from counton.mechanisms.intervals import window_halfwidths as window_halfwidths
     from counton.mechanisms.ranges import RangesChoice as RangesChoice
     from counton.mechanisms.ranges import RangesPlan as RangesPlan
     from counton.mechanisms.ranges import RangesRelease as RangesRelease
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.mechanisms.releases import Release as Release
     from counton.mechanisms.releases import Releases as Releases
+    from counton.mechanisms.releases import Window as Window
     from counton.mechanisms.terms import StreamTerms as StreamTerms
     from counton.mechanisms.terms import TableTerms as TableTerms
     from counton.mechanisms.terms import Terms as Terms
@@ -46,6 +48,7 @@ _HOME = {
     "StreamTerms": "counton.mechanisms.terms",
     "TableTerms": "counton.mechanisms.terms",
     "Terms": "counton.mechanisms.terms",
+    "Window": "counton.mechanisms.releases",
     "halfwidths": "counton.mechanisms.intervals",
     "interval_halfwidth": "counton.mechanisms.intervals",
     "law_for": "counton.mechanisms.calibration",
@@ -55,6 +58,7 @@ _HOME = {
     "release_hierarchy": "counton.mechanisms.hierarchy",
     "release_ranges": "counton.mechanisms.ranges",
     "shift_of": "counton.mechanisms.calibration",
+    "window_halfwidths": "counton.mechanisms.intervals",
 }
 
 __all__ = [
@@ -70,6 +74,7 @@ __all__ = [
     "StreamTerms",
     "TableTerms",
     "Terms",
+    "Window",
     "halfwidths",
     "interval_halfwidth",
     "law_for",
@@ -79,6 +84,7 @@ __all__ = [
     "release_hierarchy",
     "release_ranges",
     "shift_of",
+    "window_halfwidths",
 ]
 
 __getattr__ = loader(__name__, _HOME)

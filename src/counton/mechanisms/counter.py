@@ -126,7 +126,7 @@ class Counter:
         with self._turn.take():
             values, done = self._computed(checked(self.terms, self._done, batch, one=True))
             value = values[0] if self.terms.shape else values[0].item()
-            release = Release(done.step, value, self._std_at(done.step))
+            release = Release(done.step, value, self._std_at(done.step), self.terms)
             self._done = done
         return release
 

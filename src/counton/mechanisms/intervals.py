@@ -191,9 +191,13 @@ def check_level(level: float) -> float:
     Raises:
         InvalidInput: not above 0 or above 1 - 1e-9.
     """
-    if not 0 < level <= 1 - SMALLEST_TAIL:
+    try:
+        number = float(level)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number <= 1 - SMALLEST_TAIL:
         raise InvalidInput(f"level is {level!r}; it must be above 0 and at most 1 - 1e-9: try 0.95")
-    return float(level)
+    return number
 
 
 def _summed(

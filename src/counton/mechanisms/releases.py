@@ -1,46 +1,123 @@
-"""What streams give out."""
+"""What streams give out: released steps, and what they say about windows of steps."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.columns import data_frame, html
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import StreamTerms
+from counton.privacy import Contribution, Guarantee
+
+
+class _Stated:
+    """What every release says besides its numbers: how it protects whom."""
+
+    __slots__ = ()
+    _terms: StreamTerms
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, for all releases of the stream together."""
+        return self._terms.guarantee
+
+    @property
+    def contribution(self) -> Contribution:
+        """The protected unit and the neighbouring relation."""
+        return self._terms.contribution
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The rows of `table` as arrays; needs no optional package."""
+        raise NotImplementedError
+
+    def table(self, level: float = 0.95) -> Any:
+        """One row for each step and cell as a polars data frame.
+
+        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, low, high.
+        Each interval from low to high holds the true value with probability ``level`` at least; it
+        speaks of one number, not of all at once.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            MissingExtra: polars is not installed; `table_columns` needs none.
+        """
+        return data_frame(self.table_columns(level))
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words."""
+        terms = self._terms
+        return (
+            f"{terms.name}\nprotected: {terms.contribution}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
+        )
+
+    def _repr_html_(self) -> str:
+        return html(self.describe(), self.table_columns())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class Release(_Stated):
     """One released step.
 
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64. Where the
-            strategy serves windows, the step's own private count instead.
-        std: standard deviation of its noise, in data units, the same for every coordinate.
+            Integers for tree strategies on counts, else float64. Where the strategy serves windows,
+            the step's own private count instead.
+        std: standard deviation of its noise, in data units, the same for every cell.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
-    >>> counter.release(3)
+    >>> release = counter.release(3)
+    >>> release
     Release(step=1, value=..., std=7.05...)
+    >>> low, high = release.interval(level=0.95)
+    >>> high - release.value, release.guarantee
+    (15, PureDP(epsilon=1))
     """
 
     step: int
     value: Any
     std: float
+    # What was promised, never the counter: published numbers must not lead to exact sums.
+    _terms: StreamTerms = field(repr=False)
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Ends of the interval that holds the true value with probability ``level`` at least.
+
+        Numbers, or arrays of the stream's shape: one interval for each cell.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        low, high = self._alone().interval(level)
+        return (low[0], high[0]) if low.ndim > 1 else (low[0].item(), high[0].item())
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Releases.table_columns`."""
+        return self._alone().table_columns(level)
+
+    def _alone(self) -> Releases:
+        return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Releases:
+class Releases(_Stated):
     """Consecutive released steps.
 
     Attributes:
         steps: their numbers.
-        values: private running totals in data units, shape ``(len(steps), *shape)``.
+        values: private running totals (or counts of windows) in data units, shape
+            ``(len(steps), *shape)``.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -48,11 +125,12 @@ class Releases:
     >>> releases = counter.release_many([3, 0, 5])
     >>> len(releases), releases.values.dtype, releases.std.round(2).tolist()
     (3, dtype('int64'), [7.06, 7.06, 9.98])
+    >>> releases.table().columns
+    ['step', 'estimate', 'std', 'low', 'high']
     """
 
     steps: range
     values: NDArray[Any]
-    # What was promised, never the counter: published numbers must not lead to exact sums.
     _terms: StreamTerms = field(repr=False)
 
     @property
@@ -62,3 +140,195 @@ class Releases:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ends of the intervals that hold the true values with probability ``level`` at least each.
+
+        Shapes as ``values``; integers where values are.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        half = halfwidths(self._terms.strategy, self._terms.law, self.steps, level)
+        half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
+        return _around(self.values, half * float(self._terms.resolution))
+
+    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
+        """What happened in the steps start + 1 .. stop: value, standard deviation and interval.
+
+        A difference of two totals, or the sum of windows. With a delay the totals count up to that
+        many steps earlier.
+
+        Args:
+            start: the step before the first; 0 is the beginning.
+            stop: the last step.
+            cells: which cells are added up, as an index of one step's array: a list of cells, a
+                slice, a mask, ``...`` for all. None leaves every cell alone.
+            level: probability with which the interval holds the true value, at least.
+
+        Raises:
+            InvalidInput: steps that are not among these, cells that are none or listed twice, or a
+                level outside (0, 1 - 1e-9].
+
+        >>> from counton import Counter, Key, ZCDP
+        >>> from counton.strategies import Binary
+        >>> counter = Counter(Binary(31), ZCDP(2), key=Key.generate(), name="visits", shape=(3,))
+        >>> releases = counter.release_many([[3, 0, 5]] * 8)
+        >>> window = releases.window(4, 8, cells=[0, 2])
+        >>> window.std, window.high - window.value
+        (2.23..., 4)
+        """
+        return window_of(self._terms, self._read, start, stop, cells, level)
+
+    def _read(self, first: int, stop: int) -> NDArray[Any]:
+        if not (self.steps.start <= first and stop <= self.steps.stop):
+            raise InvalidInput(
+                f"steps {first} to {stop - 1} are not all among the releases of steps "
+                f"{self.steps.start} to {self.steps.stop - 1}: ask for steps among them"
+            )
+        return self.values[first - self.steps.start : stop - self.steps.start]
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The rows of `table` as arrays: step, cell, estimate, std, low, high."""
+        low, high = self.interval(level)
+        cells = max(math.prod(self._terms.shape), 1)
+        return {
+            "step": np.repeat(np.asarray(self.steps), cells),
+            **_cells(self._terms.shape, len(self.steps)),
+            "estimate": self.values.ravel(),
+            "std": np.repeat(self.std, cells),
+            "low": low.ravel(),
+            "high": high.ravel(),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window(_Stated):
+    """What happened in the steps start + 1 .. stop.
+
+    Attributes:
+        start, stop: the step before the first (0: the beginning), and the last.
+        value: private count or sum, in data units: a number, or an array of the stream's shape.
+        std: standard deviation of its noise, in data units.
+        low, high: ends of the interval, as ``value``.
+        level: probability with which the interval holds the true value, at least.
+
+    >>> from counton import Counter, Key, ZCDP
+    >>> from counton.strategies import GrowingCascade
+    >>> counter = Counter(GrowingCascade(5), ZCDP(2), key=Key.generate(), name="visits")
+    >>> counter.release_many([3, 0, 5, 4]).window(1, 3)
+    Window(start=1, stop=3, value=..., std=1.08..., low=..., high=..., level=0.95)
+    """
+
+    start: int
+    stop: int
+    value: Any
+    std: float
+    low: Any
+    high: Any
+    level: float
+    _terms: StreamTerms = field(repr=False)
+
+    def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
+        """One row a cell as arrays: start, stop, cell, estimate, std, low, high.
+
+        Raises:
+            InvalidInput: another level than that of the window.
+        """
+        if level not in (None, self.level):
+            raise InvalidInput(
+                f"level is {level}, but this window was asked for at {self.level}: ask for the "
+                f"window again with level={level}"
+            )
+        value = np.asarray(self.value)
+        return {
+            "start": np.full(value.size, self.start),
+            "stop": np.full(value.size, self.stop),
+            **_cells(value.shape),
+            "estimate": value.ravel(),
+            "std": np.full(value.size, self.std),
+            "low": np.asarray(self.low).ravel(),
+            "high": np.asarray(self.high).ravel(),
+        }
+
+    def table(self, level: float | None = None) -> Any:
+        """See `table_columns`; as a polars data frame.
+
+        Raises:
+            InvalidInput: another level than that of the window.
+            MissingExtra: polars is not installed.
+        """
+        return data_frame(self.table_columns(level))
+
+    def _repr_html_(self) -> str:
+        return html(self.describe(), self.table_columns())
+
+
+def window_of(
+    terms: StreamTerms,
+    read: Callable[[int, int], NDArray[Any]],
+    start: int,
+    stop: int,
+    cells: Any,
+    level: float,
+) -> Window:
+    """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1.
+
+    Raises:
+        InvalidInput: see `Releases.window`.
+    """
+    start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
+    terms.strategy.check_ends(start, stop)
+    if terms.strategy.workload == "windows":
+        value = read(start + 1, stop + 1).sum(axis=0)
+    else:
+        value = np.zeros((), np.int64) if stop == 0 else read(stop, stop + 1)[0]
+        if start > 0:
+            value = value - read(start, start + 1)[0]
+    value = np.broadcast_to(value, terms.shape)
+    added = 1
+    if cells is not None:
+        chosen = _chosen(terms, cells)
+        added = len(chosen)
+        exact = value.ravel()[chosen]
+        value = np.asarray(exact.astype(object).sum() if exact.dtype.kind == "i" else exact.sum())
+    std = float(terms.window_std(start, stop)) * math.sqrt(added)
+    half = window_halfwidths(terms.strategy, terms.law, start, stop, level, cells=added)
+    low, high = _around(value, half * float(terms.resolution))
+    numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
+    return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
+
+
+def _chosen(terms: StreamTerms, cells: Any) -> NDArray[np.int64]:
+    """Numbers of the cells that an index picks; none twice, since their noise is added up."""
+    try:
+        places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"cells are {cells!r}, which is no index of an array of shape {terms.shape} ({error}): "
+            f"give a list of cells, a slice, a mask, or ... for all"
+        ) from None
+    chosen = np.asarray(places, dtype=np.int64).ravel()
+    if not len(chosen) or len(np.unique(chosen)) < len(chosen):
+        raise InvalidInput(
+            f"cells are {cells!r}, which picks {'a cell twice' if len(chosen) else 'none'}: give "
+            f"each cell once"
+        )
+    return chosen
+
+
+def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ends of intervals; integers around integers, where half-widths are whole."""
+    if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
+        whole = half.astype(np.int64)
+        return np.asarray(values - whole), np.asarray(values + whole)
+    exact = values.astype(np.float64)
+    return np.asarray(exact - half), np.asarray(exact + half)
+
+
+def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
+    """Indices of cells by the names of their columns, all cells so many times."""
+    places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
+    if len(places) == 1:
+        return {"cell": places[0]}
+    return {f"cell_{axis}": place for axis, place in enumerate(places)}

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
+from counton.exact import check_integer
 from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.one_at_a_time import OneAtATime
+from counton.mechanisms.releases import Window, window_of
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records, schema
@@ -253,7 +255,8 @@ class Stream:
         Raises:
             InvalidInput: the steps are not all released.
         """
-        stop = self._step + 1 if stop is None else stop
+        start = check_integer("start", start, 0)
+        stop = self._step + 1 if stop is None else check_integer("stop", stop, 0)
         if not 1 <= start <= stop <= self._step + 1:
             raise InvalidInput(
                 f"steps {start} to {stop - 1} are not all released; stream {self._name!r} has "
@@ -266,6 +269,19 @@ class Stream:
                 entries = journal.read(connection, writer.stream_id, start, stop, counter.shape)
             return Releases(range(start, stop), entries.values, counter.terms)
 
+    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
+        """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.
+
+        Raises:
+            InvalidInput: steps that are not released, cells that are none or listed twice, or a
+                level outside (0, 1 - 1e-9].
+        """
+
+        def read(first: int, stop: int) -> NDArray[Any]:
+            return self.releases(first, stop).values
+
+        return window_of(self._counter().terms, read, start, stop, cells, level)
+
     def replay(self, step: int, x: ArrayLike) -> Release:
         """The journal's answer for a released step, if ``x`` is the input it was released with.
 
@@ -273,7 +289,7 @@ class Stream:
             InvalidInput: the step is not released, or x is outside what is allowed.
             ReplayMismatch: x differs from the step's input.
         """
-        if not 1 <= step <= self._step:
+        if not 1 <= check_integer("step", step, 0) <= self._step:
             raise InvalidInput(
                 f"step {step} is not released; stream {self._name!r} has released steps 1 to "
                 f"{self._step}: use release"
@@ -315,4 +331,5 @@ class Stream:
 
 def _only(many: Releases) -> Release:
     value = many.values[0]
-    return Release(many.steps[0], value.item() if value.ndim == 0 else value, float(many.std[0]))
+    alone = value.item() if value.ndim == 0 else value
+    return Release(many.steps[0], alone, float(many.std[0]), many._terms)

@@ -227,7 +227,7 @@ class SqrtToeplitz(StreamStrategy):
         """
         first, last = self.check_ends(starts, stops)
         squares = np.concatenate([[0.0], self._cumulative])
-        variance: NDArray[np.float64] = squares[last - first]  # nodes that only the later end reads
+        variance = np.asarray(squares[last - first])  # nodes that only the later end reads
         both = (first > 0) & (last > first)
         s, d = first[both], (last - first)[both]
         if s.size:
