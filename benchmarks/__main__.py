@@ -45,7 +45,7 @@ def main() -> int:
         parser.error(f"no rows named {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
 
     if not arguments.json:
-        print("CPU time; ratios within this run, medians of interleaved repetitions.", flush=True)
+        print("CPU time; ratios within this run, the fastest of many turns.", flush=True)
     results = []
     for row in measured(arguments.names or NAMES):
         results.append(row)

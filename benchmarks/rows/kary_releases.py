@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.measure import interleaved
+from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Counter, Key, PureDP
 from counton.strategies import KAry
@@ -23,7 +23,7 @@ def measure() -> Iterator[Row]:
     def releases() -> None:
         Counter(strategy, PureDP(epsilon=1), key=Key.generate(), name="bench").release_many(ones)
 
-    ours, peer = interleaved(releases, lambda: generator.laplace(size=STEPS))
+    ours, peer = fastest(releases, lambda: generator.laplace(size=STEPS))
     yield Row(
-        f"10^7 releases of {strategy}", ours / peer, 0.7, note="numpy drawing 10^7 Laplace numbers"
+        f"10^7 releases of {strategy}", ours / peer, 0.6, note="numpy drawing 10^7 Laplace numbers"
     )
