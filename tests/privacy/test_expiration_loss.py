@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -13,13 +14,19 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.expiry import Expiry
 from counton.laws import DiscreteLaplace
-from counton.privacy import expiration_loss, worst_position
-from counton.privacy.dyadic_costs import AbsoluteCosts, QuadraticCosts
-from counton.privacy.expiration_loss import loss_above
-from counton.privacy.worst_position import cost_at, worst_cost
+from counton.privacy import expiration_loss
+from counton.privacy.expiration_loss import (
+    AbsoluteCosts,
+    QuadraticCosts,
+    cost_at,
+    loss_above,
+    worst_cost,
+)
 from counton.strategies import Binary, Expiring
 
 GROWTHS = [0, "1/2", 1, "3/2", 2, 3, 5]
+
+MODULE: Any = sys.modules[worst_cost.__module__]  # in the package its name is the function's
 
 
 def intervals(last: int, levels: int = 20) -> list[tuple[int, int]]:
@@ -112,12 +119,12 @@ def test_the_search_looks_at_all_positions(
 ) -> None:
     # The first position has been worst with all weights tried. To see that the search would find
     # any other, the first 2^skipped - 1 positions are kept from it here.
-    finished = worst_position._finished
+    finished = MODULE._finished
 
     def later(kind: Any, window: Any, level: int, carry: int, ends: Any) -> float:
         return 0.0 if level < skipped else finished(kind, window, level, carry, ends)
 
-    monkeypatch.setattr(worst_position, "_finished", later)
+    monkeypatch.setattr(MODULE, "_finished", later)
     rng, worst = np.random.default_rng(3), set()
     for _ in range(60):
         kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
@@ -146,11 +153,11 @@ def test_no_sampled_position_is_worse_at_large_ages(growth: int | str, analysis:
 def test_where_the_search_rounds_it_rounds_up_and_a_little(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worst_position, "_FEW_POSITIONS", 0)
-    monkeypatch.setattr(worst_position, "_MOST_POSITIONS", 4)
+    monkeypatch.setattr(MODULE, "_FEW_POSITIONS", 0)
+    monkeypatch.setattr(MODULE, "_MOST_POSITIONS", 4)
     rng, rounded = np.random.default_rng(4), 0
     for grid in (2.0**-4, 2.0**-9):
-        monkeypatch.setattr(worst_position, "_GRID", grid)
+        monkeypatch.setattr(MODULE, "_GRID", grid)
         for _ in range(60):
             kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
             length, highest = int(rng.integers(2, 17)), int(rng.integers(1, 10))

@@ -13,13 +13,12 @@ from counton.expiry import LEVELS, Expiry
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy.calibration import Calibration
 from counton.privacy.candidates import Candidate
-from counton.privacy.discrete_gaussian_loss import concentrated_loss
-from counton.privacy.expiration_loss import checked_age, loss_above
+from counton.privacy.expiration_loss import checked_age, concentrated_loss, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
 from counton.shift import Shift
 
 
-class Expiring(Guarantee):
+class ExpiringGuarantee(Guarantee):
     """What both expiring guarantees share: the loss at age d is a base amount times g(d).
 
     Which function g is depends on the strategy's growth, delay and levels; ``bound_to`` writes
@@ -92,7 +91,7 @@ def _expiry(value: object) -> Expiry | None:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ExpiringDP(Expiring):
+class ExpiringDP(ExpiringGuarantee):
     """Pure differential privacy that expires: at age d the loss is epsilon * g(d).
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Definition 1.1;
@@ -145,7 +144,7 @@ class ExpiringDP(Expiring):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ExpiringZCDP(Expiring):
+class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
     The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated", plus

@@ -1,27 +1,82 @@
-"""What an item of a given age has lost to the releases seen so far."""
+"""What an item of a given age has lost to the releases seen so far.
+
+**Costs of dyadic intervals.** Two streams that differ in the item at position j give the same
+releases if the noise of the intervals is shifted such that every position from j on that was
+released gains 1 and every earlier one 0. Give each interval as its label the shifts of all
+intervals around it and its own together; an interval then costs a function of the difference of its
+label and its parent's. Labels outside [0, 1] never help, so a subtree is summed up by its least
+cost as a function of the label of its parent. Both kinds below keep such functions for many
+positions at once, one a column, and as arrays that may be added up.
+
+**The worst position**, the largest cost over all positions an item can have, by branch and bound
+over their bits. A window of n released positions starts at the item. Its two ends climb the forest
+of intervals level by level: which siblings they meet is decided by the bits of the item's position.
+Three facts make the search finite and exact:
+
+- Cost functions only grow when a sibling's cost is added, so larger functions stay larger.
+- A further ancestor can only lower the cost: it offers another way to shift. So once both ends lie
+  in one interval that interval may be taken as the root of its tree, and once the window is
+  shorter than an interval, only the first three such intervals need be looked at.
+- The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives a
+  bound on everything that may follow, and positions below the best known one are dropped.
+
+Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a grid,
+on which most positions coincide. What is found is an upper bound in any case; if no rounded
+position comes out best, which is the rule, it is the largest cost itself.
+
+**Integer noise.** Noise of nested intervals hides an item best if each is shifted a little, by
+fractions. Integer noise cannot be. Shifts by integers cost what they cost under Laplace noise, g of
+the pure loss; that always holds. Wide noise does almost as well as continuous noise, g of the
+concentrated loss:
+
+The releases up to now have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
+exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root down
+to each interval of level 1 and more; levels above those that the window needs may be taken as told.
+Were Theta constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
+min Theta there is alpha / (alpha - 1) ln R more; and since D_alpha grows with alpha, for every
+order D_alpha <= alpha (sqrt(rho g) + sqrt(ln R))^2.
+
+R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most
+exp(-2 pi^2 k^T H^-1 k). H is a tree's: its diagonal p has 1 / variance of the interval and of its
+two children, and H <= 2 diag(p). So R <= (1 + S) / (1 - S), where 1 + S is the product over the
+intervals of the sums of exp(-pi^2 k^2 / p) over the integers k.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, float_above
 from counton.expiry import Expiry
-from counton.privacy.dyadic_costs import AbsoluteCosts, QuadraticCosts
-from counton.privacy.worst_position import cost_at, worst_cost
 
 Analysis = Literal["exact", "paper", "bound", "concentrated"]
 
 #: Ages stay below this, like steps.
 LARGEST_AGE = 2**62
 _LEVELS = 66  # enough for windows of LARGEST_AGE positions
+
+#: Functions of a label, one position a column.
+Costs = NDArray[np.float64]
+
+#: If there are more positions their costs are rounded up to a grid, of this size relative to the
+#: largest cost found, or of the next power of 4 times it with which few enough are left.
+_FEW_POSITIONS = 2**12
+_GRID = 2.0**-17
+_MOST_POSITIONS = 2**15
+
+#: Integer noise: relative, for the rounding of a few hundred floats and of many intervals.
+_ROOM = 1e-9
+#: Integer noise: beyond this, what it loses more than continuous noise is not bounded here.
+_MOST_EXCESS = 0.01
 
 
 class Expires(Protocol):
@@ -196,3 +251,366 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
                 following[rest] = max(following.get(rest, 0.0), worst)
         costs = following
     return max(cost + count * weights[top] for count, cost in costs.items())
+
+
+def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
+    """Zero-concentrated loss at an age, rounded up: the least of the two bounds above.
+
+    A unit that changes more than one count by one has wider noise, and loses no more.
+
+    >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
+    [4.0, 2.60173...]
+    """
+    whole = rho * loss_above(expiry, age, "exact")
+    length = age - expiry.delay + 1
+    if length < 2:
+        return whole
+    top = _top(expiry, length)
+    log_ratio = _log_ratio(expiry, float_above(rho), length, top)
+    if log_ratio is None:
+        return whole
+    loss = float_above(rho * smooth_loss(expiry, length, top))
+    return min(whole, Fraction((math.sqrt(loss) + math.sqrt(log_ratio)) ** 2 * (1 + 1e-14)))
+
+
+def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
+    """Whether integer noise loses less than a hundredth more than continuous noise would."""
+    length = age - expiry.delay + 1
+    log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
+    return log_ratio is not None and log_ratio < 2e-5 * rho
+
+
+def _top(expiry: Expiry, length: int) -> int:
+    """Higher levels would not lower the largest loss over all positions."""
+    return min(expiry.top, length.bit_length() + 1)
+
+
+def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
+    """At least ln R for one count; None: the noise is too narrow for a use of it."""
+    precision = [2 * rho / float(expiry.factor(level)) for level in range(top + 1)]
+    excess = 0.0
+    for level in range(1, top + 1):
+        term = math.exp(-(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROOM))
+        # No more intervals than this: twice those over four times the window.
+        excess += 2.0 ** max(length.bit_length() + 3 - level, 0) * 4 * term  # 1 / (1 - term) < 2
+        if excess > _MOST_EXCESS:
+            return None
+    return 3 * excess  # ln (1 + S) / (1 - S), S <= e^excess - 1
+
+
+class CostKind(Protocol):
+    """Functions of the parent's label: how they start, grow and are read."""
+
+    #: Labels at which functions are compared when positions are ruled out; 0 and 1 among them.
+    labels: NDArray[np.float64]
+    #: Cost of covering a whole tree whose root has level l, by l.
+    whole: list[float]
+
+    def fixed(self, level: int, label: float) -> Costs:
+        """An interval of ``level`` whose own label is given: shape (size, 1)."""
+        ...
+
+    def uniform(self, level: int, ones: bool) -> Costs:
+        """A whole interval of released positions (ones) or of earlier ones: shape (size, 1)."""
+        ...
+
+    def up(self, costs: Costs, level: int) -> Costs:
+        """From functions of an interval's own label to functions of its parent's."""
+        ...
+
+    def at_labels(self, costs: Costs) -> Costs:
+        """Values at ``labels``: shape (labels, positions)."""
+        ...
+
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Functions that are nowhere smaller, and larger by less than 4 ``grid``."""
+        ...
+
+    def at_zero(self, costs: Costs) -> Costs:
+        """Values for an interval without a parent."""
+        ...
+
+
+class AbsoluteCosts:
+    """Laplace noise: |shift| * weight(level). Labels may be taken integral, 0 or 1.
+
+    A linear program over a laminar family has an integral optimum; its value is exactly the pure
+    loss, which far out in the direction of the shift is attained.
+    """
+
+    def __init__(self, weights: list[float]) -> None:
+        self.labels = np.array([0.0, 1.0])
+        self._weights = weights
+        self.whole = [weights[0]]
+        for weight in weights[1:]:
+            self.whole.append(min(weight, 2 * self.whole[-1]))
+
+    def fixed(self, level: int, label: float) -> Costs:
+        """Cost |parent's label - label| * weight."""
+        return self._weights[level] * np.abs(self.labels - label)[:, None]
+
+    def uniform(self, level: int, ones: bool) -> Costs:
+        """It costs something only where the parent's label is the other one."""
+        return self.whole[level] * np.array([[ones], [not ones]], np.float64)
+
+    def up(self, costs: Costs, level: int) -> Costs:
+        """Keep the parent's label, or pay the weight for the other one."""
+        kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
+        return kept
+
+    def at_labels(self, costs: Costs) -> Costs:
+        """The functions are stored as their values."""
+        return costs
+
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Both values on the grid; least costs over labels rise by no more than they do."""
+        above: Costs = np.ceil(costs / grid) * grid
+        return above
+
+    def at_zero(self, costs: Costs) -> Costs:
+        """The value at label 0."""
+        value: Costs = costs[0]
+        return value
+
+
+class QuadraticCosts:
+    """Gaussian noise: shift^2 / variance(level), kept as a x^2 - 2 b x + c.
+
+    The least sum over all shifts is 1^T Sigma^-1 1, with the releases before the item known too.
+    """
+
+    def __init__(self, variances: list[float]) -> None:
+        self.labels = np.linspace(0, 1, 5)
+        self._variances = variances
+        self.whole = [1 / variances[0]]
+        for variance in variances[1:]:
+            both = 2 * self.whole[-1]
+            self.whole.append(both / (1 + variance * both))
+
+    def fixed(self, level: int, label: float) -> Costs:
+        """Cost (parent's label - label)^2 / variance."""
+        return np.array([[1.0], [label], [label**2]]) / self._variances[level]
+
+    def uniform(self, level: int, ones: bool) -> Costs:
+        """Cost whole * (parent's label - value)^2."""
+        return self.whole[level] * np.array([[1.0], [ones], [ones]])
+
+    def up(self, costs: Costs, level: int) -> Costs:
+        """Minimise over the interval's own label in closed form."""
+        square, linear, constant = costs
+        variance = self._variances[level]
+        shrink = 1 + variance * square
+        return np.stack(
+            [square / shrink, linear / shrink, constant - variance * linear**2 / shrink]
+        )
+
+    def rounded_up(self, costs: Costs, grid: float) -> Costs:
+        """Larger for labels in [0, 1]; 0 <= b <= a stays, so that the best labels lie there."""
+        square, linear, constant = costs / grid
+        return grid * np.stack([np.ceil(square), np.floor(linear), np.ceil(constant)])
+
+    def at_labels(self, costs: Costs) -> Costs:
+        """Evaluate the quadratics."""
+        x = self.labels[:, None]
+        values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
+        return values
+
+    def at_zero(self, costs: Costs) -> Costs:
+        """The constant term."""
+        value: Costs = costs[2]
+        return value
+
+
+class _Ends(NamedTuple):
+    """Costs of the intervals at both ends of the window; one position a column."""
+
+    left: Costs
+    right: Costs
+
+
+class _Step(NamedTuple):
+    """One level up: the left end's bit, whether the right end is an odd node, the next carry."""
+
+    left_bit: int
+    right_bit: int
+    carry: int
+
+
+class _Window:
+    """Arithmetic of a window of ``length`` positions, seen from each level."""
+
+    def __init__(self, length: int, highest: int) -> None:
+        self._last = length - 1
+        #: Highest level in use: all its intervals are roots.
+        self.highest = highest
+        #: From this level on both ends lie in one interval or in two neighbours.
+        self.top = min(highest, self._last.bit_length())
+
+    def distance(self, level: int, carry: int) -> int:
+        """How many intervals of ``level`` the right end lies beyond the left one."""
+        return (self._last >> level) + carry
+
+    def steps(self, level: int, carry: int) -> list[_Step]:
+        """The ways up from ``level`` on which both ends stay apart."""
+        if level >= self.top:
+            return []
+        ways = []
+        for bit in (0, 1):
+            if bit == 0 and self.distance(level, carry) == 1:
+                continue  # siblings: both ends meet in the parent
+            total = bit + (self._last >> level & 1) + carry
+            ways.append(_Step(bit, total & 1, total >> 1))
+        return ways
+
+
+def worst_cost(kind: CostKind, length: int, highest: int) -> float:
+    """Largest least cost of a window of ``length`` >= 1 positions, over all of its places.
+
+    Args:
+        kind: cost functions of intervals.
+        length: number of released positions from the item on.
+        highest: highest level of intervals in use.
+
+    Returns:
+        Never less than the largest cost, and more only where the search had to round.
+    """
+    leaf = kind.fixed(0, 1.0)
+    if length == 1:
+        return float(kind.at_zero(leaf)[0])
+    window = _Window(length, highest)
+    bounds = _bounds(kind, window)
+    best = 0.0
+    alive: dict[int, _Ends] = {0: _Ends(leaf, leaf)}
+    for level in range(window.top + 1):
+        following: dict[int, list[_Ends]] = {0: [], 1: []}
+        for carry, ends in alive.items():
+            best = max(best, _finished(kind, window, level, carry, ends))
+        for carry, ends in alive.items():
+            kept = _promising(kind, bounds.get((level, carry)), ends, best)
+            if kept.left.shape[1] > _FEW_POSITIONS:
+                kept = _on_a_grid(kind, kept, best)
+            for step in window.steps(level, carry) if kept.left.shape[1] else ():
+                following[step.carry].append(_climb(kind, level, step, kept))
+        alive = {
+            carry: _Ends(*(np.concatenate(sides, axis=1) for sides in zip(*parts, strict=True)))
+            for carry, parts in following.items()
+            if parts
+        }
+    return best
+
+
+def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
+    """Least cost of a window of ``length`` positions which starts at ``position`` >= 1."""
+    last = position + length - 1
+    total, start = 0.0, position
+    while start <= last:
+        level = min(start.bit_length() - 1, highest)  # of the tree that holds ``start``
+        number = start >> level
+        total += float(kind.at_zero(_subtree(kind, level, number, position, last))[0])
+        start = number + 1 << level
+    return total
+
+
+def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
+    """Costs of one interval and all in it, where positions first..last gain 1."""
+    low, high = number << level, (number + 1 << level) - 1
+    if low > last:
+        return 0 * kind.uniform(level, ones=True)
+    if high < first or (first <= low and high <= last):
+        return kind.uniform(level, ones=high >= first)
+    left, right = (_subtree(kind, level - 1, 2 * number + half, first, last) for half in (0, 1))
+    return kind.up(left + right, level)
+
+
+def _climb(kind: CostKind, level: int, step: _Step, ends: _Ends) -> _Ends:
+    """Both ends one level up, with the siblings they meet."""
+    left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
+    right = ends.right
+    if step.right_bit:  # else its sibling is not released yet: any label, at no cost
+        right = right + kind.uniform(level, ones=True)
+    return _Ends(kind.up(left, level + 1), kind.up(right, level + 1))
+
+
+def _finished(kind: CostKind, window: _Window, level: int, carry: int, ends: _Ends) -> float:
+    """Largest cost if the left end's tree ends at this level, or at the next where ends meet."""
+    right = _to_root(kind, window, level, carry, ends.right)
+    largest = np.max(kind.at_zero(ends.left) + right)
+    if window.distance(level, carry) == 1 and level < window.highest:
+        met = kind.up(ends.left + ends.right, level + 1)
+        largest = max(largest, np.max(kind.at_zero(met)))
+    return float(largest)
+
+
+def _to_root(
+    kind: CostKind, window: _Window, level: int, carry: int, right: Costs
+) -> NDArray[np.float64]:
+    """Costs to the right of a left end which is the root of its tree, with all trees between."""
+    number = 1 + window.distance(level, carry)  # the left end being the first of its level
+    root = level
+    while number > 1 and root < window.highest:
+        if number & 1:
+            right = right + kind.uniform(root, ones=True)
+        number, root = number >> 1, root + 1
+        right = kind.up(right, root)
+    between = sum(kind.whole[level + 1 : root])
+    if number > 1:  # all intervals of the highest level are roots
+        between += (number - (2 if root == level else 1)) * kind.whole[root]
+    return kind.at_zero(right) + between
+
+
+def _promising(
+    kind: CostKind, bound: NDArray[np.float64] | None, ends: _Ends, best: float
+) -> _Ends:
+    """The positions which some continuation might still bring above ``best``."""
+    if bound is None:
+        return _Ends(ends.left[:, :0], ends.right[:, :0])
+    left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
+    highest = np.full(left.shape[1], np.inf)
+    for i, j in itertools.product(range(len(left)), repeat=2):
+        np.minimum(highest, left[i] + right[j] + bound[i, j], out=highest)
+    keep = highest > best * (1 + 1e-13)
+    return _Ends(ends.left[:, keep], ends.right[:, keep])
+
+
+def _on_a_grid(kind: CostKind, ends: _Ends, best: float) -> _Ends:
+    """Positions whose costs are the same once rounded up count as one."""
+    grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
+    while True:
+        left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
+        both = np.unique(np.concatenate([left, right]), axis=1)
+        if both.shape[1] <= _MOST_POSITIONS:
+            return _Ends(both[: len(left)], both[len(left) :])
+        grid *= 4
+
+
+def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
+    """By (level, carry): bounds on what follows while both ends stay apart at ``level``.
+
+    Entry (i, j) is for labels i and j of the parents of the left and the right end.
+    """
+    bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
+    for level in reversed(range(min(window.top + 1, window.highest))):
+        fixed = [kind.fixed(level + 1, label) for label in kind.labels]
+        moves = np.array([kind.at_labels(costs)[:, 0] for costs in fixed])
+        root = np.array([kind.at_zero(costs)[0] for costs in fixed])
+        ones = kind.at_labels(kind.uniform(level, ones=True))
+        zeros = kind.at_labels(kind.uniform(level, ones=False))
+        for carry in (0, 1):
+            found = []
+            for step in window.steps(level, carry) if window.distance(level, carry) else ():
+                ends = [_to_root(kind, window, level + 1, step.carry, costs)[0] for costs in fixed]
+                after = root[:, None] + np.array(ends)
+                if (level + 1, step.carry) in bounds:
+                    above = bounds[level + 1, step.carry]
+                    above = (moves[:, :, None] + above).min(axis=1)
+                    above = (above[:, None, :] + moves).min(axis=2)
+                    after = np.maximum(after, above)
+                after = after + (zeros if step.left_bit else ones)
+                found.append(after + ones.T if step.right_bit else after)
+            if window.distance(level, carry) == 1:
+                met = np.full((len(root), len(root)), np.inf)
+                np.fill_diagonal(met, root)
+                found.append(met)
+            if found:
+                bounds[level, carry] = np.max(found, axis=0)
+    return bounds
