@@ -9,7 +9,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.mechanisms import law_for
 from counton.plans import crossing_delta, plan
-from counton.plans.contenders import contenders
+from counton.plans.planner import contenders
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.candidates import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -94,6 +94,89 @@ def test_both_smooth_rules_are_listed() -> None:
     strategies = [choice.strategy for choice in plan(2**20, ZCDP(0.5))]
     assert SmoothBinary(2**20, 23, 10) in strategies
     assert SmoothBinary.even(2**20) in strategies
+
+
+# --- units that act several times ----------------------------------------------------------------
+
+
+def all_trees(horizon: int) -> dict[str, list[StreamStrategy]]:
+    """Every strategy of every kind that could serve, up to one level and to 20 bits."""
+    widest = range(2, 2 * horizon + 3)
+    return {
+        "k-ary": [KAry(horizon, arity, False) for arity in widest],
+        "k-ary with subtraction": [KAry(horizon, arity, True) for arity in widest],
+        "smooth binary": [
+            SmoothBinary(horizon, height, zeros)
+            for height in range(2, 21)
+            for zeros in range(1, height)
+            if math.comb(height, zeros) > horizon
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "contribution",
+    [
+        Contribution.add_remove(steps=4),
+        Contribution.add_remove(steps=60),
+        Contribution.replace(cells=2, steps=9, separation=3),
+        Contribution.add_remove(every=7),
+        Contribution.add_remove(every=12, steps=4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("horizon", [20, 90])
+def test_the_best_of_every_kind_is_found_by_brute_force(
+    horizon: int, contribution: Contribution
+) -> None:
+    """All arities, heights and zeros, for both kinds of noise, mean and largest error."""
+    everything = all_trees(horizon)
+    laws = {
+        (strategy, guarantee): law_for(strategy, guarantee, contribution, (5,)).law.variance
+        for strategies in everything.values()
+        for strategy in strategies
+        for guarantee in GUARANTEES
+    }
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for guarantee in GUARANTEES:
+        for metric in metrics:
+            ranked = plan(horizon, guarantee, metric, contribution, shape=(5,))
+            found = {choice.kind: choice.std(metric) for choice in reversed(ranked.choices)}
+            for kind, strategies in everything.items():
+                least = min(
+                    strategy.overall_variance(metric) * laws[strategy, guarantee]
+                    for strategy in strategies
+                )
+                best = found.get(kind, math.inf)  # a kind whose best another kind has already
+                best = min(best, found["k-ary"]) if kind != "smooth binary" else best
+                assert best**2 <= least * (1 + 1e-12), (kind, guarantee, metric)
+
+
+def test_more_steps_change_the_ranking() -> None:
+    """Laplace noise wins for single events at this delta, Gaussian noise for whole visitors."""
+    guarantee = ApproxDP(1, 1e-9)
+    assert plan(8760, guarantee).best.family == "laplace"
+    visitors = Contribution.add_remove(steps=30, unit="visitor")
+    result = plan(8760, guarantee, contribution=visitors)
+    assert result.best.family == "gaussian"
+    assert "one visitor" in str(result)
+    assert "up to 30 steps" in str(result)
+    stds = [choice.mean_std for choice in result]
+    assert stds == sorted(stds)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
+    stds = [
+        plan(1000, guarantee, contribution=contribution).best.mean_std
+        for contribution in (
+            Contribution.add_remove(steps=10),
+            Contribution.add_remove(steps=10, separation=24),
+            Contribution.add_remove(steps=10, every=24),
+            Contribution.add_remove(steps=1),
+        )
+    ]
+    assert stds == sorted(stds, reverse=True)
 
 
 # --- crossing of Laplace trees and the Gaussian square root ------------------------------------

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from counton.lazy import loader
 
 if TYPE_CHECKING:
-    from counton.plans.crossing import crossing_delta as crossing_delta
     from counton.plans.expiration import ExpirationChoice as ExpirationChoice
     from counton.plans.expiration import ExpirationPlan as ExpirationPlan
     from counton.plans.expiration import least_largest_error as least_largest_error
     from counton.plans.expiration import plan_expiration as plan_expiration
     from counton.plans.planner import Choice as Choice
     from counton.plans.planner import Plan as Plan
+    from counton.plans.planner import crossing_delta as crossing_delta
     from counton.plans.planner import plan as plan
     from counton.plans.restarted import RestartedCounter as RestartedCounter
 
@@ -24,7 +24,7 @@ _HOME = {
     "ExpirationPlan": "counton.plans.expiration",
     "Plan": "counton.plans.planner",
     "RestartedCounter": "counton.plans.restarted",
-    "crossing_delta": "counton.plans.crossing",
+    "crossing_delta": "counton.plans.planner",
     "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planner",
     "plan_expiration": "counton.plans.expiration",

@@ -1,24 +1,41 @@
-"""Which strategy and noise answer a stream best: computed for every candidate, not by rule."""
+"""Which strategy and noise answer a stream best: computed for every candidate, not by rule.
+
+With units that act once, both sensitivities of a tree follow from its height. With more steps they
+follow from where a unit's steps can lie, so every arity, height and number of zeros is weighed by
+what such a unit moves it; of those that are worse than another in both norms and in error, none can
+be the best for any guarantee.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import Number, check_integer
 from counton.laws import Family, Law
 from counton.mechanisms import law_for
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.terms import check_shape
-from counton.plans.contenders import contenders
-from counton.privacy import Calibration, Contribution, Guarantee
-from counton.strategies import Metric, StreamStrategy
+from counton.privacy import ApproxDP, Calibration, Contribution, Guarantee
+from counton.strategies import (
+    Binary,
+    HonakerOnline,
+    KAry,
+    Metric,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
 from counton.strategies.base import check_metric
 
+#: Exponents of ten between which the crossing is looked for.
+_LOWEST, _HIGHEST = -60.0, -1.0
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
@@ -175,6 +192,12 @@ def plan(
     >>> result = plan(8760, PureDP(1))
     >>> result.best.strategy, result.best.family, round(result.best.mean_std, 2)
     (KAry(horizon=8760, arity=26, subtraction=True), 'laplace', 18.64)
+
+    A visitor who comes in up to 30 different hours is protected as a whole:
+
+    >>> visits = Contribution.add_remove(steps=30, unit="visitor")
+    >>> plan(8760, ApproxDP(1, 1e-6), contribution=visits).best.kind
+    'square root'
     """
     horizon = check_integer("horizon", horizon, 1)
     check_metric(metric)
@@ -187,7 +210,9 @@ def plan(
     check_contribution(contribution)
     cells = check_shape(shape)
     if strategies is None:
-        kinds, left_out = contenders(horizon, metric)
+        kinds, left_out = contenders(
+            horizon, metric, contribution.steps, contribution.separation, contribution.every
+        )
     else:
         kinds = tuple((type(s).__name__, (s,)) for s in strategies)
         left_out = ()
@@ -252,3 +277,95 @@ def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
     rivals = [other for other in choices if other.kind != best.kind and other.std(metric) > std]
     ahead = f", {1 - std / rivals[0].std(metric):.1%} below {rivals[0].kind}" if rivals else ""
     return f"least {_MEASURE[metric]} error{ahead}; {choice.calibration.reason}"
+
+
+# ---------------------------------------------------------------------------------- candidates
+
+
+@lru_cache(maxsize=64)
+def contenders(
+    horizon: int,
+    metric: Metric,
+    steps: int | None = 1,
+    separation: int = 1,
+    every: int | None = None,
+) -> tuple[tuple[tuple[str, tuple[StreamStrategy, ...]], ...], tuple[str, ...]]:
+    """Strategies by kind, and notes on kinds which cannot serve the horizon.
+
+    Within a kind, parameters appear only if no others have both smaller sensitivities and a
+    smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
+    ``every`` say how often a unit counts, as in `Contribution`.
+
+    >>> kinds, notes = contenders(1000, "mean")
+    >>> [name for name, _ in kinds]
+    ['binary', 'Honaker online', 'k-ary', 'k-ary with subtraction', 'smooth binary',
+     'smooth binary, even height', 'square root']
+    """
+
+    def trees(subtraction: bool) -> Iterable[StreamStrategy]:
+        if steps == 1:
+            return KAry.undominated(horizon, metric, subtraction)
+        return undominated(KAry.candidates(horizon, subtraction))
+
+    def smooth() -> Iterable[StreamStrategy]:
+        if steps == 1:
+            return SmoothBinary.undominated(horizon)
+        return undominated(SmoothBinary.undominated(horizon))
+
+    def undominated(candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
+        """In order of error: those that no other of less error moves less, in either norm."""
+        front: list[StreamStrategy] = []
+        moved: list[tuple[int, int]] = []
+        for strategy in sorted(candidates, key=lambda one: one.overall_variance(metric)):
+            shift = strategy.shift(steps=steps, separation=separation, every=every)
+            if all(l1 > shift.l1 or l2 > shift.l2_squared for l1, l2 in moved):
+                front.append(strategy)
+                moved.append((shift.l1, shift.l2_squared))
+        return front
+
+    sources: dict[str, Callable[[], Iterable[StreamStrategy]]] = {
+        "binary": lambda: [Binary(horizon)],
+        "Honaker online": lambda: [HonakerOnline(horizon)],
+        "k-ary": lambda: trees(subtraction=False),
+        "k-ary with subtraction": lambda: trees(subtraction=True),
+        "smooth binary": smooth,
+        "smooth binary, even height": lambda: [SmoothBinary.even(horizon)],
+        "square root": lambda: [SqrtToeplitz(horizon)],
+    }
+    kinds, notes = [], []
+    for name, source in sources.items():
+        try:
+            kinds.append((name, tuple(source())))
+        except InvalidInput as error:
+            notes.append(f"{name}: left out, {error}")
+    return tuple(kinds), tuple(notes)
+
+
+# ------------------------------------------------------------------------------------ crossing
+
+
+def crossing_delta(horizon: int, epsilon: Number, metric: Metric = "mean") -> float:
+    """Delta below which the best plan under (epsilon, delta) has Laplace noise; to three digits.
+
+    0 if Gaussian noise is better down to 1e-60, 0.1 if Laplace noise is better up to there.
+    Found by ranking all strategies at each delta. With odd arities only and Laplace noise as in
+    Theorem 1.3 of "Count on Your Elders" (Andersson, Pagh, Steiner and Torkamani) the crossing at
+    epsilon = 1 for the mean error over 2^10 steps lies at 1.13e-6.
+
+    >>> f"{crossing_delta(2**10, 1):.3g}"
+    '1.24e-06'
+    """
+
+    def laplace_wins(exponent: float) -> bool:
+        guarantee = ApproxDP(epsilon, Fraction(10**exponent))
+        return plan(horizon, guarantee, metric).best.family == "laplace"
+
+    low, high = _LOWEST, _HIGHEST
+    if not laplace_wins(low):
+        return 0.0
+    if laplace_wins(high):
+        return 0.1
+    while high - low > 2e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if laplace_wins(middle) else (low, middle)
+    return float(10 ** ((low + high) / 2))

@@ -216,7 +216,8 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
         return np.asarray(right[:count] + left[0], np.int64)
     padded = np.full(len(left) - 1 + max(count, len(right)), _IMPOSSIBLE, np.int64)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
-    windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
+    # Row m holds right[m - len(left) + 1 .. m]; made directly, because it is made so often.
+    windows = np.ndarray((count, len(left)), np.int64, padded, 0, (8, 8))
     return np.asarray((windows + left[::-1]).max(axis=1), np.int64)
 
 

@@ -14,6 +14,7 @@ level.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -39,6 +40,8 @@ from counton.strategies.streams.digits import Digits
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
 _ALL_ARITIES = 128
+#: So many of every height, where sensitivities are no function of the height.
+_OF_EACH_HEIGHT = 8
 #: Groups are computed whole, so they must stay small.
 _LARGEST_ARITY = CHUNK
 
@@ -132,6 +135,30 @@ class KAry(StreamStrategy):
             if not front or best[height]._error(metric) < front[-1]._error(metric):
                 front.append(best[height])
         return front[::-1]
+
+    @classmethod
+    def candidates(cls, horizon: int, subtraction: bool = True) -> list[KAry]:
+        """Of every height the trees with the smallest arities, for units that act several times.
+
+        Then sensitivities are no function of the height alone. Of two trees of one height the
+        wider has more error, and longer nodes, which hold more of a unit's steps; but where nodes
+        end matters too. The eight smallest contained the best in all cases examined.
+
+        >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
+        [51, 52, 2000, 2001]
+
+        Raises:
+            InvalidInput: a horizon that is not an integer above 0.
+        """
+        horizon = check_integer("horizon", horizon, 1)
+        trees: list[KAry] = []
+        found: Counter[int] = Counter()
+        for arity in _useful_arities(horizon, subtraction):
+            tree = cls(horizon, arity, subtraction)
+            found[tree.height] += 1
+            if found[tree.height] <= _OF_EACH_HEIGHT:
+                trees.append(tree)
+        return trees
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:

@@ -103,7 +103,9 @@ class SmoothBinary(StreamStrategy):
     def undominated(cls, horizon: int) -> list[SmoothBinary]:
         """Trees of which no other has both fewer zeros and fewer ones: one is best for any noise.
 
-        In order of rising sensitivity (the zeros) and falling error (the ones).
+        In order of rising sensitivity (the zeros) and falling error (the ones). Units that act
+        several times change nothing about it: with one zero more and as many ones, the leaves of
+        the horizon all lie below one more node.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated(20)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -217,7 +219,7 @@ class SmoothBinary(StreamStrategy):
         return self._levels()
 
     def _levels(self) -> Iterator[NDArray[np.int64]]:
-        leaves = _leaves(self.height, self.zeros)[: self.horizon]
+        leaves = _leaves(self.height, self.zeros, self.horizon)
         for level in range(self.height):
             entered = (leaves >> level & 1 == 0) & (leaves & (1 << level) - 1 > 0)
             yield np.where(entered, leaves >> level + 1, -1)
@@ -317,12 +319,16 @@ class SmoothBinary(StreamStrategy):
         return out
 
 
-def _leaves(bits: int, zeros: int) -> NDArray[np.int64]:
-    """All numbers of so many bits and zeros, in increasing order."""
+def _leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
+    """The first ``count`` numbers of so many bits and zeros, in increasing order."""
     if zeros in (0, bits):
         return np.array([0 if zeros else (1 << bits) - 1])
-    with_one = _leaves(bits - 1, zeros) + (1 << bits - 1)
-    return np.concatenate([_leaves(bits - 1, zeros - 1), with_one])
+    half = math.comb(bits - 1, zeros - 1)
+    with_zero = _leaves(bits - 1, zeros - 1, min(count, half))
+    if count <= half:
+        return with_zero
+    with_one = _leaves(bits - 1, zeros, count - half) + (1 << bits - 1)
+    return np.concatenate([with_zero, with_one])
 
 
 def _levels_entered(leaf: int) -> list[int]:
