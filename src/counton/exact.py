@@ -183,3 +183,23 @@ def _whole(value: Any) -> int | None:
 def _bound(number: int) -> str:
     power = number.bit_length() - 1
     return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"
+
+
+def quantity(value: float, error: float, whole: bool = False) -> str:
+    """A number with thousands separators and as many decimals as its error makes sense of.
+
+    Args:
+        value: the number.
+        error: how far off it may be, in the same unit.
+        whole: it is an integer by nature.
+
+    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
+    ('58,650', '0.123')
+    """
+    if whole or error >= 10:
+        text = f"{value:,.0f}"
+    elif error <= 0:  # known exactly
+        text = f"{value:,.12g}"
+    else:
+        text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")

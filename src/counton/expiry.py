@@ -7,7 +7,7 @@ needs to know the other, so it stands below both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -24,6 +24,9 @@ LEVELS = 63
 LARGEST_GROWTH = 16
 #: Delayed inputs are kept in memory and in every checkpoint.
 LARGEST_DELAY = 2**24
+
+#: Ages stay below this, like steps.
+LARGEST_AGE = 2**62
 
 _PRECISION = Context(prec=60)
 _SIGNIFICANT_BITS = 40
@@ -130,3 +133,25 @@ def _power_above(base: int, exponent: Fraction) -> Fraction:
     value = Fraction(up.multiply(_PRECISION.exp(power), Decimal("1") + Decimal("1e-50")))
     shift = _SIGNIFICANT_BITS - math.frexp(float(value))[1]
     return Fraction(math.ceil(value * Fraction(2) ** shift)) / Fraction(2) ** shift
+
+
+def checked_age(age: object) -> int:
+    """``age`` itself if it is a number of steps.
+
+    Raises:
+        InvalidInput: not an integer, negative, or above 2^62.
+    """
+    return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
+
+
+def checked_ages(ages: object) -> list[int]:
+    """``ages`` themselves if they are several numbers of steps.
+
+    Raises:
+        InvalidInput: not a collection, or one of them is no age.
+    """
+    if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
+        raise InvalidInput(
+            f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"
+        )
+    return [checked_age(age) for age in ages]

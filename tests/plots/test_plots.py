@@ -12,11 +12,12 @@ from matplotlib.text import Annotation
 
 from counton import PureDP, plan_expiration, release_ranges
 from counton.errors import InvalidInput
+from counton.exact import quantity
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.plots import Curves, plot_loss, plot_ranges, plot_totals
 from counton.plots.style import PALETTE, colours, save_figure
 from counton.plots.tables import squarified
-from counton.plots.totals import quantity, shorten, split_by_size, spread, tick
+from counton.plots.totals import shorten, split_by_size, spread, tick
 
 
 def curves(last: list[float], steps: int = 50) -> Curves:

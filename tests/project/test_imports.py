@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,107 @@ def test_a_star_brings_all_public_names() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Countre'"):
         counton.Countre  # noqa: B018 - reading the attribute is what is tested
+
+
+# ------------------------------------------------------------------- how much a first run loads
+
+#: Modules of counton that a first ``counton count`` loads, at most.
+MOST_MODULES = 90
+
+
+def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
+    events, state = tmp_path / "e.csv", tmp_path / "state.db"
+    events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
+    words = [
+        *("counton", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
+        *("--domain", "a,b", "--steps", "100", "--from", "2013-01-01", "--epsilon", "1"),
+        *("--state", str(state), "--out", str(tmp_path / "out.csv")),
+    ]
+    program = (
+        "import json, sys\n"
+        "from counton.cli.__main__ import main\n"
+        f"sys.argv = {words!r}\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "print(json.dumps([name for name in sys.modules if name.split('.')[0] == 'counton']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = json.loads(done.stdout.splitlines()[-1])
+    assert "counton.cli.count" in modules
+    assert len(modules) <= MOST_MODULES, sorted(modules)
+
+
+# ------------------------------------------------------------------- circles and upward imports
+
+SOURCE = Path(counton.__file__).parent
+MODULES = {
+    ".".join(("counton", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in SOURCE.rglob("*.py")
+}
+
+
+def imports_of(module: str, tree: ast.Module) -> Iterator[str]:
+    """Modules of counton that a module imports when it runs, also within functions."""
+    for node in runtime_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            for alias in node.names:
+                part = f"{node.module}.{alias.name}"
+                yield part if part in MODULES else node.module
+
+
+def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from runtime_nodes(node)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; empty if there is none."""
+    left = {module: set(imported) & set(graph) for module, imported in graph.items()}
+    while left:
+        free = [module for module, imported in left.items() if not imported & set(left)]
+        if not free:
+            break
+        for module in free:
+            del left[module]
+    path: list[str] = []
+    module = min(left, default="")
+    while module and module not in path:
+        path.append(module)
+        module = min(left[module] & set(left))
+    return [*path[path.index(module) :], module] if module else []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
+
+
+def test_what_a_module_imports_is_found() -> None:
+    source = (
+        "import counton.errors\n"
+        "from counton.noise import key\n"
+        "def f():\n    from counton.privacy import PureDP\n"
+        "if TYPE_CHECKING:\n    from counton.store import Stream\n"
+    )
+    found = sorted(imports_of("counton.x", ast.parse(source)))
+    assert found == ["counton.errors", "counton.noise.key", "counton.privacy"]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {
+        module: set(imports_of(module, ast.parse(path.read_text(encoding="utf-8"))))
+        for module, path in MODULES.items()
+    }
+    assert sum(map(len, graph.values())) > 3 * len(graph) > 300
+    assert circle(graph) == []

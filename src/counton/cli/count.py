@@ -24,9 +24,9 @@ from counton.cli.printing import (
 )
 from counton.events.domain import is_file
 from counton.events.windows import load_zone, moment
+from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
 from counton.mechanisms.intervals import check_level
-from counton.plots.totals import quantity
 from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 from counton.strategies import Expiring

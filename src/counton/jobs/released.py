@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from counton.events.windows import load_zone
 from counton.jobs.definition import Definition
 from counton.mechanisms.intervals import halfwidths
-from counton.plots.totals import Curves
 from counton.store import Stream
+
+if TYPE_CHECKING:
+    from counton.plots import Curves
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
@@ -106,6 +109,8 @@ class Released:
 
     def curves(self) -> Curves:
         """What a chart shows: totals over the times up to which they count."""
+        from counton.plots import Curves
+
         shown = slice(min(self.delay, len(self.steps) - 1), None)  # before it nothing is counted
         arrays = (
             np.asarray(a, np.float64)[shown] for a in (self.estimates, self.lower, self.upper)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton.columns import html
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, float_below
-from counton.expiry import LARGEST_DELAY, Expiry
+from counton.expiry import LARGEST_DELAY, Expiry, checked_age, checked_ages
 from counton.laws import Family
 from counton.plans.expiration_search import (
     CONCENTRATED,
@@ -32,7 +32,7 @@ from counton.plans.expiration_search import (
 )
 from counton.plans.restarted import RestartedCounter
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
-from counton.privacy.expiration_loss import Analysis, checked_age, checked_ages
+from counton.privacy.expiration_loss import Analysis
 from counton.strategies import Expiring
 
 #: Fewer steps than this say little about an endless stream.

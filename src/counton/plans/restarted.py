@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.privacy.expiration_loss import checked_age, checked_ages
+from counton.expiry import checked_age, checked_ages
 from counton.strategies import Binary
 
 #: Shares of the budget that are tried for the past, relative to the current round's.

@@ -6,7 +6,6 @@ the numbers it shows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
+from counton.exact import quantity
 from counton.extras import require
 from counton.plots.style import FAINT, WIDTH, clean, colours, heading_inches, write_heading
 
@@ -285,26 +285,6 @@ class Labels:
         letters = max(map(len, names)), max(map(len, values))
         inches = LINE_INCHES + NAME_INCHES * letters[0] + 0.15 + VALUE_INCHES * letters[1]
         return cls(names, values, inches)
-
-
-def quantity(value: float, error: float, whole: bool = False) -> str:
-    """A number with thousands separators and as many decimals as its error makes sense of.
-
-    Args:
-        value: the number.
-        error: how far off it may be, in the same unit.
-        whole: it is an integer by nature.
-
-    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
-    ('58,650', '0.123')
-    """
-    if whole or error >= 10:
-        text = f"{value:,.0f}"
-    elif error <= 0:  # known exactly
-        text = f"{value:,.12g}"
-    else:
-        text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
-    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 
 def tick(value: float) -> str:

@@ -1,10 +1,14 @@
 """Guarantees, what one unit can change, and the noise law that joins them; budgets added up."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
 from counton.privacy.calibration import Calibration, calibrate
 from counton.privacy.candidates import Candidate
 from counton.privacy.contribution import Contribution
 from counton.privacy.expiration import ExpiringDP, ExpiringZCDP, calibrate_expiring
-from counton.privacy.expiration_loss import expiration_loss
 from counton.privacy.filter import Limit
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import (
@@ -17,6 +21,9 @@ from counton.privacy.guarantees import (
 )
 from counton.privacy.ledger import Ledger, Spend
 from counton.shift import Shift
+
+if TYPE_CHECKING:
+    from counton.privacy.expiration_loss import expiration_loss as expiration_loss
 
 __all__ = [
     "ZCDP",
@@ -39,3 +46,6 @@ __all__ = [
     "expiration_loss",
     "guarantee_from_dict",
 ]
+
+# Which losses an age brings is asked of streams without an end only.
+__getattr__ = loader(__name__, {"expiration_loss": "counton.privacy.expiration_loss"})

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Self
 
 from counton.errors import InvalidInput
 from counton.exact import Number, text
-from counton.expiry import LEVELS, Expiry
+from counton.expiry import LEVELS, Expiry, checked_age
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
 from counton.privacy.calibration import Calibration
 from counton.privacy.candidates import Candidate
-from counton.privacy.expiration_loss import checked_age, concentrated_loss, loss_above
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
 from counton.shift import Shift
 
@@ -126,6 +125,8 @@ class ExpiringDP(ExpiringGuarantee):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
+        from counton.privacy.expiration_loss import loss_above
+
         loss = self.epsilon * loss_above(self._bound_expiry(), checked_age(age), "exact")
         return PureDP(loss) if loss else None
 
@@ -173,6 +174,8 @@ class ExpiringZCDP(ExpiringGuarantee):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
+        from counton.privacy.expiration_loss import concentrated_loss
+
         loss = concentrated_loss(self._bound_expiry(), self.rho, checked_age(age))
         return ZCDP(loss) if loss else None
 

@@ -55,13 +55,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer, float_above
-from counton.expiry import Expiry
+from counton.exact import float_above
+from counton.expiry import Expiry, checked_age, checked_ages
 
 Analysis = Literal["exact", "paper", "bound", "concentrated"]
 
-#: Ages stay below this, like steps.
-LARGEST_AGE = 2**62
 _LEVELS = 66  # enough for windows of LARGEST_AGE positions
 
 #: Functions of a label, one position a column.
@@ -153,28 +151,6 @@ def expiration_loss(
     kind, highest = _kind(expiry, analysis), _highest(expiry)
     lengths = [max(age - expiry.delay + 1, 0) for age in checked]
     return np.array([cost_at(kind, position, length, highest) for length in lengths], np.float64)
-
-
-def checked_age(age: object) -> int:
-    """``age`` itself if it is a number of steps.
-
-    Raises:
-        InvalidInput: not an integer, negative, or above 2^62.
-    """
-    return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
-
-
-def checked_ages(ages: object) -> list[int]:
-    """``ages`` themselves if they are several numbers of steps.
-
-    Raises:
-        InvalidInput: not a collection, or one of them is no age.
-    """
-    if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
-        raise InvalidInput(
-            f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"
-        )
-    return [checked_age(age) for age in ages]
 
 
 @lru_cache(maxsize=2**16)

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, get_args
 
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.exact import Number, exact, text
+from counton.expiry import checked_age
 from counton.privacy.contribution import Relation
-from counton.privacy.expiration_loss import checked_age
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,

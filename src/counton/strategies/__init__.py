@@ -1,15 +1,43 @@
 """Strategies: what is measured, C; those for streams by name, A = B C, one idea a file."""
 
-from counton.strategies.base import Metric, Node, NodeNoise, Norm, Strategy, StreamStrategy
-from counton.strategies.registry import public_strategies, strategy_from_dict
-from counton.strategies.streams.binary import Binary
-from counton.strategies.streams.expiring import Expiring
-from counton.strategies.streams.growing import GrowingCascade
-from counton.strategies.streams.honaker import HonakerOnline
-from counton.strategies.streams.kary import KAry
-from counton.strategies.streams.smooth import SmoothBinary
-from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.table import TableStrategy
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from counton.errors import InvalidInput
+from counton.lazy import loader
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    Strategy,
+    StreamStrategy,
+    exported,
+)
+
+if TYPE_CHECKING:
+    from counton.strategies.streams.binary import Binary as Binary
+    from counton.strategies.streams.expiring import Expiring as Expiring
+    from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
+    from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
+    from counton.strategies.streams.kary import KAry as KAry
+    from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
+    from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
+    from counton.strategies.table import TableStrategy as TableStrategy
+
+#: Where each strategy for streams lives. The imports above say the same to type checkers.
+_HOME = {
+    "Binary": "counton.strategies.streams.binary",
+    "Expiring": "counton.strategies.streams.expiring",
+    "GrowingCascade": "counton.strategies.streams.growing",
+    "HonakerOnline": "counton.strategies.streams.honaker",
+    "KAry": "counton.strategies.streams.kary",
+    "SmoothBinary": "counton.strategies.streams.smooth",
+    "SqrtToeplitz": "counton.strategies.streams.square_root",
+}
 
 __all__ = [
     "Binary",
@@ -29,3 +57,38 @@ __all__ = [
     "public_strategies",
     "strategy_from_dict",
 ]
+
+__getattr__ = loader(__name__, _HOME | {"TableStrategy": "counton.strategies.table"})
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
+def public_strategies() -> tuple[type[StreamStrategy], ...]:
+    """Every strategy for streams that ``counton.strategies`` exports, in order of name.
+
+    >>> [cls.__name__ for cls in public_strategies()]
+    ['Binary', ...'KAry', ...]
+    """
+    return exported(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
+
+
+def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
+    """The strategy for streams that ``to_dict`` described.
+
+    >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
+    KAry(horizon=1000, arity=13, subtraction=True)
+
+    Raises:
+        InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
+    """
+    parameters = dict(description)
+    name = parameters.pop("strategy", None)
+    if name not in _HOME:
+        raise InvalidInput(f"strategy is {name!r}; known are {', '.join(_HOME)}")
+    try:
+        strategy: StreamStrategy = getattr(sys.modules[__name__], name)(**parameters)
+        return strategy
+    except TypeError as error:
+        raise InvalidInput(f"parameters of {name} are {parameters!r}: {error}") from error

@@ -9,11 +9,13 @@ A over time; lines of cells are in ``counton.strategies.lines``, trees in
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from types import ModuleType
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ from counton.exact import check_integer, float_above
 from counton.laws import Law
 from counton.shift import Shift
 from counton.strategies import participation
+
+_Base = TypeVar("_Base")
 
 Metric = Literal["mean", "max"]
 #: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
@@ -522,3 +526,18 @@ def _root_above(square: Fraction) -> float:
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
+
+
+def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
+    """Classes that a package exports and that derive from ``base``, in order of name.
+
+    >>> import counton.strategies
+    >>> [cls.__name__ for cls in exported(counton.strategies, StreamStrategy)][:2]
+    ['Binary', 'Expiring']
+    """
+    members = (getattr(package, name) for name in sorted(package.__all__))
+    return tuple(
+        member
+        for member in members
+        if inspect.isclass(member) and issubclass(member, base) and member is not base
+    )

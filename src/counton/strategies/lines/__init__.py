@@ -1,11 +1,12 @@
 """Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
 
+from __future__ import annotations
+
+import sys
+
+from counton.strategies.base import exported
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy
-from counton.strategies.lines.catalogue import (
-    NAMES,
-    line_strategy_from_dict,
-    public_line_strategies,
-)
+from counton.strategies.lines.catalogue import NAMES, line_strategy_from_dict
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.grid import Grid, axis_bits
 from counton.strategies.lines.haar import Haar
@@ -53,3 +54,12 @@ __all__ = [
     "public_line_strategies",
     "workload",
 ]
+
+
+def public_line_strategies() -> tuple[type[LineStrategy], ...]:
+    """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
+
+    >>> [cls.__name__ for cls in public_line_strategies()]
+    ['Dense', 'Haar', 'Nodes', 'SquareRoot']
+    """
+    return exported(sys.modules[__name__], LineStrategy)  # type: ignore[type-abstract]

@@ -1,4 +1,4 @@
-"""All strategies for lines: found by themselves, chosen by name, rebuilt from data."""
+"""Strategies for lines by name, built for a workload or from data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from counton.strategies.lines.optimal import (
 )
 from counton.strategies.lines.square_root import SquareRoot
 from counton.strategies.lines.workload import Workload
-from counton.strategies.registry import exported
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 
@@ -66,17 +65,6 @@ def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
     return True
 
 
-def public_line_strategies() -> tuple[type[LineStrategy], ...]:
-    """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
-
-    >>> [cls.__name__ for cls in public_line_strategies()]
-    ['Dense', 'Haar', 'Nodes', 'SquareRoot']
-    """
-    import counton.strategies.lines as package
-
-    return exported(package, LineStrategy)  # type: ignore[type-abstract]
-
-
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     """The strategy that ``to_dict`` of one of counton's described.
 
@@ -87,7 +75,8 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     True
     """
     kind = description.get("strategy")
-    known = {cls.__name__: cls for cls in public_line_strategies()}
+    kinds: tuple[type[LineStrategy], ...] = (Dense, Haar, Nodes, SquareRoot)
+    known = {cls.__name__: cls for cls in kinds}
     if kind not in known:
         raise InvalidInput(f"strategy is {kind!r}; known for lines are {', '.join(known)}")
     return known[kind].from_dict(description)
