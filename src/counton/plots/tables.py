@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.exact import quantity
 from counton.extras import require
 from counton.plots.style import (
     FAINT,
@@ -21,7 +22,6 @@ from counton.plots.style import (
     shade,
     write_heading,
 )
-from counton.plots.totals import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
