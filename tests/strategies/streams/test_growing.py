@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -90,3 +91,38 @@ def test_noise_beyond_its_sums_is_refused() -> None:
     assert cascade.node_law(narrow, 0) == narrow
     with pytest.raises(InvalidInput, match="fraction bits at most 2\\^38 fits"):
         cascade.node_law(wide, 0)
+
+
+@pytest.mark.parametrize("doublings", [0, 1, 2, 3, 4])
+def test_units_that_act_in_several_steps_by_brute_force(doublings: int) -> None:
+    """Over all sets of steps: with products of columns as they are, which no signs can exceed."""
+    cascade = GrowingCascade(doublings)
+    columns = measured(cascade).astype(object)
+    products = columns.T @ columns
+    assert (products > 0).all()
+    lengths = np.abs(columns).sum(axis=0)
+    cells = range(cascade.horizon)
+    for steps in (2, 3, 4):
+        for apart in (1, 2, 3, 5):
+            sets = [
+                list(chosen)
+                for size in range(1, steps + 1)
+                for chosen in combinations(cells, size)
+                if all(b - a >= apart for a, b in pairwise(chosen))
+            ]
+            squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in sets)
+            found = cascade.shift(steps=steps, separation=apart)
+            assert squared <= found.l2_squared <= squared + 1
+            assert max(lengths[chosen].sum() for chosen in sets) <= found.l1
+            schedules = [list(cells[i::apart][:steps]) for i in cells]
+            squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in schedules)
+            found = cascade.shift(steps=steps, every=apart)
+            assert squared <= found.l2_squared <= 1.05 * squared
+
+
+def test_units_that_act_often_in_a_long_stream() -> None:
+    cascade = GrowingCascade(20)
+    once, often = cascade.shift(), cascade.shift(steps=100)
+    assert 100 * once.l2_squared < often.l2_squared < 100**2 * once.l2_squared
+    assert cascade.shift(steps=100, separation=1000).l2_squared < often.l2_squared
+    assert cascade.shift(steps=1) == once

@@ -37,10 +37,13 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
+    Norm,
     Steps,
     StreamStrategy,
     check_metric,
 )
+from counton.strategies.participation import Schedule
+from counton.strategies.streams.honaker import HonakerOnline
 
 #: Levels of the noise table: heights of differences below, doublings from here on.
 _DOUBLINGS = 128
@@ -141,6 +144,20 @@ class GrowingCascade(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """The first step's: (3 + doublings) w^2 + 1; of all others (3 + doublings) w^2."""
         return Fraction(self.first**2 + self.doublings * self.weight**2)
+
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        """As far as a tree of all nodes over the steps says how often a unit's steps meet.
+
+        Two steps with c nodes of that tree in common (heights 0 to doublings) have columns whose
+        product is (1 + c) w^2, that of a step with itself is (2 + c) w^2, and one more for the
+        first: products are positive although columns have negative entries. So the squared 2-norm
+        is at most (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of k steps below node v.
+        """
+        k, w = schedule.steps, self.weight
+        if norm == 1:
+            return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
+        whole = HonakerOnline(self.horizon)  # it measures every node
+        return (k * k + k + whole.largest_sum(2, schedule)) * w**2 + 1
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """About 1 / (3 w^2) at every step."""
