@@ -97,8 +97,7 @@ def ledger(options: LedgerOptions) -> None:
     """Show what the streams of a state have spent; set a limit that creating streams obeys."""
     from counton.cli.inspection import print_ledger
 
-    o = options
-    print_ledger(o.state, o.epsilon, o.delta, o.rho, o.age, o.json)
+    print_ledger(options)
 
 
 @app.command()

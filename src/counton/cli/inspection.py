@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import PlanOptions
+from counton.cli.options import LedgerOptions, PlanOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.jobs.request import EXPIRING, guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
+from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
 from counton.strategies import StreamStrategy
 
@@ -95,36 +96,37 @@ def _without_horizon(strategy: StreamStrategy) -> str:
     return f"{type(strategy).__name__}({arguments})"
 
 
-def print_ledger(
-    state: str,
-    limit_epsilon: str | None,
-    limit_delta: str | None,
-    limit_rho: str | None,
-    limit_age: int | None,
-    as_json: bool,
-) -> None:
+def print_ledger(options: LedgerOptions) -> None:
     """What was spent, and the limit; a new limit is set first."""
     from counton.store import Store
 
-    limit = guarantee_from(limit_epsilon, limit_delta, limit_rho)
-    if limit is None and limit_age is not None:
-        raise InvalidInput(
-            f"--limit-age {limit_age} needs a limit to count against; give --limit-epsilon or "
-            f"--limit-rho"
-        )
-    with Store(state) as store:
+    limit = guarantee_from(options.epsilon, options.delta, options.rho)
+    if limit is None:
+        for name in ("age", "approximate_delta", "relation"):
+            value = getattr(options, name)
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(name, value)} needs a limit to count against; give {field('epsilon')} "
+                    f"or {field('rho')}"
+                )
+    with Store(options.state) as store:
         if limit is not None:
-            store.set_limit(limit, age=limit_age)
+            store.set_limit(
+                limit,
+                age=options.age,
+                relation=cast(Relation | None, options.relation),
+                approximate_delta=options.approximate_delta,
+            )
         spends, ledger = store.spends, store.ledger
     counted = None if ledger is None else [counts_as for _, counts_as in ledger.counted()]
     remaining: dict[str | None, Limit | None] = {}
     if ledger is not None:
         remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
         remaining = remaining or {None: ledger.limit}
-    if as_json:
+    if options.json:
         print_json(
             {
-                "state": state,
+                "state": options.state,
                 "spent": [
                     {**spend.to_dict(), **_counts_as(spend.guarantee, counted, number)}
                     for number, spend in enumerate(spends)

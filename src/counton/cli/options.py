@@ -240,6 +240,14 @@ class LedgerOptions:
     age: int | None = option(
         None, "count streams with --expire as of events this many windows old", "--limit-age"
     )
+    approximate_delta: str | None = option(
+        None,
+        "with --limit-delta: the part of it for guarantees with a delta",
+        "--limit-approximate-delta",
+    )
+    relation: str | None = option(
+        None, "count all units as add_remove or replace; default: as the first", "--limit-relation"
+    )
     json: bool = _json()
 
 
