@@ -193,13 +193,42 @@ def test_show_of_no_state_is_an_error(place: Any) -> None:
     assert "does not exist" in done.err
 
 
+def test_ledger_counts_units_apart(place: Any, events: str) -> None:
+    """Departures beside events: two totals, and words that say so."""
+    done = place("count", events, *place.new(name="second", unit="departure", epsilon="50"))
+    assert done.code == 0
+    done = place("ledger", *place.again, "--limit-epsilon", "100", "--limit-relation", "add_remove")
+    assert "remaining for one event added or removed: nothing" in done.out
+    left = "remaining for one departure added or removed: pure differential privacy with epsilon = "
+    assert left + "50" in " ".join(done.out.split())
+    assert "units are counted apart" in done.out
+    assert "departure added" in " ".join(done.out.split())
+    report = json.loads(place("ledger", *place.again, "--json").out)
+    assert [entry["unit"] for entry in report["spent"]] == ["event", "departure"]
+    assert report["remaining"] is None
+    refused = place("ledger", *place.again, "--limit-relation", "replace")
+    assert "--limit-relation replace needs a limit" in refused.err
+    refused = place("ledger", *place.again, "--limit-epsilon", "200", "--limit-relation", "swap")
+    assert "relation is 'swap'" in refused.err
+
+
+def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
+    limit = ("--limit-epsilon", "200", "--limit-delta", "1e-6")
+    assert place("ledger", *place.again, *limit, "--limit-approximate-delta", "0").code == 0
+    shown = " ".join(place("ledger", *place.again).out.split())
+    assert "remaining: pure differential privacy with epsilon = " in shown
+    assert place("ledger", *place.again, *limit).code == 0
+    shown = " ".join(place("ledger", *place.again).out.split())
+    assert "and delta = 2.5e-7" in shown
+
+
 def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
     assert "limit: none" in place("ledger", *place.again).out
     done = place("ledger", *place.again, "--limit-epsilon", "100.5", "--json")
     report = json.loads(done.out)
     (entry,) = report["spent"]
     assert (entry["name"], entry["relation"], entry["epsilon"]) == ("events", "add_remove", "100")
-    assert report["units"][entry["unit"]]["spent"]["epsilon"] == "100"
+    assert report["units"]["event"]["spent"]["epsilon"] == entry["epsilon"]
     assert report["remaining"]["epsilon"] == "0.5"
     done = place("ledger", *place.again, "--limit-epsilon", "1")
     assert done.code == 4

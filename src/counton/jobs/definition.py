@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -307,7 +307,8 @@ def define(asked: Asked) -> Definition:
         windows = Windows.endless(start, every, timezone)
     else:
         windows = Windows(start, every, _needed(request.steps, "steps"), timezone)
-    contribution = Contribution.add_remove() if asked.bounds is None else asked.bounds
+    unit = request.unit or "event"
+    contribution = replace(asked.bounds or Contribution.add_remove(), unit=unit)
     columns = Columns(_needed(request.time, "time"), request.by, request.value)
     guarantee: Guarantee
     strategy: StreamStrategy
@@ -323,7 +324,7 @@ def define(asked: Asked) -> Definition:
         columns=columns,
         windows=windows,
         domain=asked.domain,
-        unit=request.unit or "event",
+        unit=unit,
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
@@ -383,6 +384,7 @@ def check(definition: Definition, asked: Asked) -> None:
             guarantee = guarantee.bound_to(asked.endless)
     kept_growth = None if asked.endless is None else asked.endless.growth
     start = None if asked.start is None else asked.start.astimezone(UTC)
+    bounds = asked.bounds and replace(asked.bounds, unit=definition.unit)
     for name, given, kept in (
         (field("time"), request.time, columns.time),
         (field("by"), request.by, columns.group),
@@ -398,7 +400,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("growth"), growth, kept_growth),
         (field("delay"), request.delay, definition.strategy.delay),
         ("the guarantee", guarantee, definition.guarantee),
-        ("the bounds", asked.bounds, definition.contribution),
+        ("the bounds", bounds, definition.contribution),
     ):
         if given is not None and given != kept:
             raise StateError(
