@@ -316,7 +316,8 @@ class Contribution:
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
         """Grid integers in data units: int64 for counts, else the nearest float64."""
-        return grid.to_data(np.asarray(totals), self._step)
+        cells = np.asarray(totals)
+        return cells if self.resolution is None else grid.to_data(cells, self.resolution)
 
     @property
     def _step(self) -> Fraction:

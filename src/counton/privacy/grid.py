@@ -105,7 +105,7 @@ def _numbers(values: Numbers, what: str) -> NDArray[Any]:
             raise InvalidInput(
                 f"{what}s of type {type(values).__name__} do not form an array: {error}"
             ) from error
-    if np.ma.is_masked(numbers):
+    if type(numbers) is not np.ndarray and np.ma.is_masked(numbers):  # np.ma takes long to import
         raise InvalidInput(f"{what}s have missing (masked) entries: fill or drop them first")
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
