@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.noise.blocks import LAST_ATTEMPT, Address, BlockSource, Tile, Words
-from counton.noise.cumulative import (
+from counton.noise.inverse import (
     GaussianBlocks,
+    InverseTable,
     SignedGeometric,
     TruncatedGeometric,
+    Uniform,
     exp_bracket,
+    leading_bits,
 )
-from counton.noise.inverse import InverseTable, Uniform, leading_bits
 
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16

@@ -15,16 +15,17 @@ from reference_sampler import block_weights, real
 
 from counton.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
-from counton.noise.cumulative import (
+from counton.noise.inverse import (
     GUARD_DIGITS,
+    UNDECIDED,
     CumulativeLaw,
     GaussianBlocks,
+    InverseTable,
     SignedGeometric,
     TruncatedGeometric,
     _context,
     exp_bracket,
 )
-from counton.noise.inverse import UNDECIDED, InverseTable
 
 
 def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:
