@@ -11,9 +11,9 @@ import pytest
 
 import counton.strategies.lines as package
 from counton.strategies import Norm
-from counton.strategies.lines import NAMES, AllRanges, LineStrategy, public_line_strategies
+from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import built
+from counton.strategies.lines.catalogue import NAMES, built
 from counton.testing import check_line_strategy
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.shift import Shift
 from counton.strategies import NodeNoise
-from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot, TreeLaw
+from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
+from counton.strategies.lines.tree_law import TreeLaw
 from counton.testing import (
     LawBroken,
     check_line_description,

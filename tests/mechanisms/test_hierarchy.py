@@ -19,7 +19,9 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.hierarchy import plan_hierarchy, release_hierarchy
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.trees import Tree, estimates_of, tree_strategy_for
+from counton.strategies.trees import Tree
+from counton.strategies.trees.estimating import estimates_of
+from counton.strategies.trees.measurement import tree_strategy_for
 
 KEY = chosen_key()
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from counton import Counter
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import halfwidths, interval_halfwidth, law_for
+from counton.mechanisms import halfwidths, interval_halfwidth
+from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import (
     _gaussian_tail,
     _inverted_tail,

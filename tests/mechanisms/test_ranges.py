@@ -17,7 +17,8 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.mechanisms.ranges import check_size, plan_ranges, release_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.strategies.lines import NAMES, AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.strategies.lines import AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.strategies.lines.catalogue import NAMES
 
 KEY = chosen_key()
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.privacy import analytic_gaussian_sigma
+from counton.privacy.gaussian import analytic_gaussian_sigma
 
 
 def cascade_covariance(height: int) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.mechanisms import law_for
+from counton.mechanisms.calibration import law_for
 from counton.plans import crossing_delta, plan
 from counton.plans.planner import contenders
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP

@@ -12,7 +12,7 @@ import pytest
 from counton import Counter, Key
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms import law_for
+from counton.mechanisms.calibration import law_for
 from counton.mechanisms.state import Progress, Waiting, write_checkpoint
 from counton.privacy import (
     ZCDP,

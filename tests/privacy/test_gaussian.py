@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.privacy import Shift, analytic_gaussian_sigma
-from counton.privacy.gaussian import delta_at_most, log_factor, variance_for
+from counton.privacy import Shift
+from counton.privacy.gaussian import (
+    analytic_gaussian_sigma,
+    delta_at_most,
+    log_factor,
+    variance_for,
+)
 
 CASES = [
     (1.0, 1e-6),

@@ -11,14 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from counton.errors import InvalidInput
-from counton.privacy import (
-    ZCDP,
-    AgesWithData,
-    ApproxDP,
-    Guarantee,
-    PureDP,
-    guarantee_from_dict,
-)
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_dict
+from counton.privacy.guarantees import AgesWithData
 
 
 def test_parameters_are_the_fractions_their_text_says() -> None:

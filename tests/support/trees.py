@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from counton.strategies.trees import Tree, node_sums
+from counton.strategies.trees import Tree
+from counton.strategies.trees.estimating import node_sums
 
 
 def random_tree(seed: Any) -> Any:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from counton.lazy import loader
 
 if TYPE_CHECKING:
-    from counton.mechanisms.calibration import law_for as law_for
-    from counton.mechanisms.calibration import shift_of as shift_of
     from counton.mechanisms.contingency import ContingencyRelease as ContingencyRelease
     from counton.mechanisms.contingency import release_contingency as release_contingency
     from counton.mechanisms.counter import Counter as Counter
@@ -51,13 +49,11 @@ _HOME = {
     "Window": "counton.mechanisms.releases",
     "halfwidths": "counton.mechanisms.intervals",
     "interval_halfwidth": "counton.mechanisms.intervals",
-    "law_for": "counton.mechanisms.calibration",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
     "release_contingency": "counton.mechanisms.contingency",
     "release_hierarchy": "counton.mechanisms.hierarchy",
     "release_ranges": "counton.mechanisms.ranges",
-    "shift_of": "counton.mechanisms.calibration",
     "window_halfwidths": "counton.mechanisms.intervals",
 }
 
@@ -77,13 +73,11 @@ __all__ = [
     "Window",
     "halfwidths",
     "interval_halfwidth",
-    "law_for",
     "plan_hierarchy",
     "plan_ranges",
     "release_contingency",
     "release_hierarchy",
     "release_ranges",
-    "shift_of",
     "window_halfwidths",
 ]
 

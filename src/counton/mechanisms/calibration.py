@@ -14,8 +14,8 @@ from counton.privacy import (
     Guarantee,
     Shift,
     calibrate,
-    calibrate_expiring,
 )
+from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 
 

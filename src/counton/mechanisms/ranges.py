@@ -28,8 +28,9 @@ from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
-from counton.strategies.lines import Grid, LineStrategy, Workload, axis_bits, workload
+from counton.strategies.lines import Grid, LineStrategy, Workload, workload
 from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines.grid import axis_bits
 
 Asked = str | Workload | ArrayLike
 

@@ -19,8 +19,7 @@ from typing import Any
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law
-from counton.mechanisms import law_for
-from counton.mechanisms.calibration import check_contribution
+from counton.mechanisms.calibration import check_contribution, law_for
 from counton.mechanisms.terms import check_shape
 from counton.privacy import ApproxDP, Calibration, Contribution, Guarantee
 from counton.strategies import (

@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING
 
 from counton.lazy import loader
 from counton.privacy.calibration import Calibration, calibrate
-from counton.privacy.candidates import Candidate
 from counton.privacy.contribution import Contribution
-from counton.privacy.expiration import ExpiringDP, ExpiringZCDP, calibrate_expiring
+from counton.privacy.expiration import ExpiringDP, ExpiringZCDP
 from counton.privacy.filter import Limit
-from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.privacy.guarantees import (
-    ZCDP,
-    AgesWithData,
-    ApproxDP,
-    Guarantee,
-    PureDP,
-    guarantee_from_dict,
-)
+from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_dict
 from counton.privacy.ledger import Ledger, Spend
 from counton.shift import Shift
 
@@ -27,10 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ZCDP",
-    "AgesWithData",
     "ApproxDP",
     "Calibration",
-    "Candidate",
     "Contribution",
     "ExpiringDP",
     "ExpiringZCDP",
@@ -40,9 +29,7 @@ __all__ = [
     "PureDP",
     "Shift",
     "Spend",
-    "analytic_gaussian_sigma",
     "calibrate",
-    "calibrate_expiring",
     "expiration_loss",
     "guarantee_from_dict",
 ]

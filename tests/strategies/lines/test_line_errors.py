@@ -17,13 +17,13 @@ from counton.strategies.lines import (
     Queries,
     RandomSubsets,
     SquareRoot,
-    TreeLaw,
     TreeNodes,
     gaussian_bound,
     optimal_gaussian,
     optimal_laplace,
 )
 from counton.strategies.lines import optimal as search
+from counton.strategies.lines.tree_law import TreeLaw
 
 #: sigma(0.1, 1e-9) for unit sensitivity, squared.
 GAUSSIAN = 50.2098**2

@@ -18,11 +18,11 @@ from counton.strategies.lines import (
     Queries,
     SquareRoot,
     TreeNodes,
-    line_strategy_from_dict,
     optimal_gaussian,
     optimal_laplace,
     workload,
 )
+from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.dense import exact_product
 from counton.testing import check_line_strategy
 

@@ -5,20 +5,13 @@ from __future__ import annotations
 import sys
 
 from counton.strategies.base import exported
-from counton.strategies.lines.base import LATTICE_BITS, LineStrategy
-from counton.strategies.lines.catalogue import NAMES, line_strategy_from_dict
+from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.grid import Grid, axis_bits
+from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.optimal import (
-    LARGEST_LAPLACE,
-    gaussian_bound,
-    optimal_gaussian,
-    optimal_laplace,
-)
+from counton.strategies.lines.optimal import gaussian_bound, optimal_gaussian, optimal_laplace
 from counton.strategies.lines.square_root import SquareRoot
-from counton.strategies.lines.tree_law import TreeLaw
 from counton.strategies.lines.workload import (
     AllRanges,
     Prefixes,
@@ -30,9 +23,6 @@ from counton.strategies.lines.workload import (
 )
 
 __all__ = [
-    "LARGEST_LAPLACE",
-    "LATTICE_BITS",
-    "NAMES",
     "AllRanges",
     "Dense",
     "Grid",
@@ -43,12 +33,9 @@ __all__ = [
     "Queries",
     "RandomSubsets",
     "SquareRoot",
-    "TreeLaw",
     "TreeNodes",
     "Workload",
-    "axis_bits",
     "gaussian_bound",
-    "line_strategy_from_dict",
     "optimal_gaussian",
     "optimal_laplace",
     "public_line_strategies",
