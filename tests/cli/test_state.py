@@ -212,6 +212,18 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     assert "relation is 'swap'" in refused.err
 
 
+def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events: str) -> None:
+    """Rows called by two names would have two totals, each under the limit."""
+    assert place("count", events, *place.new(name="b", unit="departure")).code == 0
+    assert "'event' and 'departure' apart" in place("count", events, *place.new(name="c")).err
+    other = place.new(name="d", state=str(place.folder / "other.db"))
+    assert place("count", events, *other, "--unit", "departure").code == 0
+    again = place.new(name="e", state=str(place.folder / "other.db"))
+    assert "one departure" in place("count", events, *again).out
+    shown = json.loads(place("ledger", "--state", str(place.folder / "other.db"), "--json").out)
+    assert [entry["unit"] for entry in shown["spent"]] == ["departure", "departure"]
+
+
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
     limit = ("--limit-epsilon", "200", "--limit-delta", "1e-6")
     assert place("ledger", *place.again, *limit, "--limit-approximate-delta", "0").code == 0

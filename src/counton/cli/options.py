@@ -107,7 +107,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         ),
         "growth": _asked(_TEXT, "with --expire: the loss grows like log(age)^GROWTH; default: 1"),
         "delay": _asked(_WHOLE, "with --expire: release events this many windows late"),
-        "unit": _asked(_TEXT, "what one row is called in the output"),
+        "unit": _asked(_TEXT, "what one row is called; totals of the ledger are by unit"),
         "name": _asked(str, "name of the stream within the state"),
         "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
         "file_format": _asked(

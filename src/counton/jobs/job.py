@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -138,6 +138,8 @@ def run(
     saved = find_stream(request.state, request.name)
     if saved is None:
         definition = None
+        if request.unit is None:
+            request = replace(request, unit=_unit_there(request.state))
     else:
         definition = Definition.reopen(StreamTerms.from_dict(saved["terms"]), saved["details"])
     file = EventFile(request.events, request.file_format)
@@ -192,6 +194,25 @@ def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | No
         return None
     with Store(state, create=file is None) as store:
         return next((s for s in store.summary()["streams"] if s["name"] == name), None)
+
+
+def _unit_there(state: str | os.PathLike[str]) -> str | None:
+    """What a unit is called in the state, whose ledger keeps each kind of unit apart.
+
+    Raises:
+        InvalidInput: there are several kinds.
+    """
+    file = state_file(state)
+    if file is not None and not file.exists():
+        return None
+    with Store(state, create=file is None) as store:
+        units = list(dict.fromkeys(spend.unit for spend in store.spends))
+    if len(units) > 1:
+        raise InvalidInput(
+            f"the state counts {' and '.join(map(repr, units))} apart, and so it would another "
+            f"unit; say what one row is: {field('unit', units[0])}"
+        )
+    return units[0] if units else None
 
 
 def _refuse_domain_of_events(

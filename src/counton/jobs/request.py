@@ -47,7 +47,7 @@ class Request:
         epsilon, delta, rho: the guarantee.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         expire, growth, delay: of a stream without an end.
-        unit: what one row is called.
+        unit: what one row is called, also in the ledger; left out: as in the state, else "event".
         name: within the state.
         key: file of the key; None: ``STATE.key``.
         file_format, time_format, clock_change: how the events are read.
