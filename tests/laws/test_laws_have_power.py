@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.strategies import Binary, HonakerOnline, KAry, Metric, Node, NodeNoise, StreamStrategy
+from counton.strategies import (
+    Binary,
+    GrowingCascade,
+    HonakerOnline,
+    KAry,
+    Metric,
+    Node,
+    NodeNoise,
+    StreamStrategy,
+)
 from counton.strategies.base import Steps
 from counton.strategies.streams.dyadic import below_split
 from counton.testing import (
@@ -120,6 +129,36 @@ class RoundsTheRelease(HonakerOnline):
         return noise - noise // 10**6
 
 
+class RoundsABlock(GrowingCascade):
+    """Rounds releases, not nodes: the change of an item no longer passes through whole."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        noise = super().noise(field, steps)
+        return noise - noise // 10**3
+
+
+class ReleasesTotals(GrowingCascade):
+    """Says that it adds up, and does not."""
+
+    workload = "totals"
+
+
+class LeavesADifferenceOut(GrowingCascade):
+    """An item enters one node less than its release reads."""
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        column = super().column(step)
+        return column[1:] if step == 7 else column
+
+
+class AddsUpAlone(GrowingCascade):
+    """Takes the noise of single steps for independent."""
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        first, last = self.check_ends(starts, stops)
+        return np.asarray((last - first) * self.overall_variance("max"), dtype=np.float64)
+
+
 class ServesBeyondTheHorizon(Binary):
     def check_step(self, step: int) -> int:
         return step
@@ -147,6 +186,12 @@ def test_an_honest_subclass_passes() -> None:
         (check_variance, ClaimsLessVariance(20)),
         (check_window_variance, AddsVariances(20)),
         (check_window_variance, ForgetsWhatIsShared(20)),
+        (check_window_variance, AddsUpAlone(4)),
+        (check_factorisation, ReleasesTotals(4)),
+        (check_shift, ReleasesTotals(4)),
+        (check_factorisation, LeavesADifferenceOut(4)),
+        (check_shift, LeavesADifferenceOut(4)),
+        (check_shift, RoundsABlock(4)),
         (check_overall_variance, ClaimsLessError(20)),
         (check_windows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, RedrawsEveryWindow(20)),

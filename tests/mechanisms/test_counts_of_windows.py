@@ -132,3 +132,15 @@ def test_a_durable_stream_of_windows(tmp_path: Path) -> None:
         with pytest.raises(ReplayMismatch):
             later.replay(2, 5)
         assert later.release(1).step == 4
+
+
+def test_noise_never_changes() -> None:
+    """Known answers: what was released once must be released again by every later version."""
+    values = counter_of(10).release_many(np.zeros(1000, int)).values * 2**10
+    assert values[[0, 1, 2, 3, 500, 999]].tolist() == [2988, 69, 2640, -4102, -2755, -773]
+    vector = counter_of(3, shape=(2,), guarantee=PureDP(2)).release([0, 0]).value * 2**10
+    assert vector.tolist() == [-373, 3175]
+
+
+def test_words_say_that_steps_are_released() -> None:
+    assert "releases each step's own count" in counter_of(3).describe()

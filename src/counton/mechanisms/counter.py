@@ -248,10 +248,12 @@ class Counter:
         terms = self.terms
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.delay)
         deviation = float(self.std(range(last, last + 1))[0])
+        windows = terms.strategy.workload == "windows"
+        released = ", which releases each step's own count" if windows else ""
         return (
             f"Protected: {terms.contribution}. "
             f"Guarantee: {terms.guarantee}, {terms.guarantee.scope}. "
-            f"Strategy: {terms.strategy!r}. "
+            f"Strategy: {terms.strategy!r}{released}. "
             f"Noise: standard deviation {deviation:,.4g} at step {last:,}."
         )
 

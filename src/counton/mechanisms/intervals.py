@@ -170,12 +170,14 @@ def _of_trees(
     cells: int,
 ) -> NDArray[np.float64] | None:
     """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
-    ends = np.stack([first, last])
     if type(strategy).node_law is StreamStrategy.node_law or not first.any():
         # Nodes of one law: the variance is their number. Else releases, apart from differences,
         # read nodes of the lowest levels, and the variance says of how many.
-        ends = np.stack([strategy.window_variance(first, last), 0.0 * first])
-    _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+        variances = strategy.window_variance(first, last)
+        _, some, where = np.unique(variances, return_index=True, return_inverse=True)
+    else:
+        ends = np.stack([first, last])
+        _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
     found = np.empty(len(some))
     for i, place in enumerate(some.tolist()):
         counts = _summed(strategy, law, int(first[place]), int(last[place]), cells)

@@ -238,7 +238,13 @@ class Stream:
             self._writer().observe(observed, sources)
 
     def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:
-        """What `observe` kept of windows ``start..stop-1``. As secret as the data."""
+        """What `observe` kept of windows ``start..stop-1``. As secret as the data.
+
+        Raises:
+            InvalidInput: ends that are no integers.
+        """
+        start = check_integer("start", start, 0)
+        stop = None if stop is None else check_integer("stop", stop, 0)
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             return journal.read_observed(connection, writer.stream_id, start, stop)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from counton.strategies.base import (
     Norm,
     Steps,
     StreamStrategy,
+    Workload,
     check_metric,
 )
 from counton.strategies.participation import Schedule
@@ -79,7 +80,7 @@ class GrowingCascade(StreamStrategy):
     """
 
     horizon: int
-    workload = "windows"
+    workload: ClassVar[Workload] = "windows"
     unit_columns = False
 
     def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
