@@ -7,11 +7,15 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Definition, Request, run
+from counton.mechanisms import terms
+from counton.store.database import Database
+from counton.strategies import strategy_from_dict
 
 ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
 
@@ -120,3 +124,33 @@ def test_jobs_need_no_package_of_the_command_line() -> None:
         "import counton.jobs"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
+    request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(request_).close()
+    terms._rebuilt.cache_clear()
+    opened, rebuilt = [], []
+    connect = Database._connect
+
+    def connected(self: Database) -> Any:
+        opened.append(self.path)
+        return connect(self)
+
+    def counted(saved: Any) -> Any:
+        rebuilt.append(saved)
+        return strategy_from_dict(saved)
+
+    monkeypatch.setattr(Database, "_connect", connected)
+    monkeypatch.setattr(terms, "strategy_from_dict", counted)
+    with run(Request("count", request_.events, request_.state)) as outcome:
+        outcome.released().table()
+    assert (len(opened), len(rebuilt)) == (1, 1)
+
+
+def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Request) -> None:
+    with run(request_) as outcome:
+        with pytest.raises(StateError, match="every is 2h"):
+            run(replace(request_, every="2h"))
+        outcome.stream.release_many([[0, 0]])

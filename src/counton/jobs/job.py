@@ -23,9 +23,9 @@ from counton.jobs.definition import Asked, Definition, ask, check, define
 from counton.jobs.intake import Intake, compare
 from counton.jobs.released import Released
 from counton.jobs.request import Progress, Request, silent
-from counton.mechanisms import StreamTerms
 from counton.mechanisms.terms import largest_sum
 from counton.store import Store, Stream, keyfile, state_file
+from counton.store.store import Found
 
 #: Cells released in one transaction.
 _CHUNK = 2**20
@@ -135,13 +135,41 @@ def run(
     >>> folder.cleanup()
     """
     progress("choosing a strategy", 0.05)
-    saved = find_stream(request.state, request.name)
-    if saved is None:
-        definition = None
-        if request.unit is None:
-            request = replace(request, unit=_unit_there(request.state))
+    store, saved = _look(request)
+    try:
+        return _run(request, store, saved, progress, approve)
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+
+
+def _look(request: Request) -> tuple[Store | None, Found | None]:
+    """The state, if there is one yet, and what it says of the stream; not yet as its writer."""
+    place = state_file(request.state)
+    if place is not None and not place.exists():
+        return None, None
+    store = Store(request.state, create=place is None)
+    try:
+        return store, store.find(request.name)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _run(
+    request: Request,
+    store: Store | None,
+    saved: Found | None,
+    progress: Progress,
+    approve: Callable[[Definition], None] | None,
+) -> Outcome:
+    if saved is not None:
+        definition = Definition.reopen(saved.terms, saved.details)
     else:
-        definition = Definition.reopen(StreamTerms.from_dict(saved["terms"]), saved["details"])
+        definition = None
+        if request.unit is None and store is not None:
+            request = replace(request, unit=_unit_there(store))
     file = EventFile(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, file)
     asked = ask(request, definition)
@@ -162,17 +190,16 @@ def run(
         clock_change=asked.clock_change,
         time_format=request.time_format,
     )
-    until, ended = _ended(asked, definition, found, None if saved is None else saved["step"])
-    if saved is None:
+    until, ended = _ended(asked, definition, found, None if saved is None else saved.step)
+    if store is None or saved is None:
         _refuse_overflow(definition, _compared({}, found, definition, 0, ended, request.append))
+        if store is not None:
+            store.close()
         stream = _create(request, definition)
     else:
-        key = (
-            None
-            if request.key is None
-            else keyfile.load(Path(request.key), saved["key_fingerprint"])
-        )
-        stream = Stream.open(request.state, request.name, key=key)
+        fingerprint = saved.key_fingerprint
+        key = None if request.key is None else keyfile.load(Path(request.key), fingerprint)
+        stream = Stream.open(store, request.name, key=key)
     try:
         before = stream.step  # another process may have released since the state was read
         intake = _compared(stream.observed(), found, definition, before, ended, request.append)
@@ -187,26 +214,13 @@ def run(
     return Outcome(definition, stream, before, stream.step, until, stated, found, late)
 
 
-def find_stream(state: str | os.PathLike[str], name: str) -> dict[str, Any] | None:
-    """What the state says about a stream, or None if there is no such stream yet."""
-    file = state_file(state)
-    if file is not None and not file.exists():
-        return None
-    with Store(state, create=file is None) as store:
-        return next((s for s in store.summary()["streams"] if s["name"] == name), None)
-
-
-def _unit_there(state: str | os.PathLike[str]) -> str | None:
+def _unit_there(store: Store) -> str | None:
     """What a unit is called in the state, whose ledger keeps each kind of unit apart.
 
     Raises:
         InvalidInput: there are several kinds.
     """
-    file = state_file(state)
-    if file is not None and not file.exists():
-        return None
-    with Store(state, create=file is None) as store:
-        units = list(dict.fromkeys(spend.unit for spend in store.spends))
+    units = list(dict.fromkeys(spend.unit for spend in store.spends))
     if len(units) > 1:
         raise InvalidInput(
             f"the state counts {' and '.join(map(repr, units))} apart, and so it would another "

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -189,7 +189,7 @@ class StreamTerms(Terms):
         return self.strategy.to_dict()
 
     @classmethod
-    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Self:
+    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> StreamTerms:
         """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
 
         Raises:
@@ -201,8 +201,8 @@ class StreamTerms(Terms):
             if saved["kind"] != "stream":
                 raise StateError(f"state describes {saved['kind']!r}, not a stream")
             if strategy is None:
-                strategy = strategy_from_dict(saved["strategy"])
-            elif strategy.to_dict() != saved["strategy"]:
+                return _rebuilt(json.dumps(saved))
+            if strategy.to_dict() != saved["strategy"]:
                 raise StateError(
                     f"strategy is {strategy.to_dict()}, but the state was written with "
                     f"{saved['strategy']}: pass that one, or start a new stream"
@@ -251,6 +251,13 @@ class StreamTerms(Terms):
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
         return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
+
+
+@lru_cache(maxsize=16)
+def _rebuilt(terms: str) -> StreamTerms:
+    # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
+    saved = json.loads(terms)
+    return StreamTerms(strategy=strategy_from_dict(saved["strategy"]), **_common(saved))
 
 
 def _common(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import json
 import os
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.exact import Number
+from counton.mechanisms import StreamTerms
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.store import journal, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
+
+
+class Found(NamedTuple):
+    """What a state says of a stream before anybody writes it: nothing secret."""
+
+    terms: StreamTerms
+    details: dict[str, Any]
+    key_fingerprint: str
+    step: int
 
 
 class Store:
@@ -45,6 +55,26 @@ class Store:
 
     def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
         self._database = Database(state, create=create)
+
+    @property
+    def database(self) -> Database:
+        """The open database; `Stream.open` goes on with it."""
+        return self._database
+
+    def find(self, name: str) -> Found | None:
+        """What is known of a stream, without becoming its writer; None if there is none.
+
+        Raises:
+            StateError: its terms or details cannot be read.
+        """
+        query = sa.select(schema.streams).where(schema.streams.c.name == name)
+        with self._database.transaction(write=False) as connection:
+            row = connection.execute(query).first()
+            if row is None:
+                return None
+            with reading(f"the terms of stream {name!r}"):
+                terms = StreamTerms.from_dict(json.loads(row.terms))
+                return Found(terms, json.loads(row.details), row.key_fingerprint, row.step)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database, reading
+from counton.store.store import Store
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
@@ -114,7 +115,7 @@ class Stream:
             try:
                 with database.transaction(write=True) as connection:
                     row = records.enter(connection, database, counter, held, public)
-                return cls(Writer(database, row, held, strategy), json.loads(public))
+                return cls(Writer(database, row, held, strategy, counter), json.loads(public))
             except BaseException:
                 database.close()
                 raise
@@ -122,7 +123,7 @@ class Stream:
     @classmethod
     def open(
         cls,
-        state: str | os.PathLike[str],
+        state: str | os.PathLike[str] | Store,
         name: str,
         *,
         key: Key | None = None,
@@ -131,7 +132,8 @@ class Stream:
         """Continue a stream and become its writer.
 
         Args:
-            state: path of a SQLite file, or a database URL.
+            state: path of a SQLite file, or a database URL; or an open `Store`, whose connection
+                then belongs to the stream, which closes it.
             name: of the stream within the database.
             key: the secret; without one, ``STATE.key`` beside a SQLite file is used.
             strategy: needed only for strategies which are not part of counton.
@@ -141,7 +143,7 @@ class Stream:
             WrongKey: the key is not the one the stream was created with.
             StreamConflict: the database is locked by another process.
         """
-        database = Database(state)
+        database = state.database if isinstance(state, Store) else Database(state)
         try:
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)

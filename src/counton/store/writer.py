@@ -27,7 +27,12 @@ class Writer:
     """
 
     def __init__(
-        self, database: Database, row: Row[Any], key: Key, strategy: StreamStrategy | None
+        self,
+        database: Database,
+        row: Row[Any],
+        key: Key,
+        strategy: StreamStrategy | None,
+        counter: Counter | None = None,
     ) -> None:
         self.database = database
         self.stream_id: int = row.id
@@ -36,7 +41,9 @@ class Writer:
         self._epoch: int = row.writer_epoch
         self._key, self._strategy = key, strategy
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
-        self._counter: Counter | None = records.revive(row, key, strategy)
+        self._counter: Counter | None = (
+            records.revive(row, key, strategy) if counter is None else counter
+        )
 
     def counter(self) -> Counter:
         """The counter at the last committed step, read again if a release failed half-way."""
