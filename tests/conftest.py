@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
 
@@ -12,3 +13,10 @@ settings.register_profile(
     "counton", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("counton")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a server is slow."""
+    for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)

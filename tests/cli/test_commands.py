@@ -145,6 +145,7 @@ def demo(tmp_path: Path) -> list[Any]:
     return [folder, *runs]
 
 
+@pytest.mark.slow
 def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
     folder, first, again = demo
     assert "Released 8,760 new windows" in first.stdout

@@ -171,6 +171,7 @@ def test_events_before_the_first_window_create_nothing(place: Any, contents: Any
     assert contents() == before
 
 
+@pytest.mark.slow
 def test_many_windows_after_the_newest_event_must_be_confirmed(place: Any, contents: Any) -> None:
     events, new = place.write("e.csv", EVENTS), place.new(steps="8760")
     before = contents()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
 
 

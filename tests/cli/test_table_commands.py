@@ -159,6 +159,7 @@ def test_targets_give_the_cost(desk: Desk) -> None:
     assert "replaced by another" in json.loads(moved.stdout)["protected"]
 
 
+@pytest.mark.slow
 def test_pictures(desk: Desk) -> None:
     for name in ("a.png", "a.svg"):
         done = desk.hierarchy("--rho", "5", "--plot", str(desk.path(name)))
@@ -254,6 +255,7 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
     assert not desk.path("out.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_demonstration(desk: Desk, tmp_path: Path) -> None:
     done = desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo"))
     assert done.exit_code == 0, done.stderr

@@ -82,6 +82,7 @@ def test_a_failed_release_gives_the_turn_back() -> None:
         assert stream.release(1).step == 1
 
 
+@pytest.mark.slow
 def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
     """The lock of a thread that the fork does not have must not be waited for."""
     program = """

@@ -70,6 +70,7 @@ def test_square_root_privacy_shift_and_sensitivity() -> None:
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("cells", [1, 2, 5, 100, 3001])
+@pytest.mark.slow
 def test_every_strategy_has_the_errors_it_states(cells: Any, guarantee: Any) -> None:
     counts = np.random.default_rng(cells).integers(0, 100, cells)
     exact = np.concatenate([[0], np.cumsum(counts)])
@@ -366,6 +367,7 @@ def test_grids_with_too_many_measurements_are_refused_before_they_are_measured()
         check_size(plan.best.grid.shape, plan.best.grid.axes)
 
 
+@pytest.mark.slow
 def test_the_documented_table_of_strategies_states_their_errors() -> None:
     page = (Path(__file__).parents[2] / "docs" / "ranges.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)

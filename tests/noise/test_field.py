@@ -119,6 +119,7 @@ def test_known_answers() -> None:
     assert {str(law_from_dict(entry["law"])) for entry in kept} >= {str(law) for law in LAWS}
 
 
+@pytest.mark.slow
 def test_the_same_bits_without_wide_vector_instructions() -> None:
     from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
         __cpu_dispatch__,

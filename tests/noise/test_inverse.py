@@ -115,6 +115,7 @@ class ForcedBits(BlockSource):
 
 @pytest.mark.parametrize("law", LAWS, ids=names)
 @pytest.mark.parametrize("extra", [-1, 0, 1], ids=["below", "at", "above"])
+@pytest.mark.slow
 def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
     law: CumulativeLaw, extra: int
 ) -> None:

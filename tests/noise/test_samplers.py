@@ -39,6 +39,7 @@ def reference_draw(reference: Reference, law: Law, level: int, row: int, column:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.slow
 def test_draws_equal_the_slow_definition_at_single_addresses(law: Law) -> None:
     reference = Reference(SUBKEY)
     scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1040))
@@ -50,6 +51,7 @@ def test_draws_equal_the_slow_definition_at_single_addresses(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.slow
 def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(law: Law) -> None:
     tile = Tile(0, 1, 0, 3000)
     usual, careful = np.empty((1, 3000), np.int64), np.empty((1, 3000), np.int64)

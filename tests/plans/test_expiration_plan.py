@@ -29,6 +29,7 @@ CASES: list[tuple[dict[int, float], float]] = [
 
 @pytest.mark.parametrize("largest_growth", [2, 6])
 @pytest.mark.parametrize(("targets", "per_step"), CASES)
+@pytest.mark.slow
 def test_targets_are_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float, largest_growth: int
 ) -> None:
@@ -51,6 +52,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
         )
 
 
+@pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
     plan = plan_expiration({24: 1, 8760: 3}, rmse=23.38, delays=[0])
     errors = {}
@@ -65,6 +67,7 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
 
 @pytest.mark.parametrize("concentrated", [False, True])
 @pytest.mark.parametrize("targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.5, 100: 2}])
+@pytest.mark.slow
 def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
     targets: dict[int, float], concentrated: bool
 ) -> None:
@@ -199,6 +202,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
 @pytest.mark.parametrize(
     "targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.001, 24: 1000}, {0: 9}, {1: 3}]
 )
+@pytest.mark.slow
 def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
     for steps in (2, 10, 1000, 10**9):
         plan = plan_expiration(targets, steps=steps)
@@ -236,6 +240,7 @@ def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
         ({0: 2}, 1),
     ],
 )
+@pytest.mark.slow
 def test_rho_is_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float
 ) -> None:

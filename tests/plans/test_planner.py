@@ -219,6 +219,7 @@ def paper_crossing(horizon: int) -> float:
     ("horizon", "in_print", "tighter"),
     [(2**10, "1.13e-06", "1.24e-06"), (2**16, "5.61e-10", "7.37e-10")],
 )
+@pytest.mark.slow
 def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: str) -> None:
     assert f"{paper_crossing(horizon):.3g}" == in_print
     # Even arities, discrete laws and composed losses move the crossing a little.

@@ -170,6 +170,7 @@ def test_where_the_search_rounds_it_rounds_up_and_a_little(
 
 @pytest.mark.parametrize("growth", [5, 6, "9.07", 16])
 @pytest.mark.parametrize("analysis", ["exact", "concentrated"])
+@pytest.mark.slow
 def test_large_growth_at_large_ages_has_a_loss_too(growth: int | str, analysis: Any) -> None:
     strategy, ages = Expiring(growth), [10**6, 31_556_953, 274_627_143_334_147, 2**62]
     found = expiration_loss(strategy, ages, analysis)

@@ -69,6 +69,7 @@ def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "steps"), [("5", "0.01", 400), ("10", "1e-6", 800)])
+@pytest.mark.slow
 def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     epsilon: str, delta: str, steps: int
 ) -> None:
@@ -81,6 +82,7 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     assert delta_of_luck(Ledger(limit), limit, steps) <= limit.delta
 
 
+@pytest.mark.slow
 def test_each_order_needs_a_share_of_its_own() -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
     limit = ApproxDP(5, 0.01)
@@ -91,6 +93,7 @@ def test_each_order_needs_a_share_of_its_own() -> None:
     assert delta_of_luck(unsound, limit, 200) > Fraction(13, 10) * limit.delta
 
 
+@pytest.mark.slow
 def test_approximate_guarantees_need_a_share_of_their_own() -> None:
     limit = ApproxDP(5, 0.01)
     sound = Filter.opened(limit, approximate_delta=limit.delta / 2)
@@ -159,6 +162,7 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
     share=st.sampled_from([None, Fraction(0), Fraction(1, 2), Fraction(1)]),
     first=st.integers(0, 2),
 )
+@pytest.mark.slow
 def test_no_analyst_loses_more_than_the_limit(
     epsilon: float,
     delta: float,

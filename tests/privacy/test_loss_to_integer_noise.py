@@ -82,6 +82,7 @@ def test_narrow_noise_loses_more_than_continuous_noise_would() -> None:
     assert lost <= 15
 
 
+@pytest.mark.slow
 def test_wide_noise_loses_next_to_nothing_more() -> None:
     for growth, age in itertools.product(("1/2", "1", "2"), (1, 10, 10**6, 2**40)):
         strategy, rho = Expiring(growth), Fraction(1, 10_000)
@@ -91,6 +92,7 @@ def test_wide_noise_loses_next_to_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("growth", ["1/2", 1, "3/2", 3])
+@pytest.mark.slow
 def test_it_grows_with_age_and_is_at_most_the_loss_of_whole_shifts(growth: str | int) -> None:
     ages = [*range(40), 1000, 8760, 10**6, 2**62]
     for rho in (Fraction(1, 1000), Fraction(1, 30), Fraction(1), Fraction(10**300)):

@@ -82,6 +82,7 @@ def test_a_wrong_number_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("growth", [1, 2, 3])
+@pytest.mark.slow
 def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
     growth: int,
 ) -> None:
@@ -104,6 +105,7 @@ def test_figure_3_the_restarted_counter_is_better_early_and_loses_out_late() -> 
         assert slope == pytest.approx(habit_for(window, LONG).past / window, rel=0.01)
 
 
+@pytest.mark.slow
 def test_figures_are_written_and_show_something(tmp_path: Path) -> None:
     from matplotlib.image import imread
 

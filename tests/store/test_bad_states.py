@@ -113,6 +113,7 @@ def test_another_format_version(used: Path, key: Key) -> None:
     refused(used, key, "has format version 1, this version of counton reads 2")
 
 
+@pytest.mark.slow
 def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
     import sqlalchemy as sa
 

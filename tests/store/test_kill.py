@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from counton import Key, PureDP, Stream
 from counton.store import database, schema
 
+pytestmark = pytest.mark.slow
+
 WORKER = Path(__file__).with_name("killing.py")
 
 

@@ -87,6 +87,7 @@ def test_fixed_schedules_are_exact_over_all_starts(horizon: int) -> None:
 
 @pytest.mark.parametrize("horizon", [16, 23, 40])
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.slow
 def test_bounds_hold_where_not_all_sets_are_tried(
     horizon: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ def test_values_of_the_table() -> None:
     assert HonakerOnline(16).shift(steps=4, separation=3).l2_squared == 40
 
 
+@pytest.mark.slow
 def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
     for strategy in SmoothBinary.undominated(40):
         products = weights(strategy).T @ weights(strategy)
