@@ -106,6 +106,8 @@ def readable(value: Fraction) -> str:
     >>> readable(Fraction(1, 10)), readable(Fraction(1, 3)), readable(Fraction(10**30, 3**60))
     ('0.1', '1/3', 'about 23.5898')
     """
+    if value.denominator.bit_length() > _LONGEST_TEXT:
+        return f"about {float(value):.6g}"
     exactly = text(value)
     return exactly if len(exactly) <= 16 else f"about {float(value):.6g}"
 

@@ -180,6 +180,42 @@ def test_what_remains_can_be_spent_and_hardly_more(
         ledger.spend("rest", left, relation=relation)
 
 
+@pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), PureDP(1), ZCDP(1)])
+def test_sums_of_thousands_of_digits_are_told_briefly(limit: Limit) -> None:
+    """Rounded towards what is true: never less spent, never more remaining."""
+    ledger, total = Ledger(limit), Fraction(0)
+    for number in range(1, 400):
+        part = Fraction(1, 10**5 + number)
+        ledger.spend("s", PureDP(part))
+        total += part
+    spent, left = ledger.spent(), ledger.remaining(PureDP)
+    assert spent is not None and left is not None  # noqa: PT018
+    assert len(json.dumps([spent.to_dict(), left.to_dict(), str(spent), str(left)])) < 1000
+    if isinstance(spent, PureDP) and isinstance(left, PureDP):
+        assert total <= spent.epsilon < total * (1 + Fraction(1, 10**18))
+        assert (1 - total) * (1 - Fraction(1, 10**18)) < left.epsilon <= 1 - total
+    ledger.spend("rest", left)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-9", "1", "37", "1e4", "1e200"])
+@pytest.mark.parametrize("delta", ["1e-300", "1e-12", "0.5", "0.999999", "0.999999999999999999999"])
+@pytest.mark.parametrize("relation", [None, "replace"])
+def test_limits_at_the_ends_of_what_numbers_can_say(
+    epsilon: str, delta: str, relation: Relation | None
+) -> None:
+    limit = ApproxDP(epsilon, delta)
+    for kind in (PureDP, ApproxDP, ZCDP):
+        for asked in (relation or "add_remove", "add_remove"):
+            left = Ledger(limit, relation=relation).remaining(kind, relation=asked)
+            if left is None:
+                continue
+            ledger = Ledger(limit, relation=relation)
+            ledger.spend("all", left, relation=asked)
+            again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+            assert again.spent() == ledger.spent()
+            assert again.remaining() == ledger.remaining()
+
+
 def test_units_are_counted_apart() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("visits", PureDP(0.75), unit="visit")

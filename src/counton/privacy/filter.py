@@ -23,6 +23,7 @@ Parameters", 2023).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,6 +50,8 @@ _PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
 #: Part of a limit's delta for ApproxDP guarantees, where the first is of another kind.
 _APPROXIMATE_PART = Fraction(1, 4)
 _SMALLEST = Fraction(1, 2**60)  # a guarantee's epsilon is above 0
+_LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
+_LONGEST = 400  # bits of a sum's denominator, beyond which it is told rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +165,14 @@ class Filter:
         if not self.epsilon and not self.rho:
             return None
         if isinstance(self.limit, PureDP):
-            return PureDP(self.epsilon)
+            return PureDP(-_told(-self.epsilon))
         if isinstance(self.limit, ZCDP):
-            return ZCDP(self.rho)
+            return ZCDP(-_told(-self.rho))
         totals = [] if self.rho else [(self.epsilon, self.delta)]
         converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
         for left in self._lefts:
-            totals.append((max(self.limit.epsilon - left, _SMALLEST), converted))
-        return _approximate(*min(totals)) if totals else None
+            totals.append((max(self.limit.epsilon - left, _SMALLEST), max(converted, _LEAST)))
+        return _approximate(*(-_told(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
         """A guarantee that fits, as large as is known; None: none of this kind fits.
@@ -178,21 +181,23 @@ class Filter:
             kind: PureDP, ApproxDP or ZCDP, where the limit allows several.
         """
         if isinstance(self.limit, PureDP):
-            rest = self.limit.epsilon - self.epsilon
-            return PureDP(rest) if rest > 0 else None
+            rest = _told(self.limit.epsilon - self.epsilon)
+            return PureDP(rest) if rest >= _LEAST else None
         if isinstance(self.limit, ZCDP):
-            rest = self.limit.rho - self.rho
-            return ZCDP(rest) if rest > 0 else None
+            rest = _told(self.limit.rho - self.rho)
+            return ZCDP(rest) if rest >= _LEAST else None
         lefts = [
             (left, one) for left, one in zip(self._lefts, self.orders, strict=True) if left > 0
         ]
         if kind is ZCDP:
-            return ZCDP(max(left / one.order for left, one in lefts)) if lefts else None
+            rho = _told(max((left / one.order for left, one in lefts), default=Fraction(0)))
+            return ZCDP(rho) if rho >= _LEAST else None
         epsilon = max([self._plain_left, *(pure_within(left, one.order) for left, one in lefts)])
-        if epsilon <= 0:
-            return None
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
-        return _approximate(epsilon, delta)
+        epsilon, delta = _told(epsilon), _told(delta)
+        if epsilon < _LEAST:
+            return None
+        return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))
 
     @property
     def _plain_left(self) -> Fraction:
@@ -259,6 +264,14 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
     if deltas and len(deltas) == len(known):
         return limit.delta
     return min(limit.delta, max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0))))
+
+
+def _told(value: Fraction) -> Fraction:
+    """The value, or one just below it where exact text would fill pages."""
+    if value.denominator.bit_length() <= _LONGEST:
+        return value
+    grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)
+    return math.floor(value * grid) / grid
 
 
 def _approximate(epsilon: Fraction, delta: Fraction) -> PureDP | ApproxDP:

@@ -253,9 +253,9 @@ class Ledger:
         """
         account = self._account(unit)
         if account is None:
-            by = relation or self.relation or "add_remove"
-            first = [Spend("", ZCDP(1) if kind is ZCDP else self.limit, unit or "unit", by)]
-            account = self._opened(first)
+            by = self.relation or relation or "add_remove"
+            first = ZCDP(1) if kind is ZCDP else self.limit
+            account = _Account(by, Filter.opened(self.limit, [first], self.approximate_delta))
         if relation == "replace" and account.relation == "add_remove":
             raise InvalidInput(_presence(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
