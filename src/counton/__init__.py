@@ -24,11 +24,8 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
     from counton.mechanisms import Counter as Counter
-    from counton.mechanisms.contingency import release_contingency as release_contingency
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
-    from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
     from counton.mechanisms.ranges import plan_ranges as plan_ranges
-    from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.noise import Key as Key
     from counton.plans import plan as plan
     from counton.plans import plan_expiration as plan_expiration
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
     from counton.store import Stream as Stream
+    from counton.store import release_contingency as release_contingency
+    from counton.store import release_hierarchy as release_hierarchy
+    from counton.store import release_ranges as release_ranges
 
     __version__: str
 
@@ -58,9 +58,9 @@ _HOME = {
     "plan_expiration": "counton.plans",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
-    "release_contingency": "counton.mechanisms.contingency",
-    "release_hierarchy": "counton.mechanisms.hierarchy",
-    "release_ranges": "counton.mechanisms.ranges",
+    "release_contingency": "counton.store",
+    "release_hierarchy": "counton.store",
+    "release_ranges": "counton.store",
 }
 
 #: What a star brings.

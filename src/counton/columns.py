@@ -17,7 +17,7 @@ MISSING, OUTSIDE = -1, -2
 
 
 #: Columns that released tables add to those of the caller.
-ADDED = ("estimate", "std")
+ADDED = ("estimate", "std", "low", "high")
 
 
 def check_names(names: Sequence[str], called: str = "columns") -> None:
@@ -70,12 +70,34 @@ def columns_of(
         )
     columns = [_array(table[name]) for name in names]
     for name, column in zip(names, columns, strict=True):
+        refuse_masked(column, f"column {name!r} of the {what}")
+    for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or len(column) != len(columns[0]):
             raise InvalidInput(
                 f"column {name!r} of the {what} has shape {column.shape}; all columns must have "
                 f"{len(columns[0])} rows"
             )
     return columns
+
+
+def refuse_masked(array: Any, what: str) -> None:
+    """Refuse values that are masked: below the mask stands whatever was there.
+
+    Args:
+        array: anything.
+        what: it is, in messages.
+
+    Raises:
+        InvalidInput: naming the first masked value's place.
+    """
+    if not isinstance(array, np.ma.MaskedArray) or array.mask is np.ma.nomask:
+        return
+    hidden = np.flatnonzero(np.ma.getmaskarray(array))
+    if len(hidden):
+        raise InvalidInput(
+            f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
+            f"what is below a mask would be counted: fill or drop them first"
+        )
 
 
 def _array(column: Any) -> NDArray[Any]:

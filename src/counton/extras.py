@@ -38,9 +38,14 @@ def missing(module: str, error: ImportError) -> MissingExtra:
     """The error to raise where an optional module could not be imported.
 
     >>> print(missing("polars", ModuleNotFoundError("No module named 'polars'", name="polars")))
-    event files and data frames need polars, which is not installed: pip install 'counton[cli]'
+    event files and data frames need polars, which is not installed: install counton's extra 'cli'
+    (in a checkout: pip install '.[cli]')
     """
     need, extra = NEEDED[module]
     absent = isinstance(error, ModuleNotFoundError) and error.name == module
     why = "is not installed" if absent else f"cannot be imported ({error})"
-    return MissingExtra(f"{need}, which {why}: pip install 'counton[{extra}]'", name=module)
+    return MissingExtra(
+        f"{need}, which {why}: install counton's extra {extra!r} (in a checkout: pip install "
+        f"'.[{extra}]')",
+        name=module,
+    )

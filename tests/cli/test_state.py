@@ -132,7 +132,7 @@ def test_a_key_that_serves_another_state_is_refused_for_a_new_one(
     before = contents()
     done = place("count", other, *place.new(state=str(place.folder / "other.db")), "--key", key)
     assert (done.code, done.out) == (6, "")
-    assert "no stream of state" in done.err
+    assert "nothing in state" in done.err
     assert "would reveal the difference" in done.err
     assert contents() == before
     again = place.new(name="second")

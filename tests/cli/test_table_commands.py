@@ -37,14 +37,18 @@ class Desk:
 
     def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Any:
         options = ["--levels", "state,county", "--value", "people", "--domain", self.places]
-        return self(
-            "hierarchy", leaves or self.leaves, *options, "--out", str(self.path(out)), *more
-        )
+        return self("hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
     def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Any:
-        return self(
-            "ranges", line or self.line, "--value", "visits", "--out", str(self.path(out)), *more
-        )
+        return self("ranges", line or self.line, "--value", "visits", *self.kept(out), *more)
+
+    def kept(self, out: str) -> list[str]:
+        return ["--state", str(self.path("state.db")), "--out", str(self.path(out))]
+
+    def rest(self) -> set[str]:
+        """Files in the folder besides the inputs."""
+        inputs = {Path(name).name for name in (self.places, self.leaves, self.line)}
+        return {path.name for path in self.folder.iterdir()} - inputs
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert "telling whether one inhabitant is there" in " ".join(done.stdout.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
     table = read[out.split(".")[1]](desk.path(out))
-    assert table.columns == ["level", "state", "county", "estimate", "std"]
+    assert table.columns == ["level", "state", "county", "estimate", "std", "low", "high"]
     by = dict(table.group_by("level").agg(pl.len()).rows())
     assert by == {"total": 1, "state": 3, "county": 3}
     states = table.filter(pl.col("level") == "state")
@@ -80,23 +84,49 @@ def test_the_same_again_releases_nothing_new_and_changed_data_is_refused(desk: D
     refused = desk.hierarchy("--rho", "5", leaves=changed)
     assert refused.exit_code == 3
     assert "from other data" in refused.stderr
-    assert "choose another --out (with a new key) or another --name" in refused.stderr
+    assert "or choose another name, which spends the guarantee again" in refused.stderr
     refused = desk.hierarchy("--rho", "4")
     assert refused.exit_code == 3
-    assert "on other terms" in refused.stderr
+    assert "on other terms (guarantee)" in refused.stderr
     assert desk.path("out.csv").read_text() == first
     assert desk.hierarchy("--rho", "4", "--name", "second").exit_code == 0
 
 
-def test_one_key_has_one_file_of_receipts_whatever_it_is_called(desk: Desk) -> None:
-    assert desk.hierarchy("--rho", "5").exit_code == 0
-    alias = desk.path("alias.key")
-    alias.symlink_to(desk.path("out.csv.key"))
-    changed = desk.write("changed.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
-    refused = desk.hierarchy("--rho", "5", "--key", str(alias), leaves=changed, out="second.csv")
-    assert refused.exit_code == 3
-    assert "from other data" in refused.stderr
+def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) -> None:
+    assert "Released" in desk.hierarchy("--rho", "5").stdout
+    assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").stdout
+    assert desk.path("second.csv").read_text() == desk.path("out.csv").read_text()
+    ledger = json.loads(desk("ledger", "--state", str(desk.path("state.db")), "--json").stdout)
+    assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [("hierarchy", "5")]
+
+
+def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> None:
+    state = str(desk.path("state.db"))
+    desk.ranges("--rho", "1", "--unit", "visit")
+    assert desk("ledger", "--state", state, "--limit-rho", "3").exit_code == 0
+    refused = desk.hierarchy("--rho", "5", "--unit", "visit", out="second.csv")
+    assert refused.exit_code == 4
     assert not desk.path("second.csv").exists()
+    shown = " ".join(desk("show", "--state", state).stdout.split())
+    assert "ranges ranges" in shown
+    assert "one visit, which counts in one cell by at most 1" in shown
+    tables = json.loads(desk("show", "--state", state, "--json").stdout)["tables"]
+    assert [(table["name"], table["kind"]) for table in tables] == [("ranges", "ranges")]
+    assert tables[0]["terms"]["contribution"]["unit"] == "visit"
+
+
+def test_streams_and_tables_share_their_names(desk: Desk) -> None:
+    events = desk.write("events.csv", "time\n2024-01-01T10:00\n")
+    words = ["--time", "time", "--every", "1d", "--steps", "9", "--from", "2024-01-01"]
+    words += ["--until", "2024-01-02", "--epsilon", "1", "--state", str(desk.path("state.db"))]
+    assert desk("count", events, *words, "--name", "visits").exit_code == 0
+    refused = desk.ranges("--epsilon", "1", "--name", "visits")
+    assert refused.exit_code == 3
+    assert "has a stream 'visits' already" in refused.stderr
+    assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
+    refused = desk("count", events, *words, "--name", "line")
+    assert refused.exit_code == 3
+    assert "has released a table 'line' already" in refused.stderr
 
 
 def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
@@ -121,33 +151,32 @@ def test_an_older_output_is_replaced(desk: Desk) -> None:
 
 
 def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
-    for name in ("level", "estimate", "std"):
+    for name in ("level", "estimate", "std", "low"):
         places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
         domain = desk.write("known.csv", f"{name}\na\nb\n")
         done = desk(
             "hierarchy", places, "--levels", name, "--value", "people", "--domain", domain,
-            "--rho", "1", "--out", str(desk.path("out.csv")),
+            "--rho", "1", *desk.kept("out.csv"),
         )  # fmt: skip
         assert done.exit_code == 2
         assert f"is called '{name}'" in done.stderr
     line = desk.write("named.csv", "estimate,visits\na,1\nb,2\n")
     done = desk.ranges("--rho", "1", "--label", "estimate", line=line)
     assert done.exit_code == 2
-    assert "--label 'estimate'" in done.stderr
+    assert "--label estimate is the name of a column" in done.stderr
 
 
-def test_keys_are_private_files_and_receipts_hold_no_counts(desk: Desk) -> None:
+def test_key_and_state_are_private_files(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
-    key = desk.path("out.csv.key")
-    assert key.stat().st_mode & 0o777 == 0o600
-    receipt = desk.path("out.csv.key.released").read_text()
-    assert json.loads(receipt)["hierarchy"]["terms"]["guarantee"]["rho"] == "5"
-    assert "700" not in receipt
-    for spoilt in ("{", "[]", '{"hierarchy": 1}'):
-        desk.path("out.csv.key.released").write_text(spoilt)
-        done = desk.hierarchy("--rho", "5")
-        assert done.exit_code == 3
-        assert "restore it from a copy" in done.stderr
+    for name in ("state.db", "state.db.key"):
+        assert desk.path(name).stat().st_mode & 0o777 == 0o600
+    key = str(desk.path("own.key"))
+    assert desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path("b.db"))).exit_code == 0
+    assert desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path("b.db"))).exit_code == 0
+    refused = desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path("c.db")))
+    assert refused.exit_code == 6
+    assert "nothing in state" in refused.stderr
+    assert not desk.path("c.db").exists()
 
 
 def test_targets_give_the_cost(desk: Desk) -> None:
@@ -189,8 +218,7 @@ def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> 
     done = desk.hierarchy(*words)
     assert done.exit_code == 2
     assert message in done.stderr
-    assert not desk.path("out.csv").exists()
-    assert not desk.path("out.csv.key.released").exists()
+    assert not desk.rest()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +241,8 @@ def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
 
 
 def test_ranges_of_a_line(desk: Desk) -> None:
-    done = desk.ranges("--epsilon", "20", "--label", "hour", "--ask", "0:2,1:4", "--unit", "visit")
+    words = ["--epsilon", "20", "--label", "hour", "--domain", "00,01,02,03", "--unit", "visit"]
+    done = desk.ranges(*words, "--ask", "0:2,1:4")
     assert done.exit_code == 0, done.stderr
     assert "one visit more or less" in " ".join(done.stdout.split())
     assert "Released 4 cells." in done.stdout
@@ -224,17 +253,21 @@ def test_ranges_of_a_line(desk: Desk) -> None:
         "hour",
         "estimate",
         "std",
+        "low",
+        "high",
         "running_total",
         "running_total_std",
     ]
     assert table["hour"].to_list() == ["00", "01", "02", "03"]
     assert table["estimate"].sum() == table["running_total"][3]
     assert table["running_total"][3] == pytest.approx(26, abs=4)
-    report = json.loads(desk.ranges("--epsilon", "20", "--label", "hour", "--json").stdout)
+    report = json.loads(desk.ranges(*words, "--json").stdout)
     assert report["released_before"]
     assert report["intervals"][-1]["high"] == 4
+    report = json.loads(desk.ranges(*words, "--json", "--name", "second").stdout)
     errors = [choice["expected_error"] for choice in report["choices"]]
     assert errors == sorted(errors)
+    assert len(errors) > 3
 
 
 @pytest.mark.parametrize(
@@ -270,13 +303,36 @@ def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
     done = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves)
     assert done.exit_code == 2
     assert "is the file of the leaves" in done.stderr
-    assert not desk.path("out.csv").exists()
+    copied = desk.write("copied.csv", Path(leaves).read_text())
+    done = desk.hierarchy("--rho", "1", "--domain", copied, leaves=leaves)
+    assert "is the file of the leaves" in done.stderr
+    assert desk.rest() == {"own.csv", "copied.csv"}
+
+
+def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
+    done = desk.ranges("--rho", "1", "--label", "hour")
+    assert done.exit_code == 2
+    assert "--label hour would publish labels" in done.stderr
+    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", desk.line)
+    assert done.exit_code == 2
+    assert "is the file of the counts" in done.stderr
+    done = desk.ranges("--rho", "1", "--domain", "00,01")
+    assert "--domain 00,01 names cells, but there is no --label" in done.stderr
+    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", "00,01,02")
+    assert "row 4" in done.stderr
+    assert "'03', which is not in the domain" in done.stderr
+    assert not desk.rest()
+    done = desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00")
+    assert done.exit_code == 0, done.stderr
+    table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
+    assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
+    assert table["estimate"].round(0).to_list() == [0, 4, 17, 0, 5]
 
 
 def test_a_refused_release_leaves_no_key(desk: Desk) -> None:
     leaves = desk.write("bad.csv", "state,county,people\nTX,Kings,1\n")
     assert desk.hierarchy("--rho", "1", leaves=leaves).exit_code == 2
-    assert not desk.path("out.csv.key").exists()
+    assert desk.rest() == {"bad.csv"}
 
 
 def test_sums_of_levels_contain_the_leaves_above_them(desk: Desk) -> None:

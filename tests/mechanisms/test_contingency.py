@@ -11,9 +11,8 @@ import pytest
 from keys import chosen_key
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.contingency import release_contingency
-from counton.mechanisms.ranges import release_ranges
 from counton.privacy import ZCDP, PureDP
+from counton.store import release_contingency, release_ranges
 from counton.strategies.lines.grid import margins_strategies
 from counton.strategies.lines.workload import Margins
 

@@ -14,9 +14,10 @@ from keys import chosen_key
 from tables_of_noise import WrittenNoise
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.ranges import check_size, plan_ranges, release_ranges
+from counton.mechanisms.ranges import check_size, plan_ranges
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
+from counton.store import release_ranges
 from counton.strategies.lines import AllRanges, Dense, Haar, Nodes, gaussian_bound
 from counton.strategies.lines.catalogue import NAMES
 
@@ -345,7 +346,8 @@ def test_no_question_has_no_answers_and_huge_ends_are_out_of_range() -> None:
 
 @pytest.mark.parametrize("key", [None, b"k" * 32])
 def test_what_is_no_key_is_refused(key: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"it must be a counton\.Key"):
+    what = "neither state nor key is given" if key is None else r"it must be a counton\.Key"
+    with pytest.raises(InvalidInput, match=what):
         release_ranges([1, 2], guarantee=ZCDP(1), key=key)
 
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from counton import Counter, Key, PureDP, Stream
-from counton.errors import StreamConflict
-from counton.store import state_summary, writer
+from counton import Counter, Key, PureDP, Stream, release_ranges
+from counton.errors import ReplayMismatch, StreamConflict
+from counton.store import Store, state_summary, writer
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -290,22 +290,90 @@ def create(arguments: list[str]) -> dict[str, Any]:
     raise RuntimeError("creation does not end")
 
 
-def begin(state: str, deadly: int, pipe: int) -> NoReturn:
+def tables(arguments: list[str]) -> dict[str, Any]:
+    """Kill processes that release a table, at events one after the other and at random moments.
+
+    After each, somebody releases other data under the same name, and then the same data: of two
+    data sets, at most one is ever shown.
+    """
+    folder, _, count, seed = arguments
+    chance = np.random.default_rng(int(seed))
+    for name in ("one", "two"):  # what is loaded or built once is no part of a release
+        release_line(f"{folder}/warm.db", name, 0)
+    events, seconds = measured(f"{folder}/measured.db")
+    found: list[str] = []
+    for number in range(int(count)):
+        # Every fourth table begins a state of its own, with its key.
+        state, name = f"{folder}/{number // 4}.db", f"table {number}"
+        on_purpose = number % 2 == 0
+        deadly = 1 + number * (events + 1) // int(count) if on_purpose else 0
+        pid, reading = fork(partial(release_until_killed, state, name, deadly))
+        if not on_purpose:
+            time.sleep(chance.uniform(0, 1.2 * seconds))
+            os.kill(pid, signal.SIGKILL)
+        shown = [line for line in collect(reading) if not line.startswith("events")]
+        os.waitpid(pid, 0)
+        try:
+            release_line(state, name, 1)
+            kept = 1
+        except ReplayMismatch:
+            kept = 0
+        value = release_line(state, name, kept)
+        if (kept == 1 and shown) or shown not in ([], [value]):
+            raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
+        if Store(state).spends[-1].name != name or len(Store(state).tables) != number % 4 + 1:
+            raise RuntimeError(f"{name}: the ledger does not agree with the tables")
+        found.append("shown" if shown else ("kept" if kept == 0 else "nothing"))
+    return {"found": found}
+
+
+def release_line(state: str, name: str, salt: int) -> str:
+    """One release of a short line, as text."""
+    release = release_ranges([3, 1, 4, 1, 5 + salt], guarantee=PureDP(1), state=state, name=name)
+    return str(release.cells().tobytes().hex())
+
+
+def measured(state: str) -> tuple[int, float]:
+    """Events and seconds of a release that nobody kills."""
+    start = time.monotonic()
+    pid, reading = fork(partial(release_until_killed, state, "measured", 0))
+    lines = collect(reading)
+    os.waitpid(pid, 0)
+    return int(lines[-1].split()[1]), time.monotonic() - start
+
+
+def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoReturn:
+    count = counted(deadly)
+    value = release_line(state, name, 0)
+    count()
+    os.write(pipe, f"{value}\n".encode())
+    os.write(pipe, f"events {count()}\n".encode())
+    os._exit(0)
+
+
+def counted(deadly: int) -> Callable[[], int]:
+    """Kill this process at an event: SQL statements, commits, and what touches files."""
     events = 0
 
-    def count(*_: object) -> None:
+    def count(*_: object) -> int:
         nonlocal events
         events += 1
         if events == deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        return events
 
     def audit(name: str, _: object) -> None:
         if name in ("open", "sqlite3.connect") or name.startswith(("os.", "tempfile.")):
             count()
 
     sys.addaudithook(audit)
-    for name in ("before_cursor_execute", "commit"):
-        event.listen(Engine, name, lambda *_: count())
+    for event_name in ("before_cursor_execute", "commit"):
+        event.listen(Engine, event_name, lambda *_: count())
+    return count
+
+
+def begin(state: str, deadly: int, pipe: int) -> NoReturn:
+    count = counted(deadly)
     with Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE) as stream:
         releases = stream.release_many(inputs(1, 1))
         count()
@@ -315,5 +383,5 @@ def begin(state: str, deadly: int, pipe: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    mode = {"kill": kill, "race": race, "create": create}[sys.argv[1]]
+    mode = {"kill": kill, "race": race, "create": create, "tables": tables}[sys.argv[1]]
     print(json.dumps(mode(sys.argv[2:])))

@@ -64,7 +64,7 @@ def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Pa
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     file.unlink()
     Store(file, create=True).close()
-    with pytest.raises(WrongKey, match=r"no stream of state .* uses it"):
+    with pytest.raises(WrongKey, match=r"nothing in state .* was released with it"):
         Stream.create(file, "visits", Binary(10), PureDP(1))
 
 
@@ -127,7 +127,7 @@ def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
 
 
 def test_an_empty_server_holds_no_streams(postgres: str, key: Key) -> None:
-    with pytest.raises(StateError, match="holds no streams yet"):
+    with pytest.raises(StateError, match="holds nothing yet"):
         Stream.open(postgres, "visits", key=key)
 
 

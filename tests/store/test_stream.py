@@ -355,7 +355,7 @@ def test_names_and_keys_are_checked(file: Path, key: Key) -> None:
 def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
     wrong: Any
     for wrong in (5, None, b"visits"):
-        with pytest.raises(InvalidInput, match="name of the stream is"):
+        with pytest.raises(InvalidInput, match="name is"):
             create(file, key, wrong)
     wrong = [1]
     with pytest.raises(InvalidInput, match=r"details are \[1\]"):

@@ -9,15 +9,14 @@ import typer
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     JSON,
-    HierarchyOptions,
     LedgerOptions,
     Outputs,
     PlanOptions,
-    RangesOptions,
     ShowOptions,
+    TableOutputs,
     takes,
 )
-from counton.jobs.request import Request
+from counton.jobs.request import HierarchyRequest, RangesRequest, Request
 
 app = typer.Typer(
     name="counton",
@@ -139,10 +138,10 @@ def demo(
     """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
     with explained():
         if hierarchy:
-            from counton.cli.hierarchy import perform_hierarchy
             from counton.cli.hierarchy_demo import hierarchy_options_for
+            from counton.cli.tables import perform_hierarchy
 
-            perform_hierarchy(hierarchy_options_for(folder))
+            perform_hierarchy(*hierarchy_options_for(folder))
             return
         from counton.cli.count import perform
         from counton.cli.demo import options_for
@@ -151,26 +150,27 @@ def demo(
 
 
 @app.command()
-@takes(HierarchyOptions)
-def hierarchy(options: HierarchyOptions) -> None:
+@takes(HierarchyRequest, TableOutputs)
+def hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
     """Release counts at all levels of a hierarchy; they add up.
 
-    One release for a key and a name: the same command again shows the same numbers. Without
+    One release for a name in a state: the same command again shows the same numbers. Without
     --target every level is equally accurate; with --target and no guarantee the cost of the wanted
     accuracy is computed. Leaves of the domain without a row count 0.
     """
-    from counton.cli.hierarchy import perform_hierarchy
+    from counton.cli.tables import perform_hierarchy
 
-    perform_hierarchy(options)
+    perform_hierarchy(request, outputs)
 
 
 @app.command()
-@takes(RangesOptions)
-def ranges(options: RangesOptions) -> None:
+@takes(RangesRequest, TableOutputs)
+def ranges(request: RangesRequest, outputs: TableOutputs) -> None:
     """Release a line of counts so that every interval is accurate.
 
-    One release for a key and a name: the same command again shows the same numbers.
+    One release for a name in a state: the same command again shows the same numbers. How many
+    cells there are is published, and so are their labels, if they have any.
     """
-    from counton.cli.ranges import perform_ranges
+    from counton.cli.tables import perform_ranges
 
-    perform_ranges(options)
+    perform_ranges(request, outputs)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.options import HierarchyOptions, command_line
+from counton.cli.options import TableOutputs, command_line
 from counton.cli.outputs import write_table
 from counton.errors import InvalidInput
+from counton.jobs.request import HierarchyRequest
 
 _LEVELS = "continent,country,region,city"
 
 
-def hierarchy_options_for(folder: str) -> HierarchyOptions:
+def hierarchy_options_for(folder: str) -> tuple[HierarchyRequest, TableOutputs]:
     """Write the cities and the public list of them into a folder; the options that release them.
 
     Raises:
@@ -29,7 +30,7 @@ def hierarchy_options_for(folder: str) -> HierarchyOptions:
         # The domain is public: it must not depend on who has inhabitants.
         write_table(cities.select(_LEVELS.split(",")), domain)
         write_table(cities.filter(pl.col("population") > 0), leaves)
-    options = HierarchyOptions(
+    request = HierarchyRequest(
         leaves=str(leaves),
         levels=_LEVELS,
         value="population",
@@ -37,12 +38,12 @@ def hierarchy_options_for(folder: str) -> HierarchyOptions:
         rho="0.5",
         unit="inhabitant",
         name="cities",
-        out=target / "populations.parquet",
-        plot=target / "hierarchy.png",
+        state=str(target / "populations.db"),
     )
-    sys.stdout.write(f"$ {command_line('hierarchy', options)}\n\n")
+    outputs = TableOutputs(out=target / "populations.parquet", plot=target / "hierarchy.png")
+    sys.stdout.write(f"$ {command_line('hierarchy', request, outputs)}\n\n")
     sys.stdout.flush()
-    return options
+    return request, outputs
 
 
 def _cities() -> pl.DataFrame:

@@ -17,7 +17,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
-from counton.jobs.request import Request
+from counton.jobs.request import HierarchyRequest, RangesRequest, Request
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -70,6 +70,18 @@ def _annotated(kind: Any, said: Any) -> Any:
 
 _TEXT, _WHOLE, _PATH = str | None, int | None, Path | None
 
+#: Fields which both requests for tables have.
+_TABLE: dict[str, Any] = {
+    "state": _asked(str, "SQLite file or database URL that keeps what is released; secret"),
+    "value": _asked(str, "column of the counts, whole numbers"),
+    "epsilon": _asked(_TEXT, "privacy loss of one unit"),
+    "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
+    "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
+    "move": _asked(bool, "protect where a unit is counted, not whether it is", "--move"),
+    "unit": _asked(str, "what one count is called in the output"),
+    "name": _asked(str, "of this release within the state; another name spends again"),
+    "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
+}
 #: How the command line asks for the fields of classes from below it, which know no options.
 _FIELDS: dict[type, dict[str, Any]] = {
     Request: {
@@ -121,7 +133,27 @@ _FIELDS: dict[type, dict[str, Any]] = {
         ),
         "unknown": _asked(str, "rows of undeclared groups: refuse or drop"),
         "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
-    }
+    },
+    HierarchyRequest: {
+        "leaves": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a leaf")],
+        "levels": _asked(str, "the level columns, coarsest first: A,B,C"),
+        "domain": _asked(str, "public table with the level columns: which leaves exist"),
+        "target": _asked(
+            _TEXT, "standard deviation by level, LEVEL=STD,...; relative with a guarantee"
+        ),
+        **_TABLE,
+    },
+    RangesRequest: {
+        "series": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a cell")],
+        "label": _asked(_TEXT, "column that names the cells; needs --domain"),
+        "domain": _asked(_TEXT, "public labels of all cells, in order: a file or a list A,B,C"),
+        "ask": _asked(_TEXT, "print these sums: 0:24,24:48 (ends excluded)"),
+        "workload": _asked(str, "what to be accurate for: ranges, prefixes, nodes or subsets"),
+        "strategy": _asked(
+            str, "auto, identity, cascade, haar, binary, hierarchy, square_root or optimal"
+        ),
+        **_TABLE,
+    },
 }
 
 
@@ -142,62 +174,17 @@ class _Guarantee:
     rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
 
 
-# The help shows options in the order of the fields: those of the last base first.
 @dataclass(frozen=True)
-class _Table(_Guarantee):
-    move: bool = option(False, "protect where a unit is counted, not whether it is", "--move")
-    unit: str = option("unit", "what one count is called in the output")
-    key: Path | None = option(None, "file of the key, made if missing; default: OUT.key")
-    plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
+class TableOutputs:
+    """What ``ranges`` and ``hierarchy`` do with what was released."""
 
-
-@dataclass(frozen=True)
-class _TableFiles:
-    value: str = option(..., "column of the counts, whole numbers")
     out: Path = option(..., "write the table: .csv, .parquet, .jsonl")
-
-
-@dataclass(frozen=True)
-class _Leaves:
-    leaves: str = argument("CSV, Parquet or JSON lines, one row a leaf")
-    levels: str = option(..., "the level columns, coarsest first: A,B,C")
-    domain: str = option(..., "public table with the level columns: which leaves exist")
-
-
-@dataclass(frozen=True)
-class _Series:
-    series: str = argument("CSV, Parquet or JSON lines, one row a cell")
-
-
-@dataclass(frozen=True)
-class HierarchyOptions(_Table, _TableFiles, _Leaves):
-    """Options of ``hierarchy``."""
-
-    target: str | None = option(
-        None, "standard deviation by level, LEVEL=STD,...; relative ones if a guarantee is given"
-    )
-    name: str = option("hierarchy", "of this release; each name has its own noise")
+    plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
+    level: float = option(0.95, "probability that an interval holds the true count")
     json: bool = _json()
 
 
-@dataclass(frozen=True)
-class RangesOptions(_Table, _TableFiles, _Series):
-    """Options of ``ranges``."""
-
-    label: str | None = option(None, "column that names the cells")
-    ask: str | None = option(None, "print these sums: 0:24,24:48 (ends excluded)")
-    workload: str = option("ranges", "what to be accurate for: ranges, prefixes, nodes or subsets")
-    strategy: str = option(
-        "auto", "auto, identity, cascade, haar, binary, hierarchy, square_root or optimal"
-    )
-    name: str = option("ranges", "of this release; each name has its own noise")
-    json: bool = _json()
-
-
-#: What both commands that release tables can be given.
-TableOptions = HierarchyOptions | RangesOptions
-
-
+# The help shows options in the order of the fields: those of the last base first.
 @dataclass(frozen=True)
 class _Horizon:
     steps: int | None = option(None, "how many windows the stream will ever have")

@@ -1,60 +1,226 @@
-"""Tables of counts in files: leaves of a hierarchy, cells of a line."""
+"""The commands ``ranges`` and ``hierarchy``: run the job, write its table and picture, print."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
 
-from counton.errors import InvalidInput
-from counton.events.files import EventFile
+from counton.cli.options import TableOutputs
+from counton.cli.outputs import PICTURES, check_output, write_table
+from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
+from counton.events.domain import is_file
+from counton.jobs.request import HierarchyRequest, RangesRequest
+from counton.jobs.tables import (
+    HierarchyOutcome,
+    RangesOutcome,
+    TableOutcome,
+    run_hierarchy,
+    run_ranges,
+)
+from counton.mechanisms.hierarchy import HierarchyRelease
+from counton.mechanisms.intervals import check_level
+from counton.store import key_path, state_file
+from counton.store.whole_file import replace_file
 
-
-def read_table(path: str, columns: Sequence[str], stated: str | None = None) -> pl.DataFrame:
-    """The named columns of a file, in its order.
-
-    Raises:
-        InvalidInput: no such file, format or column, one named twice, or a file that cannot be
-            read.
-    """
-    for place, name in enumerate(columns):
-        if name in columns[:place]:
-            raise InvalidInput(f"column {name!r} of {path} is named twice; each has one meaning")
-    file = EventFile(path, stated)
-    try:
-        return file.scan(tuple(columns)).collect()
-    except pl.exceptions.PolarsError as error:
-        raise file.unreadable(error) from error
-
-
-def labels(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
-    """Columns as text; empty text counts as missing."""
-    found = {}
-    for name in columns:
-        text = table[name].cast(pl.String)
-        found[name] = np.array(
-            [None if value == "" else value for value in text.to_list()], dtype=object
-        )
-    return found
+#: Rows shown of rankings, and of nodes.
+_CHOICES, _NODES = 8, 12
+_Request = RangesRequest | HierarchyRequest
 
 
-def whole_numbers(table: pl.DataFrame, column: str, file: str) -> NDArray[np.int64]:
-    """A column of counts.
+def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
+    """Release a line, then write and print.
 
     Raises:
-        InvalidInput: a value that is not a whole number, naming its row.
+        CountonError: see `counton.jobs.run_ranges`.
     """
-    series = table[column]
-    numbers = series.cast(pl.Int64, strict=False)
-    if series.dtype.is_float():
-        numbers = numbers.set(numbers.cast(pl.Float64) != series, None)
-    if numbers.null_count():
-        row = int(numbers.is_null().arg_max() or 0)
-        value = series[row]
-        raise InvalidInput(
-            f"row {row + 1} of {file}: {column} is {value!r}, which is not a whole number; repair "
-            f"it or drop the row"
+    _check_files(request, [request.series, request.domain], outputs)
+    outcome = run_ranges(request, level=outputs.level)
+    release = outcome.release
+    write_table(outcome.table(), outputs.out)
+    if outputs.plot is not None:
+        from counton.plots.tables import plot_ranges
+
+        _draw(
+            plot_ranges(
+                release,
+                f"{request.value.capitalize()} of {release.shape[0]:,} cells",
+                f"{_promise(outcome)}; strategy {release.strategy}",
+            ),
+            outputs,
         )
-    return numbers.to_numpy()
+    how = f"{release.strategy} with {release.family} noise"
+    console = _head(outcome, request, outputs, f"{release.shape[0]:,} cells", ("strategy", how))
+    if console is None:
+        return
+    if len(release.plan.choices) > 1:
+        print_table(console, _ranking(outcome))
+    print_table(console, _answer_table(outcome))
+    print_files(console, outputs.out, outputs.plot)
+
+
+def perform_hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
+    """Release a hierarchy, then write and print.
+
+    Raises:
+        CountonError: see `counton.jobs.run_hierarchy`.
+    """
+    _check_files(request, [request.leaves, request.domain], outputs)
+    outcome = run_hierarchy(request, level=outputs.level)
+    release = outcome.release
+    write_table(outcome.table(), outputs.out)
+    if outputs.plot is not None:
+        from counton.plots.tables import plot_hierarchy
+
+        levels = ", ".join(release.tree.levels[1:])
+        _draw(
+            plot_hierarchy(release, f"{request.value.capitalize()} by {levels}", _promise(outcome)),
+            outputs,
+        )
+    how = f"{release.plan.family}, children add up to their parents exactly"
+    console = _head(outcome, request, outputs, f"{sum(release.tree.sizes):,} nodes", ("noise", how))
+    if console is None:
+        return
+    console.print()
+    print_table(console, _level_table(outcome))
+    print_table(console, _sum_table(release))
+    print_files(console, outputs.out, outputs.plot)
+
+
+def _check_files(request: _Request, read: list[Any], outputs: TableOutputs) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run."""
+    check_level(outputs.level)
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)]
+    file = state_file(request.state)
+    if file is not None:
+        kept += [file, key_path(request.state)]
+    if request.key is not None:
+        kept.append(Path(request.key))
+    check_output(outputs.out, inputs=kept)
+    if outputs.plot is not None:
+        check_output(outputs.plot, PICTURES, inputs=[*kept, outputs.out])
+
+
+def _promise(outcome: TableOutcome) -> str:
+    contribution = outcome.release.contribution
+    return (
+        f"{outcome.release.guarantee} protects each single {contribution.unit} "
+        f"({contribution.neighbours})"
+    )
+
+
+def _draw(figure: Any, outputs: TableOutputs) -> None:
+    from counton.plots.style import save_figure
+
+    assert outputs.plot is not None
+    replace_file(outputs.plot, lambda name: save_figure(figure, name))
+
+
+def _head(
+    outcome: TableOutcome,
+    request: _Request,
+    outputs: TableOutputs,
+    what: str,
+    how: tuple[str, str],
+) -> Console | None:
+    """Print the report as JSON and give None; or its head, and give the console."""
+    if outputs.json:
+        files = {"out": str(outputs.out), "plot": None if not outputs.plot else str(outputs.plot)}
+        print_json({**outcome.report(), **files})
+        return None
+    console = Console()
+    again = f"Nothing new: these {what} were released before; here they are again."
+    print_line(console, again if outcome.release.repeated else f"Released {what}.", bold=True)
+    print_words(
+        console,
+        [
+            ("protected", outcome.protected),
+            ("guarantee", outcome.promised),
+            how,
+            ("state", f"{request.state}, name {outcome.release.name!r}"),
+        ],
+    )
+    return console
+
+
+def _ranking(outcome: RangesOutcome) -> Table:
+    table = Table(title=f"expected squared error, workload {outcome.workload}")
+    table.add_column("strategy")
+    table.add_column("noise")
+    table.add_column("total squared error", justify="right")
+    for choice in outcome.release.plan.choices[:_CHOICES]:
+        table.add_row(choice.name, choice.family, f"{choice.expected_error:,.4g}")
+    return table
+
+
+def _answer_table(outcome: RangesOutcome) -> Table:
+    table = Table()
+    for name in ("from cell", "to before", "estimate", "std"):
+        table.add_column(name, justify="right")
+    for answer in outcome.answers():
+        table.add_row(
+            f"{answer['low']:,}",
+            f"{answer['high']:,}",
+            f"{answer['estimate']:,.2f}",
+            f"{answer['std']:,.4g}",
+        )
+    return table
+
+
+def _level_table(outcome: HierarchyOutcome) -> Table:
+    release = outcome.release
+    table = Table()
+    table.add_column("level")
+    table.add_column("nodes", justify="right")
+    table.add_column("std", justify="right")
+    table.add_column("median estimate", justify="right")
+    table.add_column("sum", justify="right")
+    higher = 0.0  # leaves that stand above a level belong to its sum
+    for level, size in zip(release.tree.levels, release.tree.sizes, strict=True):
+        depth = release.tree.level(level)
+        estimates = release.estimates[depth]
+        table.add_row(
+            level,
+            f"{size:,}",
+            f"{release.std(level):,.4g}",
+            f"{float(np.median(estimates)):,.0f}",
+            f"{float(estimates.sum()) + higher:,.2f}",
+        )
+        if depth + 1 < len(release.tree.levels):
+            higher += float(estimates[release.tree.leaves[depth]].sum())
+    if any(len(leaves) for leaves in release.tree.leaves[:-1]):
+        table.caption = "sums contain the leaves that stand above their level"
+    return table
+
+
+def _sum_table(release: HierarchyRelease) -> Table:
+    """The total, the coarsest level and the largest of the next: what adds up to what."""
+    tree = release.tree
+    table = Table()
+    table.add_column("node", overflow="fold")
+    table.add_column("estimate", justify="right")
+    table.add_column("std", justify="right")
+
+    def add(level: int, node: int, text: str) -> None:
+        std = float(np.sqrt(release.plan.joint_law.variances[level][node]))
+        table.add_row(text, f"{float(release.estimates[level][node]):,.2f}", f"{std:,.4g}")
+
+    add(0, 0, "total")
+    if len(tree.levels) == 1:
+        return table
+    for node in _largest(release.estimates[1]):
+        add(1, node, f"  {tree.path(1, node)[-1]}")
+    if tree.sizes[1] > _NODES:
+        rest = release.total - float(np.sort(release.estimates[1])[::-1][:_NODES].sum())
+        table.add_row(f"  {tree.sizes[1] - _NODES:,} others together", f"{rest:,.2f}", "")
+    return table
+
+
+def _largest(estimates: Any) -> list[int]:
+    order = np.argsort(-np.asarray(estimates), kind="stable")
+    return [int(node) for node in order[:_NODES]]

@@ -1,4 +1,4 @@
-"""Durable event counting: what ``counton count`` does, for Python.
+"""Durable releases: what ``counton count``, ``ranges`` and ``hierarchy`` do, for Python.
 
 A `Request` says which events go into which stream of which state; `run` reads the events, releases
 the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
@@ -39,20 +39,45 @@ if TYPE_CHECKING:
     from counton.jobs.job import Outcome as Outcome
     from counton.jobs.job import run as run
     from counton.jobs.released import Released as Released
+    from counton.jobs.request import HierarchyRequest as HierarchyRequest
     from counton.jobs.request import Progress as Progress
+    from counton.jobs.request import RangesRequest as RangesRequest
     from counton.jobs.request import Request as Request
+    from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
+    from counton.jobs.tables import RangesOutcome as RangesOutcome
+    from counton.jobs.tables import run_hierarchy as run_hierarchy
+    from counton.jobs.tables import run_ranges as run_ranges
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Definition": "counton.jobs.definition",
+    "HierarchyOutcome": "counton.jobs.tables",
+    "HierarchyRequest": "counton.jobs.request",
     "Outcome": "counton.jobs.job",
     "Progress": "counton.jobs.request",
+    "RangesOutcome": "counton.jobs.tables",
+    "RangesRequest": "counton.jobs.request",
     "Released": "counton.jobs.released",
     "Request": "counton.jobs.request",
     "run": "counton.jobs.job",
+    "run_hierarchy": "counton.jobs.tables",
+    "run_ranges": "counton.jobs.tables",
 }
 
-__all__ = ["Definition", "Outcome", "Progress", "Released", "Request", "run"]
+__all__ = [
+    "Definition",
+    "HierarchyOutcome",
+    "HierarchyRequest",
+    "Outcome",
+    "Progress",
+    "RangesOutcome",
+    "RangesRequest",
+    "Released",
+    "Request",
+    "run",
+    "run_hierarchy",
+    "run_ranges",
+]
 
 __getattr__ = loader(__name__, _HOME)
 

@@ -6,7 +6,7 @@ Imports nothing heavy: the help of the command line is made from it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
@@ -98,6 +98,82 @@ class Progress(Protocol):
 
 def silent(_stage: str, _share: float) -> None:
     """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class RangesRequest:
+    """What ``counton ranges`` is asked.
+
+    Attributes:
+        series: file of counts, one row a cell; how many cells there are is published.
+        state: path of a SQLite file, or a database URL.
+        value: column of the counts.
+        label: column that names the cells; needs ``domain``.
+        domain: the labels of all cells in their order, public knowledge: a file, a list ``A,B,C``,
+            or a sequence. Cells without a row count 0.
+        ask: intervals to answer, ``0:24,24:48`` (ends excluded).
+        workload, strategy: as in `counton.plan_ranges`.
+        epsilon, delta, rho: the guarantee.
+        move: protect where a unit is counted, not whether it is.
+        unit: what one count is called.
+        name: of the release within the state.
+        key: file of the key; None: ``STATE.key``.
+
+    >>> RangesRequest(series="visits.csv", state="visits.db", value="visits").name
+    'ranges'
+    """
+
+    series: str | os.PathLike[str]
+    state: str | os.PathLike[str]
+    value: str
+    label: str | None = None
+    domain: str | os.PathLike[str] | Sequence[str] | None = None
+    ask: str | None = None
+    workload: str = "ranges"
+    strategy: str = "auto"
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    move: bool = False
+    unit: str = "unit"
+    name: str = "ranges"
+    key: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True)
+class HierarchyRequest:
+    """What ``counton hierarchy`` is asked.
+
+    Attributes:
+        leaves: file of counts, one row a leaf; leaves without a row count 0.
+        state: path of a SQLite file, or a database URL.
+        levels: the level columns, coarsest first: names, or ``A,B,C``.
+        value: column of the counts.
+        domain: public table with the level columns: which leaves exist.
+        target: standard deviation by level, ``LEVEL=STD,...`` or a mapping; relative ones if a
+            guarantee is given, else its cost is computed.
+        epsilon, delta, rho, move, unit, name, key: as in `RangesRequest`.
+
+    >>> HierarchyRequest(
+    ...     leaves="people.csv", state="people.db", levels="state,county", value="people",
+    ...     domain="places.csv",
+    ... ).name
+    'hierarchy'
+    """
+
+    leaves: str | os.PathLike[str]
+    state: str | os.PathLike[str]
+    levels: str | Sequence[str]
+    value: str
+    domain: str | os.PathLike[str]
+    target: str | Mapping[str, float] | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    move: bool = False
+    unit: str = "unit"
+    name: str = "hierarchy"
+    key: str | os.PathLike[str] | None = None
 
 
 def guarantee_from(

@@ -11,12 +11,10 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.mechanisms.contingency import ContingencyRelease as ContingencyRelease
-    from counton.mechanisms.contingency import release_contingency as release_contingency
     from counton.mechanisms.counter import Counter as Counter
     from counton.mechanisms.hierarchy import HierarchyPlan as HierarchyPlan
     from counton.mechanisms.hierarchy import HierarchyRelease as HierarchyRelease
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
-    from counton.mechanisms.hierarchy import release_hierarchy as release_hierarchy
     from counton.mechanisms.intervals import halfwidths as halfwidths
     from counton.mechanisms.intervals import interval_halfwidth as interval_halfwidth
     from counton.mechanisms.intervals import window_halfwidths as window_halfwidths
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from counton.mechanisms.ranges import RangesPlan as RangesPlan
     from counton.mechanisms.ranges import RangesRelease as RangesRelease
     from counton.mechanisms.ranges import plan_ranges as plan_ranges
-    from counton.mechanisms.ranges import release_ranges as release_ranges
     from counton.mechanisms.releases import Release as Release
     from counton.mechanisms.releases import Releases as Releases
     from counton.mechanisms.releases import Window as Window
@@ -51,9 +48,6 @@ _HOME = {
     "interval_halfwidth": "counton.mechanisms.intervals",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
-    "release_contingency": "counton.mechanisms.contingency",
-    "release_hierarchy": "counton.mechanisms.hierarchy",
-    "release_ranges": "counton.mechanisms.ranges",
     "window_halfwidths": "counton.mechanisms.intervals",
 }
 
@@ -75,9 +69,6 @@ __all__ = [
     "interval_halfwidth",
     "plan_hierarchy",
     "plan_ranges",
-    "release_contingency",
-    "release_hierarchy",
-    "release_ranges",
     "window_halfwidths",
 ]
 

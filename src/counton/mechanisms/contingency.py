@@ -30,19 +30,16 @@ from counton.columns import (
 )
 from counton.errors import InvalidInput
 from counton.laws import Family
-from counton.mechanisms.ranges import (
-    RangesPlan,
-    RangesRelease,
-    check_size,
-    plan_ranges,
-    released_cells,
-)
+from counton.mechanisms.ranges import CellsDraft, RangesPlan, RangesRelease, check_size, plan_ranges
 from counton.mechanisms.tables import (
     NORMS,
+    TableRelease,
     best_of_kinds,
     check_room,
     checked_counts,
+    stated,
 )
+from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.lines.grid import margins_strategies
@@ -73,7 +70,7 @@ def plan_margins(
 
 
 @dataclass(frozen=True, eq=False)
-class ContingencyRelease:
+class ContingencyRelease(TableRelease):
     """Private margins of a contingency table.
 
     Attributes:
@@ -81,7 +78,10 @@ class ContingencyRelease:
         values: for each column, its values in order.
         ranges: the release of the grid of cells behind it.
 
-    >>> from counton.privacy import ZCDP
+    See `TableRelease` for ``terms``, ``guarantee``, ``contribution``, ``input_digest`` and
+    ``repeated``.
+
+    >>> from counton import Key, ZCDP, release_contingency
     >>> table = release_contingency(
     ...     {"sex": ["f", "m", "f"]}, columns=["sex"], domain={"sex": ["f", "m"]},
     ...     guarantee=ZCDP(0.5), key=Key.generate(),
@@ -129,73 +129,108 @@ class ContingencyRelease:
         }
         return {**found, "estimate": estimates, "std": self.ranges.std(low, high)}
 
-    def table(self, *columns: str) -> Any:
-        """The margin as a polars data frame; as `margin`.
+    def table(self, *columns: str, level: float = 0.95) -> Any:
+        """The margin as a polars data frame, with intervals that hold with probability ``level``.
+
+        Columns: those of `margin`, and low and high.
 
         Raises:
-            InvalidInput: as `margin`.
+            InvalidInput: as `margin`, or a level outside (0, 1).
             MissingExtra: polars is not installed; `margin` needs none.
         """
-        return data_frame(self.margin(*columns))
+        return data_frame(self._with_intervals(columns, level))
 
-    def __str__(self) -> str:
+    def _with_intervals(self, columns: Sequence[str], level: float) -> dict[str, NDArray[Any]]:
+        found = self.margin(*columns)
+        half = self.ranges.halfwidth(found["std"], level)
+        return {**found, "low": found["estimate"] - half, "high": found["estimate"] + half}
+
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        return self._with_intervals(self.columns, 0.95)
+
+    def describe(self) -> str:
+        """What was released and what is protected, in words."""
         return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"
 
+    def saved_strategy(self) -> dict[str, Any]:
+        """See `TableRelease.saved_strategy`."""
+        return self.ranges.saved_strategy()
 
-def release_contingency(
-    data: Any,
-    *,
-    guarantee: Guarantee,
-    contribution: Contribution | None = None,
-    key: Key,
-    name: str = "contingency",
-    columns: Sequence[str],
-    domain: Mapping[str, Sequence[Any]],
-    value: str | None = None,
-    equal: bool = False,
-) -> ContingencyRelease:
-    """Release a contingency table with all its margins, once.
+    def saved_values(self) -> dict[str, Any]:
+        """See `TableRelease.saved_values`."""
+        return self.ranges.saved_values()
 
-    Args:
-        data: a data frame or mapping of columns; one row a unit, or a count in column ``value``.
-        guarantee, contribution, key, name: as in `release_ranges`.
-        columns: the columns of the table.
-        domain: for each column the values it can have: public, and all of them.
-        value: name of a column of counts; None counts rows.
-        equal: the same variance for every margin, instead of least total error over all margins.
 
-    Raises:
-        InvalidInput: missing columns, empty or repeating domains, values outside them, counts
-            that are not non-negative integers, too many cells to be measured in memory, or as
-            `release_ranges`.
-        SumOverflow: counts too large to be measured exactly.
+class ContingencyDraft(CellsDraft[ContingencyRelease]):
+    """A contingency table that is to be released; arguments as in `counton.release_contingency`."""
 
-    >>> from counton.privacy import ZCDP
-    >>> data = {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]}
-    >>> table = release_contingency(
-    ...     data, columns=["sex", "smokes"], domain={"sex": ["f", "m"], "smokes": ["no", "yes"]},
-    ...     guarantee=ZCDP(0.5), key=Key.generate(), equal=True,
-    ... )
-    >>> table.margin("sex")["sex"].tolist(), table.margin("sex")["std"].round(3).tolist()
-    (['f', 'm'], [1.333, 1.333])
-    >>> bool(table.margin("sex")["estimate"].sum() == table.margin()["estimate"][0])
-    True
-    """
-    check_names(columns)
-    values = [_listed(column, domain) for column in columns]
-    refuse_added(columns)
-    plan = plan_margins(
-        tuple(map(len, values)), guarantee=guarantee, contribution=contribution, equal=equal
-    )
-    check_size(plan.best.grid.shape, plan.best.grid.axes)
-    counts = _counted(data, columns, values, value)
-    means = {
-        "columns": list(columns),
-        "value": value,
-        "values_sha256": [hashlib.sha256(labels_bytes(part)).hexdigest() for part in values],
-    }
-    released = released_cells(counts, plan, key=key, kind="contingency", name=name, means=means)
-    return ContingencyRelease(tuple(columns), tuple(values), released)
+    kind = "contingency"
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        guarantee: Guarantee,
+        contribution: Contribution | None = None,
+        name: str = "contingency",
+        columns: Sequence[str],
+        domain: Mapping[str, Sequence[Any]],
+        value: str | None = None,
+        equal: bool = False,
+    ) -> None:
+        check_names(columns)
+        self._columns = tuple(columns)
+        self._values = tuple(_listed(column, domain) for column in columns)
+        refuse_added(columns)
+        promised = stated(guarantee, contribution)
+        if guarantee is None:
+            raise InvalidInput("guarantee is None; give one such as ZCDP(rho=0.5)")
+        shape = tuple(map(len, self._values))
+        # Before anything is counted, since the cells might not fit into memory.
+        self._plan = plan_margins(
+            shape, guarantee=guarantee, contribution=contribution, equal=equal
+        )
+        check_size(self._plan.best.grid.shape, self._plan.best.grid.axes)
+        counts = _counted(data, columns, self._values, value)
+        means = {
+            "columns": list(columns),
+            "value": value,
+            "values_sha256": [
+                hashlib.sha256(labels_bytes(part)).hexdigest() for part in self._values
+            ],
+        }
+        asked = {**promised, **means, "shape": list(shape), "equal": bool(equal)}
+        super().__init__(name, asked, counts, means)
+
+    @property
+    def plan(self) -> RangesPlan:
+        """See `CellsDraft.plan`."""
+        return self._plan
+
+    def release(self, key: Key) -> ContingencyRelease:
+        """See `TableDraft.release`."""
+        return self._of(self._measured(key))
+
+    def shown(
+        self,
+        terms: TableTerms,
+        strategy: Mapping[str, Any],
+        values: Mapping[str, Any],
+        input_digest: str,
+    ) -> ContingencyRelease:
+        """See `TableDraft.shown`."""
+        margins = tuple(Margins(cells) for cells in terms.shape)
+        return self._of(self._shown(terms, strategy, values, input_digest, (), margins))
+
+    def _of(self, ranges: RangesRelease) -> ContingencyRelease:
+        return ContingencyRelease(
+            self._columns,
+            self._values,
+            ranges,
+            terms=ranges.terms,
+            input_digest=ranges.input_digest,
+            repeated=ranges.repeated,
+        )
 
 
 def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:

@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.columns import columns_of, data_frame
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, StateError
 from counton.laws import DiscreteGaussian, Family, Law
 from counton.mechanisms.tables import (
     NORMS,
+    TableDraft,
+    TableRelease,
     best_of_kinds,
     check_room,
     checked_counts,
     fraction_bits,
+    halfwidth,
     shift_of_cells,
+    stated,
 )
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
@@ -272,14 +276,17 @@ def _target(tree: Tree, name: str, std: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class HierarchyRelease:
+class HierarchyRelease(TableRelease):
     """Private counts of all nodes, consistent and unbiased, and the law of their noise.
 
     Attributes:
         plan: what was measured, with which noise, under which guarantee.
         estimates: for each level ("total" first), every node's private count.
 
-    >>> from counton.privacy import ZCDP
+    See `TableRelease` for ``terms``, ``guarantee``, ``contribution``, ``input_digest`` and
+    ``repeated``.
+
+    >>> from counton import Key, ZCDP, release_hierarchy
     >>> release = release_hierarchy(
     ...     {"state": ["CA", "DC"], "count": [3, 4]}, domain={"state": ["CA", "DC"]},
     ...     levels=["state"], guarantee=ZCDP(0.5), key=Key.generate(),
@@ -290,6 +297,7 @@ class HierarchyRelease:
 
     plan: HierarchyPlan
     estimates: tuple[Floats, ...] = field(repr=False)
+    _bits: int = field(repr=False)
 
     @property
     def tree(self) -> Tree:
@@ -297,41 +305,76 @@ class HierarchyRelease:
         return self.plan.tree
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is promised."""
-        return self.plan.guarantee
-
-    @property
-    def contribution(self) -> Contribution:
-        """The protected unit and the neighbouring relation."""
-        return self.plan.contribution
-
-    @property
     def total(self) -> float:
         """Private count of everything."""
         return float(self.estimates[0][0])
 
-    def table_columns(self, level: str) -> dict[str, NDArray[Any]]:
-        """The table of one level as arrays: the level columns, estimate, std.
+    def table_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The table of one level of the tree as arrays.
+
+        Args:
+            nodes: name of the tree's level.
+            level: probability with which each interval holds.
+
+        Returns:
+            The level columns, estimate, std, low and high. The intervals are those of single nodes,
+            not of all together.
 
         Raises:
-            InvalidInput: there is no such level.
+            InvalidInput: there is no such level, or a probability outside (0, 1).
         """
-        depth = self.tree.level(level)
+        depth = self.tree.level(nodes)
+        estimate = self.estimates[depth]
+        std = np.sqrt(self.plan.joint_law.variances[depth])
+        half = halfwidth(std, self.plan.family, level, 2.0**-self._bits)
         return {
             **self.tree.path_columns(depth),
-            "estimate": self.estimates[depth],
-            "std": np.sqrt(self.plan.joint_law.variances[depth]),
+            "estimate": estimate,
+            "std": std,
+            "low": estimate - half,
+            "high": estimate + half,
         }
 
-    def table(self, level: str) -> Any:
-        """The table of one level as a polars data frame: the level columns, estimate, std.
+    def table(self, nodes: str | None = None, *, level: float = 0.95) -> Any:
+        """The table of one level of the tree as a polars data frame, or of all levels.
+
+        Args:
+            nodes: name of the tree's level; None: all, with a column "level" in front.
+            level: probability with which each interval holds.
 
         Raises:
-            InvalidInput: there is no such level.
+            InvalidInput: as `table_columns`.
             MissingExtra: polars is not installed; `table_columns` needs none.
         """
-        return data_frame(self.table_columns(level))
+        if nodes is not None:
+            return data_frame(self.table_columns(nodes, level))
+        return data_frame(self._all_levels(level))
+
+    def _all_levels(self, level: float) -> dict[str, NDArray[Any]]:
+        parts = [(name, self.table_columns(name, level)) for name in self.tree.levels]
+        sizes = self.tree.sizes
+        found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(self.tree.levels), sizes)}
+        for column in self.tree.levels[1:]:
+            labels = np.full(sum(sizes), None, dtype=object)
+            for (_, part), stop in zip(parts, np.cumsum(sizes), strict=True):
+                if column in part:
+                    labels[stop - len(part[column]) : stop] = part[column]
+            found[column] = labels
+        for column in ("estimate", "std", "low", "high"):
+            found[column] = np.concatenate([part[column] for _, part in parts])
+        return found
+
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        return self.table_columns(self.tree.levels[min(1, len(self.tree.levels) - 1)])
+
+    def saved_strategy(self) -> dict[str, Any]:
+        """See `TableRelease.saved_strategy`: all weights."""
+        return self.plan.measurement.to_dict()
+
+    def saved_values(self) -> dict[str, Any]:
+        """See `TableRelease.saved_values`: nodes as integers, and the bits behind their point."""
+        nodes = np.concatenate(self.estimates) * 2.0**self._bits
+        return {"nodes": integers_to_text(nodes.astype(np.int64)), "bits": self._bits}
 
     def estimate(self, node: Any) -> float:
         """Private count of one node, given by its path (``()`` is the total).
@@ -398,80 +441,115 @@ class HierarchyRelease:
             f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
         )
 
-    def __str__(self) -> str:
-        return self.describe()
 
+class HierarchyDraft(TableDraft[HierarchyRelease]):
+    """A hierarchy that is to be released; arguments as in `counton.release_hierarchy`."""
 
-def release_hierarchy(
-    leaves: Any,
-    *,
-    guarantee: Guarantee | None = None,
-    contribution: Contribution | None = None,
-    key: Key,
-    name: str = "hierarchy",
-    domain: Any,
-    levels: Sequence[str] | None = None,
-    value: str = "count",
-    targets: Mapping[str, float] | None = None,
-) -> HierarchyRelease:
-    """Release the counts of all nodes of a hierarchy, once, with noise that adds up.
+    kind = "hierarchy"
 
-    Everything released is a function of integer measurements with exact discrete noise. Release a
-    data set once under a key and name: the same noise on changed data gives the change away.
+    def __init__(
+        self,
+        leaves: Any,
+        *,
+        guarantee: Guarantee | None = None,
+        contribution: Contribution | None = None,
+        name: str = "hierarchy",
+        domain: Any,
+        levels: Sequence[str] | None = None,
+        value: str = "count",
+        targets: Mapping[str, float] | None = None,
+    ) -> None:
+        self._tree, self._value = _tree(domain, levels), str(value)
+        self._guarantee, self._contribution, self._targets = guarantee, contribution, targets
+        promised = stated(guarantee, contribution)
+        if targets is not None:
+            _wanted(self._tree, targets, relative=guarantee is not None)
+        asked = {
+            **promised,
+            **self._addressed(),
+            "levels": list(self._tree.levels[1:]),
+            "targets": None
+            if targets is None
+            else {level: float(std) for level, std in targets.items()},
+        }
+        self._by_level = leaf_counts(self._tree, leaves, value)
+        super().__init__(name, asked, np.concatenate(self._by_level))
 
-    Args:
-        leaves: a data frame or mapping of columns with one row a leaf; leaves without a row count
-            0. Or, with a `Tree`, a sequence of counts in the order of ``Tree.leaves``.
-        guarantee, contribution, targets: as in `plan_hierarchy`.
-        key: where the noise comes from.
-        name: of this release; another name under the same key has other noise.
-        domain: which leaves exist, public: a `Tree`, or a table with the level columns.
-        levels: names of the level columns, coarsest first; by default those of the `Tree`.
-        value: name of the column of counts; another column has other noise.
+    def _addressed(self) -> dict[str, Any]:
+        return {"tree_sha256": self._tree.digest, "value": self._value}
 
-    Raises:
-        InvalidInput: leaves outside the domain or listed twice, counts that are not non-negative
-            integers, a domain that is no tree, or as `plan_hierarchy`.
-        SumOverflow: counts too large to be measured exactly.
+    @cached_property
+    def plan(self) -> HierarchyPlan:
+        """Weights and noise, chosen once."""
+        return plan_hierarchy(
+            self._tree,
+            guarantee=self._guarantee,
+            contribution=self._contribution,
+            targets=self._targets,
+        )
 
-    >>> from counton.privacy import ZCDP
-    >>> domain = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
-    >>> leaves = {"state": ["CA"], "county": ["Napa"], "count": [138019]}
-    >>> release = release_hierarchy(
-    ...     leaves, domain=domain, levels=["state", "county"], guarantee=ZCDP(0.5),
-    ...     key=Key.generate(),
-    ... )
-    >>> round(release.std("state"), 3), round(release.std("county"), 3)
-    (1.291, 1.291)
-    >>> release.estimate("CA") == release.sum_of([("CA", "Kings"), ("CA", "Napa")])[0]
-    True
-    """
-    tree = _tree(domain, levels)
-    plan = plan_hierarchy(tree, guarantee=guarantee, contribution=contribution, targets=targets)
-    counts = leaf_counts(tree, leaves, value)
-    check_room(np.concatenate(counts), plan.measurement.largest_entry)
-    sums = node_sums(tree, counts)
-    measured = {
-        "tree_sha256": tree.digest,
-        "value": str(value),
-        "weights": plan.measurement.digest,
-    }
-    terms = TableTerms(
-        released="hierarchy",
-        name=name,
-        addressed=measured,
-        guarantee=plan.guarantee,
-        contribution=plan.contribution,
-        shape=(sum(map(len, tree.leaves)),),
-        law=plan.noise_law,
-        facts={"levels": list(tree.levels[1:])},
-    )
-    noise = terms.noise_field(key)
-    std = math.sqrt(min(float(variance.min()) for variance in plan.joint_law.variances))
-    bits = fraction_bits(std)
-    cells = estimates_of(plan.measurement, sums, noise, bits)
-    unit = 2.0**-bits
-    return HierarchyRelease(plan, tuple(np.asarray(cell * unit) for cell in cells))
+    def prepare(self) -> None:
+        """See `TableDraft.prepare`."""
+        check_room(self._counts, self.plan.measurement.largest_entry)
+
+    def release(self, key: Key) -> HierarchyRelease:
+        """See `TableDraft.release`."""
+        self.prepare()
+        plan = self.plan
+        terms = TableTerms(
+            released=self.kind,
+            name=self.name,
+            addressed={**self._addressed(), "weights": plan.measurement.digest},
+            guarantee=plan.guarantee,
+            contribution=plan.contribution,
+            shape=(sum(map(len, self._tree.leaves)),),
+            law=plan.noise_law,
+            facts={"levels": list(self._tree.levels[1:]), "nodes": list(self._tree.sizes)},
+        )
+        std = math.sqrt(min(float(variance.min()) for variance in plan.joint_law.variances))
+        bits = fraction_bits(std)
+        sums = node_sums(self._tree, self._by_level)
+        cells = estimates_of(plan.measurement, sums, terms.noise_field(key), bits)
+        return self._of(plan, cells, bits, terms, self.input_digest(key), repeated=False)
+
+    def shown(
+        self,
+        terms: TableTerms,
+        strategy: Mapping[str, Any],
+        values: Mapping[str, Any],
+        input_digest: str,
+    ) -> HierarchyRelease:
+        """See `TableDraft.shown`."""
+        sizes = self._tree.sizes
+        measurement = TreeStrategy.from_dict(strategy, self._tree)
+        if measurement.digest != terms.measured["weights"]:
+            raise StateError(
+                "the weights kept with the release are not those that its terms name: restore the "
+                "state from a copy"
+            )
+        plan = HierarchyPlan(measurement, terms.law, terms.guarantee, terms.contribution)
+        nodes = integers_from_text(values["nodes"], (sum(sizes),))
+        cells = np.split(nodes, np.cumsum(sizes)[:-1])
+        return self._of(plan, cells, int(values["bits"]), terms, input_digest, repeated=True)
+
+    def _of(
+        self,
+        plan: HierarchyPlan,
+        cells: Sequence[Integers],
+        bits: int,
+        terms: TableTerms,
+        input_digest: str,
+        *,
+        repeated: bool,
+    ) -> HierarchyRelease:
+        return HierarchyRelease(
+            plan,
+            tuple(np.asarray(cell * 2.0**-bits) for cell in cells),
+            bits,
+            terms=terms,
+            input_digest=input_digest,
+            repeated=repeated,
+        )
 
 
 def _tree(domain: Any, levels: Sequence[str] | None) -> Tree:

@@ -1,35 +1,58 @@
-"""Private ranges: a line or grid of counts measured once, any interval or box answered."""
+"""Private ranges: a line or grid of counts measured once, any interval or box answered.
+
+`plan_ranges` decides strategy and noise by exact expected error, before any data is touched.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.columns import data_frame, html
+from counton.errors import InvalidInput, StateError
 from counton.laws import Family, Law
 from counton.mechanisms.tables import (
     NORMS,
+    R,
+    TableDraft,
+    TableRelease,
     check_room,
     checked_counts,
     fraction_bits,
+    halfwidth,
     noise_kinds,
     ranked,
     shift_of_cells,
+    stated,
 )
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
-from counton.strategies.lines import Grid, LineStrategy, Workload, workload
-from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines import (
+    Grid,
+    LineStrategy,
+    Queries,
+    Workload,
+    workload,
+)
+from counton.strategies.lines.catalogue import (
+    NAMES,
+    built,
+    line_strategy_from_dict,
+    serves,
+    total_variance,
+)
 from counton.strategies.lines.grid import axis_bits
 
 Asked = str | Workload | ArrayLike
@@ -88,6 +111,49 @@ class RangesPlan:
         """The choice with the least expected error."""
         return self.choices[0]
 
+    def table(self) -> list[dict[str, Any]]:
+        """One row a choice: rank, strategy, noise, expected_error (squared counts, in total)."""
+        return [
+            {
+                "rank": rank,
+                "strategy": choice.name,
+                "noise": choice.family,
+                "expected_error": choice.expected_error,
+            }
+            for rank, choice in enumerate(self.choices, 1)
+        ]
+
+    def describe(self) -> str:
+        """What was compared and what is protected, in words.
+
+        >>> from counton.privacy import ZCDP
+        >>> print(plan_ranges(8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
+        8 cells, workload ranges, least total squared error first
+        """
+        cells = " x ".join(f"{count:,}" for count in self.best.grid.shape)
+        asked = " x ".join(dict.fromkeys(work.name for work in self.workloads))
+        rows = [
+            f"  {row['rank']:>2}  {row['strategy']:<12} {row['noise']:<9} "
+            f"{row['expected_error']:>12,.4g}"
+            for row in self.table()
+        ]
+        head = (
+            f"{cells} cells, workload {asked}, least total squared error first\n"
+            f"guarantee: {self.guarantee}\n"
+            f"protected: {self.contribution.describe(steps=False)}"
+        )
+        return "\n".join([head, *rows])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        rows = self.table()
+        return html(
+            f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
+            {name: np.array([row[name] for row in rows]) for name in rows[0]},
+        )
+
 
 def plan_ranges(
     shape: int | Sequence[int],
@@ -118,17 +184,7 @@ def plan_ranges(
     cells = _shape(shape)
     unit = Contribution.add_remove() if contribution is None else contribution
     asked = _asked(workload, cells)
-    names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
-    if len(names) != len(cells):
-        raise InvalidInput(
-            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
-        )
-    for name in names:
-        if not isinstance(name, LineStrategy) and name not in ("auto", *NAMES):
-            raise InvalidInput(
-                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
-                f"strategy, or a tuple with one of these an axis"
-            )
+    names = _named(strategy, cells)
 
     def attempt(family: Family, combination: Strategies) -> RangesChoice:
         grid, total = _grid(combination, asked, NORMS[family])
@@ -159,6 +215,22 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
             f"the cells have shape {shape!r}; there must be at least one cell along every axis"
         )
     return tuple(int(count) for count in cells)
+
+
+def _named(strategy: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Strategies:
+    """A name or strategy for every axis."""
+    names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
+    if len(names) != len(cells):
+        raise InvalidInput(
+            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
+        )
+    for name in names:
+        if not isinstance(name, LineStrategy) and name not in ("auto", *NAMES):
+            raise InvalidInput(
+                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"strategy, or a tuple with one of these an axis"
+            )
+    return names
 
 
 def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
@@ -222,7 +294,7 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class RangesRelease:
+class RangesRelease(TableRelease):
     """Private sums over any interval (line) or box (grid), with their standard deviations.
 
     Attributes:
@@ -230,9 +302,11 @@ class RangesRelease:
         strategy: name of the strategy used.
         family: kind of noise, "laplace" or "gaussian".
         noise_law: law of one measurement's noise, in units of the strategy's lattice.
-        guarantee, contribution: what is promised, and to whom.
         expected_error: total squared error over the workload, known before the data.
-        plan: all strategies that were compared.
+        plan: all strategies that were compared; of a release shown again the chosen one alone.
+
+    See `TableRelease` for ``terms``, ``guarantee``, ``contribution``, ``input_digest`` and
+    ``repeated``.
 
     >>> from counton import Key, ZCDP, release_ranges
     >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate())
@@ -281,16 +355,6 @@ class RangesRelease:
         """Total squared error over the workload, in squared counts."""
         return self.choice.expected_error
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised."""
-        return self.plan.guarantee
-
-    @property
-    def contribution(self) -> Contribution:
-        """The protected unit and the neighbouring relation."""
-        return self.plan.contribution
-
     def sum(self, low: ArrayLike, high: ArrayLike) -> Any:
         """Private sum over [low, high), one or millions at once.
 
@@ -336,6 +400,58 @@ class RangesRelease:
         for axis in range(len(self.shape)):
             cells = np.diff(cells, axis=axis)
         return np.asarray(cells * self._unit)
+
+    def table(self, level: float = 0.95) -> Any:
+        """All cells as a polars data frame, with intervals that hold with probability ``level``.
+
+        Columns: ``cell`` (on a grid ``cell_0``, ``cell_1``, ...), estimate, std, low, high. The
+        intervals are those of single cells, not of all together.
+
+        Raises:
+            InvalidInput: a level outside (0, 1).
+            MissingExtra: polars is not installed.
+
+        >>> from counton import Key, ZCDP, release_ranges
+        >>> release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate()).table().columns
+        ['cell', 'estimate', 'std', 'low', 'high']
+        """
+        return data_frame(self._rows(level))
+
+    def _rows(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        place = np.indices(self.shape).reshape(len(self.shape), -1)
+        if len(self.shape) == 1:
+            named, low = {"cell": place[0]}, place[0]
+        else:
+            named, low = {f"cell_{axis}": part for axis, part in enumerate(place)}, place.T
+        std = self.std(low, low + 1)
+        estimate = self.cells().ravel()
+        half = self.halfwidth(std, level)
+        return {
+            **named,
+            "estimate": estimate,
+            "std": std,
+            "low": estimate - half,
+            "high": estimate + half,
+        }
+
+    def halfwidth(self, std: Any, level: float = 0.95) -> Any:
+        """Half-widths of the intervals around estimates of these standard deviations.
+
+        Raises:
+            InvalidInput: a level outside (0, 1).
+        """
+        return halfwidth(std, self.family, level, self._unit)
+
+    def saved_strategy(self) -> dict[str, Any]:
+        """See `TableRelease.saved_strategy`."""
+        return self.choice.grid.to_dict()
+
+    def saved_values(self) -> dict[str, Any]:
+        """See `TableRelease.saved_values`: cells as integers, and the bits behind their point."""
+        cells = self._sums
+        for axis in range(len(self.shape)):
+            cells = np.diff(cells, axis=axis)
+        return {"cells": integers_to_text(cells), "bits": -round(math.log2(self._unit))}
 
     def _corners(
         self, low: ArrayLike, high: ArrayLike
@@ -404,65 +520,9 @@ class RangesRelease:
             f"expected squared error over the workload: {self.expected_error:,.4g}"
         )
 
-    def __str__(self) -> str:
-        return self.describe()
-
 
 #: Most measurements of a grid: about 40 bytes each are held at once.
 LARGEST_GRID = 2**28
-
-
-def release_ranges(
-    counts: ArrayLike,
-    *,
-    guarantee: Guarantee,
-    contribution: Contribution | None = None,
-    key: Key,
-    name: str = "ranges",
-    strategy: str | LineStrategy | Strategies = "auto",
-    workload: Asked | tuple[Asked, ...] = "ranges",
-) -> RangesRelease:
-    """Measure a line or grid of counts privately, once, so that any interval can be answered.
-
-    The measurements y = C x + z are exact integers; everything released is a function of y.
-    Release a data set once under a key and name: the same noise on changed data gives the change
-    away.
-
-    The noise belongs to the strategy. `optimal` ones are found by searches in floating point, which
-    can end in another matrix on another processor: the same call then draws other noise and spends
-    the guarantee a second time. To show the same release again elsewhere, keep its ``strategies``
-    (`Dense.save`) and pass them as ``strategy``.
-
-    Args:
-        counts: non-negative integers, one axis (a line) or more (a grid).
-        guarantee, contribution, strategy, workload: as in `plan_ranges`.
-        key: where the noise comes from.
-        name: of this release; another name under the same key has other noise.
-
-    Raises:
-        InvalidInput: counts that are not non-negative integers, no cells, or as `plan_ranges`.
-        SumOverflow: counts too large to be measured exactly.
-
-    >>> from counton.privacy import ZCDP
-    >>> release = release_ranges([3, 1, 4, 1, 5], guarantee=ZCDP(2), key=Key.generate())
-    >>> release.strategy, bool(release.sum(0, 5) == release.sum(0, 2) + release.sum(2, 5))
-    ('optimal', True)
-    >>> release.std([0, 1], [5, 2]).round(2).tolist()
-    [0.82, 0.57]
-    """
-    data = checked_counts(counts)
-    if not data.size or not data.ndim:
-        raise InvalidInput(
-            f"the counts have shape {data.shape}; give at least one cell, zeros included"
-        )
-    plan = plan_ranges(
-        data.shape,
-        guarantee=guarantee,
-        contribution=contribution,
-        strategy=strategy,
-        workload=workload,
-    )
-    return released_cells(data, plan, key=key, kind="ranges", name=name)
 
 
 def check_size(shape: tuple[int, ...], axes: Sequence[LineStrategy]) -> None:
@@ -480,43 +540,169 @@ def check_size(shape: tuple[int, ...], axes: Sequence[LineStrategy]) -> None:
         )
 
 
-def released_cells(
-    data: Integers,
-    plan: RangesPlan,
-    *,
-    key: Key,
-    kind: str,
-    name: str,
-    means: dict[str, Any] | None = None,
-) -> RangesRelease:
-    """Measure checked counts by the best choice of a plan.
+class CellsDraft(TableDraft[R]):
+    """A draft whose cells form a line or grid: what ranges and contingency tables share."""
 
-    Args:
-        data: non-negative counts in the plan's shape.
-        plan: the choices and the guarantee.
-        key: where the noise comes from.
-        kind, name: of the release; part of the noise address.
-        means: what the cells stand for, if they are no plain positions; part of it too.
+    def __init__(
+        self, name: str, asked: Mapping[str, Any], counts: Integers, means: Mapping[str, Any]
+    ) -> None:
+        super().__init__(name, asked, counts)
+        self._means = means  # what the cells stand for, if they are no plain positions
 
-    Raises:
-        InvalidInput: more measurements than fit into memory.
-        SumOverflow: counts too large to be measured exactly.
-    """
-    grid = plan.best.grid
-    check_size(grid.shape, grid.axes)
-    check_room(data, grid.largest_entry)
-    noise_law = plan.best.noise_law
-    terms = TableTerms(
-        released=kind,
-        name=name,
-        addressed={**grid.parameters, **(means or {})},
-        guarantee=plan.guarantee,
-        contribution=plan.contribution,
-        shape=data.shape,
-        law=noise_law,
-    )
-    noise = terms.noise_field(key)
-    first = np.zeros((data.ndim, 1), np.int64)
-    cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * noise_law.variance)
-    sums, bits = grid.running_sums(data, noise, fraction_bits(cell))
-    return RangesRelease(data.shape, plan, plan.best, sums, 2.0**-bits)
+    @property
+    @abstractmethod
+    def plan(self) -> RangesPlan:
+        """Strategy and noise, chosen once."""
+
+    def prepare(self) -> None:
+        """See `TableDraft.prepare`."""
+        grid = self.plan.best.grid
+        check_size(grid.shape, grid.axes)
+        check_room(self._counts, grid.largest_entry)
+
+    def _terms(self) -> TableTerms:
+        return TableTerms(
+            released=self.kind,
+            name=self.name,
+            addressed={**self.plan.best.grid.parameters, **self._means},
+            guarantee=self.plan.guarantee,
+            contribution=self.plan.contribution,
+            shape=self._counts.shape,
+            law=self.plan.best.noise_law,
+        )
+
+    def _measured(self, key: Key) -> RangesRelease:
+        self.prepare()
+        grid, law, terms = self.plan.best.grid, self.plan.best.noise_law, self._terms()
+        noise = terms.noise_field(key)
+        first = np.zeros((self._counts.ndim, 1), np.int64)
+        cell = math.sqrt(float(grid.variance(first, first + 1)[0]) * law.variance)
+        sums, bits = grid.running_sums(self._counts, noise, fraction_bits(cell))
+        return RangesRelease(
+            self._counts.shape,
+            self.plan,
+            self.plan.best,
+            sums,
+            2.0**-bits,
+            terms=terms,
+            input_digest=self.input_digest(key),
+        )
+
+    def _shown(
+        self,
+        terms: TableTerms,
+        strategy: Mapping[str, Any],
+        values: Mapping[str, Any],
+        input_digest: str,
+        own: Sequence[Any],
+        workloads: tuple[Workload, ...],
+    ) -> RangesRelease:
+        grid = Grid(tuple(_rebuilt(axis, own) for axis in strategy["axes"]))
+        if grid.parameters["axes"] != terms.measured["axes"]:
+            raise StateError(
+                "the strategy kept with the release is not the one that its terms name: restore "
+                "the state from a copy"
+            )
+        choice = RangesChoice(grid, terms.law, terms.law.variance * grid.total(workloads))
+        cells = integers_from_text(values["cells"], terms.shape)
+        sums = np.zeros(tuple(count + 1 for count in terms.shape), np.int64)
+        for axis in range(cells.ndim):
+            cells = np.cumsum(cells, axis=axis)
+        sums[(slice(1, None),) * cells.ndim] = cells
+        return RangesRelease(
+            terms.shape,
+            RangesPlan((choice,), terms.guarantee, terms.contribution, workloads),
+            choice,
+            sums,
+            2.0 ** -int(values["bits"]),
+            terms=terms,
+            input_digest=input_digest,
+            repeated=True,
+        )
+
+
+class RangesDraft(CellsDraft[RangesRelease]):
+    """A line or grid that is to be released; arguments as in `counton.release_ranges`."""
+
+    kind = "ranges"
+
+    def __init__(
+        self,
+        counts: ArrayLike,
+        *,
+        guarantee: Guarantee,
+        contribution: Contribution | None = None,
+        name: str = "ranges",
+        strategy: str | LineStrategy | Strategies = "auto",
+        workload: Asked | tuple[Asked, ...] = "ranges",
+    ) -> None:
+        data = checked_counts(counts)
+        if not data.size or not data.ndim:
+            raise InvalidInput(
+                f"the counts have shape {data.shape}; give at least one cell, zeros included"
+            )
+        promised = stated(guarantee, contribution)
+        if guarantee is None:
+            raise InvalidInput("guarantee is None; give one such as ZCDP(rho=0.5)")
+        self._guarantee, self._contribution = guarantee, contribution
+        self._strategies = _named(strategy, data.shape)
+        self._workloads = _asked(workload, data.shape)
+        asked = {
+            **promised,
+            "shape": list(data.shape),
+            "strategy": [
+                each if isinstance(each, str) else {"strategy": each.name, **each.parameters}
+                for each in self._strategies
+            ],
+            "workload": [_identity(each) for each in self._workloads],
+        }
+        super().__init__(name, asked, data, {})
+
+    @cached_property
+    def plan(self) -> RangesPlan:
+        """See `CellsDraft.plan`."""
+        return plan_ranges(
+            self._counts.shape,
+            guarantee=self._guarantee,
+            contribution=self._contribution,
+            strategy=self._strategies,
+            workload=self._workloads,
+        )
+
+    def differences(self, terms: TableTerms, asked: Mapping[str, Any]) -> list[str]:
+        """See `TableDraft.differences`; the strategy that a release has may be given for it."""
+        found = super().differences(terms, asked)
+        if self.asked["strategy"] == terms.measured.get("axes"):
+            found = [name for name in found if name not in ("strategy", "workload")]
+        return found
+
+    def release(self, key: Key) -> RangesRelease:
+        """See `TableDraft.release`."""
+        return self._measured(key)
+
+    def shown(
+        self,
+        terms: TableTerms,
+        strategy: Mapping[str, Any],
+        values: Mapping[str, Any],
+        input_digest: str,
+    ) -> RangesRelease:
+        """See `TableDraft.shown`."""
+        return self._shown(terms, strategy, values, input_digest, self._strategies, self._workloads)
+
+
+def _identity(work: Workload) -> Any:
+    """A workload as JSON: its name, or a digest of the caller's own queries."""
+    if not isinstance(work, Queries):
+        return work.name
+    weights = np.ascontiguousarray(work.matrix, "<f8")
+    digest = hashlib.sha256(f"{weights.shape};".encode() + weights.tobytes()).hexdigest()
+    return {"matrix_sha256": digest}
+
+
+def _rebuilt(axis: Mapping[str, Any], own: Sequence[Any]) -> LineStrategy:
+    """The strategy of an axis; the caller's ``own`` where it is no part of counton."""
+    for strategy in own:
+        if isinstance(strategy, LineStrategy) and strategy.to_dict() == axis:
+            return strategy
+    return line_strategy_from_dict(axis)

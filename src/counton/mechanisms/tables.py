@@ -1,17 +1,28 @@
-"""What all releases of tables share: checked counts, the shift of a unit, kinds of noise."""
+"""What all releases of tables share: a draft that becomes a release, checked counts, noise."""
 
 from __future__ import annotations
 
+import hmac
+import json
 import math
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from statistics import NormalDist
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counton.arrays import Integers
+from counton.columns import html, refuse_masked
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Family
+from counton.mechanisms.calibration import check_contribution
+from counton.mechanisms.intervals import check_level
+from counton.mechanisms.terms import FORMAT, TableTerms, check_name
+from counton.noise import Key
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
 from counton.strategies import Norm
 from counton.strategies.table import TableStrategy
@@ -22,6 +33,156 @@ T = TypeVar("T")
 LARGEST_MEASUREMENT = 2**61
 #: Which norm of the columns each kind of noise is calibrated to.
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableRelease(ABC):
+    """What every table that is released at one go has.
+
+    Attributes:
+        terms: all that the noise is bound to, and what is promised: public.
+        input_digest: keyed digest of the input, hexadecimal: whoever lacks the key learns nothing
+            from it. The same terms and digest are the same release.
+        repeated: a journal answered; nothing new was released.
+    """
+
+    terms: TableTerms = field(repr=False)
+    input_digest: str = field(repr=False)
+    repeated: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the release."""
+        return self.terms.name
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+        return self.terms.guarantee
+
+    @property
+    def contribution(self) -> Contribution:
+        """The protected unit and the neighbouring relation."""
+        return self.terms.contribution
+
+    @abstractmethod
+    def saved_strategy(self) -> dict[str, Any]:
+        """The exact strategy, JSON values: with it a draft shows the release again anywhere."""
+
+    @abstractmethod
+    def saved_values(self) -> dict[str, Any]:
+        """The released integers, JSON values."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What was released and what is protected, in words."""
+
+    @abstractmethod
+    def _rows(self) -> Mapping[str, NDArray[Any]]:
+        """Columns of what a notebook shows."""
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        return html(self.describe(), self._rows())
+
+
+R = TypeVar("R", bound=TableRelease)
+
+
+class TableDraft(ABC, Generic[R]):
+    """A table before it is released: its data checked and its terms asked for, nothing drawn.
+
+    Two drafts ask for the same release if name, ``asked`` and data are the same. What a search then
+    finds, such as the matrix of `optimal`, belongs to the release and not to what is asked.
+
+    Attributes:
+        kind: "ranges", "hierarchy" or "contingency".
+        name: of the release.
+        asked: what the caller stated besides the data, JSON values.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, asked: Mapping[str, Any], counts: Integers) -> None:
+        check_name(name)
+        self.name = name
+        self.asked: dict[str, Any] = json.loads(json.dumps({**asked, "format": FORMAT}))
+        self._counts = counts  # exact, hence secret
+
+    def input_digest(self, key: Key) -> str:
+        """Keyed digest of the exact input (HMAC-SHA256), hexadecimal.
+
+        Counts are few and easily guessed, so a plain hash would give them away.
+        """
+        subkey = key.derive(b"table digest", self.kind.encode(), self.name.encode())
+        data = np.ascontiguousarray(self._counts, dtype="<i8")
+        return hmac.digest(subkey, f"{data.shape};".encode() + data.tobytes(), "sha256").hex()
+
+    def differences(self, terms: TableTerms, asked: Mapping[str, Any]) -> list[str]:
+        """What was asked otherwise when the release of these terms was made; empty if nothing."""
+        if terms.kind != self.kind:
+            return ["kind"]
+        names = sorted({*asked, *self.asked})
+        return [name for name in names if asked.get(name) != self.asked.get(name)]
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Choose strategy and noise, which may take time and may be refused."""
+
+    @abstractmethod
+    def release(self, key: Key) -> R:
+        """Measure the table with the noise of a key.
+
+        Raises:
+            InvalidInput: no key, or no noise that gives the guarantee.
+            SumOverflow: counts too large to be measured exactly.
+        """
+
+    @abstractmethod
+    def shown(
+        self,
+        terms: TableTerms,
+        strategy: Mapping[str, Any],
+        values: Mapping[str, Any],
+        input_digest: str,
+    ) -> R:
+        """What was released before, from what was saved of it: no plan and no noise."""
+
+
+def stated(guarantee: Guarantee | None, contribution: Contribution | None) -> dict[str, Any]:
+    """Guarantee and contribution as a draft states them.
+
+    Raises:
+        InvalidInput: something else.
+    """
+    if guarantee is not None and not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {guarantee!r}; give one such as PureDP(epsilon=1) or ZCDP(rho=0.5)"
+        )
+    unit = Contribution.add_remove() if contribution is None else contribution
+    check_contribution(unit)
+    return {
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "contribution": unit.to_dict(),
+    }
+
+
+def halfwidth(std: Any, family: Family, level: float, unit: float) -> Any:
+    """Half-widths of intervals around estimates of these standard deviations.
+
+    Estimates add up many measurements: the quantile of a normal law, or with Laplace noise that of
+    a single Laplace law where it is larger, and one unit of the released grid for its rounding.
+
+    >>> round(float(halfwidth(1.0, "gaussian", 0.95, 0.0)), 3)
+    1.96
+    """
+    check_level(level)
+    factor = NormalDist().inv_cdf((1 + level) / 2)
+    if family == "laplace":
+        factor = max(factor, -math.log(1 - level) / math.sqrt(2))
+    return factor * np.asarray(std) + unit
 
 
 def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift:
@@ -69,6 +230,12 @@ def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.i
         InvalidInput: not integers, or below 0, naming the first offender.
         SumOverflow: a count beyond int64.
     """
+    refuse_masked(counts, table)
+    if hasattr(counts, "columns"):
+        raise InvalidInput(
+            f"{table} are a data frame of type {type(counts).__name__}; give one column of "
+            f"integers, or an array"
+        )
     try:
         array = np.asarray(counts)
     except (ValueError, TypeError, OverflowError) as error:

@@ -101,17 +101,24 @@ class Key:
         """Read a key written by `save`.
 
         Raises:
-            WrongKey: the file is missing, not a key, or readable by others than its owner.
+            WrongKey: the file is missing, not a key, has several names (hard links), or is
+            readable by others than its owner.
         """
         file = Path(path)
         try:
-            mode = stat.S_IMODE(file.stat().st_mode)
+            found = file.stat()
             text = file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(
                 f"key file {file} cannot be read ({type(error).__name__}): give the path of a file "
                 f"written by Key.save"
             ) from None
+        mode = stat.S_IMODE(found.st_mode)
+        if found.st_nlink > 1:
+            raise WrongKey(
+                f"key file {file} has {found.st_nlink} names (hard links), so that copies of a "
+                f"state could use it side by side: remove the other names"
+            )
         if os.name == "posix" and mode & 0o077:
             raise WrongKey(
                 f"key file {file} has mode {mode:04o}, which lets others read it: "

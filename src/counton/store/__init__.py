@@ -1,6 +1,6 @@
-"""What outlives a process: streams journaled in a database, and receipts of single releases.
+"""What outlives a process: streams and tables, journaled in a database with their ledger.
 
-Names are loaded when they are first used: receipts need no database.
+Names are loaded when they are first used: tables under a key alone need no database.
 """
 
 from __future__ import annotations
@@ -13,24 +13,37 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.store.database import state_file as state_file
     from counton.store.keyfile import key_path as key_path
-    from counton.store.receipts import Receipts as Receipts
     from counton.store.store import Store as Store
     from counton.store.store import state_summary as state_summary
     from counton.store.stream import Stream as Stream
+    from counton.store.tables import release_contingency as release_contingency
+    from counton.store.tables import release_hierarchy as release_hierarchy
+    from counton.store.tables import release_ranges as release_ranges
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
-    "Receipts": "counton.store.receipts",
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
+    "release_contingency": "counton.store.tables",
+    "release_hierarchy": "counton.store.tables",
+    "release_ranges": "counton.store.tables",
     "state_summary": "counton.store.store",
     "key_path": "counton.store.keyfile",
     "state_file": "counton.store.database",
 }
 
-_WITHOUT_DATABASE = {"Receipts"}
+_WITHOUT_DATABASE = {"release_contingency", "release_hierarchy", "release_ranges"}
 
-__all__ = ["Receipts", "Store", "Stream", "key_path", "state_file", "state_summary"]
+__all__ = [
+    "Store",
+    "Stream",
+    "key_path",
+    "release_contingency",
+    "release_hierarchy",
+    "release_ranges",
+    "state_file",
+    "state_summary",
+]
 
 
 _load = loader(__name__, _HOME)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyE
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
 from counton.extras import require
 from counton.store import schema, sqlite_file
+from counton.store.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
@@ -48,6 +49,8 @@ class Database:
             if create and not self.is_sqlite:
                 self._create_tables()
             self._check_format()
+            if self.path is not None:
+                sqlite_file.check_mode(self.path)
         except BaseException:
             self.close()
             raise
@@ -130,8 +133,8 @@ class Database:
                     )
                 found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             elif not sa.inspect(connection).has_table(schema.database.name):
-                raise StateError(
-                    f"state {self.label} holds no streams yet: create one with Stream.create"
+                raise NoState(
+                    f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
             else:
                 found = connection.execute(sa.select(schema.database.c.format)).scalar_one()

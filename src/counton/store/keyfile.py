@@ -13,6 +13,7 @@ from counton.errors import WrongKey, field
 from counton.noise import Key
 from counton.store import schema
 from counton.store.database import Database, database_url, state_file
+from counton.store.sqlite_file import NoState
 from counton.store.whole_file import sync_folder
 
 
@@ -59,22 +60,28 @@ def load(path: Path, fingerprint: str) -> Key:
 
 
 @contextmanager
-def for_creation(state: str | os.PathLike[str], path: Path) -> Iterator[Key]:
-    """The key for a new stream: that of the file, if the state uses it already, or a fresh one.
+def for_creation(state: str | os.PathLike[str], path: Path | None = None) -> Iterator[Key]:
+    """The key for a new release: that of the file, if the state uses it already, or a fresh one.
 
     A fresh key gets its name only after the block, when the state exists: a process killed
     on the way leaves no key which a later state, on changed data, could take up.
 
+    Args:
+        state: path or database URL.
+        path: of the key; ``STATE.key`` unless given.
+
     Raises:
-        WrongKey: the file holds a key that no stream of the state uses, or cannot be written.
+        WrongKey: the file holds a key that no release of the state uses, or cannot be written.
     """
+    path = key_path(state) if path is None else path
     if path.exists():
         held = Key.load(path)
         if not _serves(state, held):
             raise WrongKey(
-                f"key file {path} exists but no stream of state {os.fspath(state)} uses it: the "
-                f"same key on changed data would reveal the difference; bring its own state back, "
-                f"or move the key away and a new one is made"
+                f"key file {path} exists but nothing in state {os.fspath(state)} was released with "
+                f"it, which looks as if its state was lost or the key copied: the same key on "
+                f"changed data would reveal the difference; bring its own state back, or move the "
+                f"key away and a new one is made"
             )
         yield held
         return
@@ -89,11 +96,18 @@ def for_creation(state: str | os.PathLike[str], path: Path) -> Iterator[Key]:
     _publish(waiting, path)
 
 
+def own(database: Database, fingerprint: str) -> Key:
+    """The key beside a state, for a release whose key has this fingerprint."""
+    return load(beside(database.path, database.label), fingerprint)
+
+
 def _publish(waiting: Path, path: Path) -> None:
     """Give a key its name, never over another key: then it goes on waiting."""
     try:
         os.link(waiting, path)
     except FileExistsError:
+        if path.exists() and waiting.samefile(path):  # killed between link and unlink
+            waiting.unlink(missing_ok=True)
         return
     except OSError:  # a file system without hard links, or another process was faster
         if not path.exists():
@@ -104,17 +118,20 @@ def _publish(waiting: Path, path: Path) -> None:
 
 
 def _serves(state: str | os.PathLike[str], key: Key) -> bool:
-    """Whether a stream of the state was created with this key."""
-    file = state_file(state)
-    if file is not None and not file.exists():
+    """Whether anything in the state was released with this key."""
+    try:
+        database = Database(state)
+    except NoState:
         return False
-    database = Database(state)
     try:
         with database.transaction(write=False) as connection:
-            known = sa.select(schema.streams.c.id).where(
-                schema.streams.c.key_fingerprint == key.fingerprint
+            return any(
+                connection.execute(
+                    sa.select(table.c.id).where(table.c.key_fingerprint == key.fingerprint)
+                ).first()
+                is not None
+                for table in (schema.streams, schema.tables)
             )
-            return connection.execute(known).first() is not None
     finally:
         database.close()
 

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
+from counton.mechanisms.terms import check_name
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.store import keyfile, ledger, schema
@@ -22,6 +23,48 @@ from counton.strategies import StreamStrategy
 def find(connection: Connection, name: str) -> Row[Any]:
     """The row of a stream that exists."""
     return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
+
+
+def check_length(name: str) -> None:
+    """Refuse a name that no column holds, or that is none.
+
+    Raises:
+        InvalidInput: see `check_name`, or too long.
+    """
+    check_name(name)
+    if len(name) > schema.LONGEST_NAME:
+        raise InvalidInput(
+            f"name has {len(name)} characters; it may have at most {schema.LONGEST_NAME}: choose a "
+            f"shorter one"
+        )
+
+
+def refuse_stream(connection: Connection, database: Database, name: str) -> None:
+    """Refuse a name that is taken.
+
+    Raises:
+        StateError: there is a stream of this name.
+    """
+    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
+    if connection.execute(known).first() is not None:
+        raise StateError(
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
+        )
+
+
+def refuse_table(connection: Connection, database: Database, name: str) -> None:
+    """Refuse a name that is taken.
+
+    Raises:
+        StateError: there is a table of this name.
+    """
+    known = sa.select(schema.tables.c.id).where(schema.tables.c.name == name)
+    if connection.execute(known).first() is not None:
+        raise StateError(
+            f"state {database.label} has released a table {name!r} already: choose another name "
+            f"for the stream"
+        )
 
 
 def enter(
@@ -35,12 +78,8 @@ def enter(
     """
     name = counter.terms.name
     ledger.lock(connection)
-    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
-    if connection.execute(known).first() is not None:
-        raise StateError(
-            f"state {database.label} has a stream {name!r} already: continue it (run the same "
-            f"command again, or Stream.open), or choose another name"
-        )
+    refuse_stream(connection, database, name)
+    refuse_table(connection, database, name)
     terms = counter.terms
     ledger.enter(connection, name, terms.guarantee, terms.contribution)
     connection.execute(
@@ -80,7 +119,7 @@ def take_over(
             f"that stream"
         )
     row = find(connection, name)
-    held = _own_key(database, row.key_fingerprint) if key is None else key
+    held = keyfile.own(database, row.key_fingerprint) if key is None else key
     check_key(held)
     if row.key_fingerprint != held.fingerprint:
         raise WrongKey(
@@ -96,10 +135,6 @@ def take_over(
             f"was altered; restore it from a copy"
         )
     return row, held
-
-
-def _own_key(database: Database, fingerprint: str) -> Key:
-    return keyfile.load(keyfile.beside(database.path, database.label), fingerprint)
 
 
 def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:

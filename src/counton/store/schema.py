@@ -24,7 +24,7 @@ FORMAT: Final = 2
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
 
-#: Longest name of a stream, in characters.
+#: Longest name of a stream or table, in characters.
 LONGEST_NAME: Final = 200
 
 metadata = MetaData()
@@ -36,7 +36,7 @@ def _stream_reference() -> Column[int]:
     return Column("stream_id", _ID, ForeignKey("counton_streams.id"), primary_key=True)
 
 
-#: One row. Locked while a stream is created, so that two creations cannot pass the limit together.
+#: One row. Locked while a release is created, so that two creations cannot pass the limit together.
 database = Table(
     "counton_database",
     metadata,
@@ -58,6 +58,23 @@ streams = Table(
     Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing
     Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
     UniqueConstraint("name", name="counton_stream_name"),
+)
+
+#: Tables released at one go, with all that it takes to show them again; no stream has their names.
+tables = Table(
+    "counton_tables",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("name", String(LONGEST_NAME), nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("terms", Text, nullable=False),  # JSON: TableTerms.to_dict()
+    Column("asked", Text, nullable=False),  # JSON: what the caller stated besides the data
+    Column("key_fingerprint", String(64), nullable=False),
+    Column("created", String(32), nullable=False),  # UTC, ISO 8601
+    Column("input_digest", LargeBinary, nullable=False),  # keyed: says nothing without the key
+    Column("strategy", Text, nullable=False),  # JSON: with its matrix or weights, exactly
+    Column("released", Text, nullable=False),  # JSON: the released integers
+    UniqueConstraint("name", name="counton_table_name"),
 )
 
 #: What was released: one row a step, written before the release is returned.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,11 @@ from sqlalchemy.engine import URL, Connection
 from counton.errors import StateError
 from counton.store import schema
 from counton.store.whole_file import sync_folder
+
+
+class NoState(StateError):
+    """There is no such state yet."""
+
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -55,7 +61,7 @@ def check(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError:
-        raise StateError(
+        raise NoState(
             f"state {path} does not exist: correct the path, or start a stream (counton count, "
             f"Stream.create)"
         ) from None
@@ -75,6 +81,20 @@ def check(path: Path) -> None:
     if size < needed and not path.with_name(path.name + "-wal").exists():
         raise StateError(
             f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
+        )
+
+
+def check_mode(path: Path) -> None:
+    """Refuse a state that others may read, as keys are.
+
+    Raises:
+        StateError: naming the mode.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        raise StateError(
+            f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
+            f"it 0600 (chmod 600), and look who may have read it"
         )
 
 

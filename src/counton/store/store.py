@@ -83,6 +83,12 @@ class Store:
             return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of what was released at one go, sorted."""
+        with self._database.transaction(write=False) as connection:
+            return tuple(sorted(connection.execute(sa.select(schema.tables.c.name)).scalars()))
+
+    @property
     def spends(self) -> tuple[Spend, ...]:
         """Every (name, guarantee, unit, relation), in the order in which they were spent."""
         with self._database.transaction(write=False) as connection:
@@ -136,12 +142,24 @@ class Store:
         with self._database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
             rows = connection.execute(sa.select(schema.streams).order_by(schema.streams.c.name))
+            tables = connection.execute(
+                sa.select(
+                    schema.tables.c.name,
+                    schema.tables.c.kind,
+                    schema.tables.c.terms,
+                    schema.tables.c.key_fingerprint,
+                    schema.tables.c.created,
+                ).order_by(schema.tables.c.name)
+            )
             return {
                 "state": self._database.label,
                 "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
                 "ledger": [entry.to_dict() for entry in books.entries(connection)],
                 "streams": [_public(connection, row) for row in rows.all()],
+                "tables": [
+                    {**row._mapping, "terms": json.loads(row.terms)} for row in tables.all()
+                ],
             }
 
     def close(self) -> None:
@@ -166,7 +184,8 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
         ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
-        (step, values and std of the last release, or None).
+        (step, values and std of the last release, or None); and ``tables``: for each its ``name``,
+        ``kind``, ``terms``, ``key_fingerprint`` and ``created``.
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.

@@ -20,7 +20,7 @@ from counton.mechanisms.one_at_a_time import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
-from counton.store import journal, keyfile, records, schema
+from counton.store import journal, keyfile, records
 from counton.store.database import Database, reading
 from counton.store.store import Store
 from counton.store.writer import Writer
@@ -95,18 +95,8 @@ class Stream:
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
-        if not isinstance(name, str):
-            raise InvalidInput(f"name of the stream is {name!r}; give a text such as 'visits'")
-        if len(name) > schema.LONGEST_NAME:
-            raise InvalidInput(
-                f"name of the stream has {len(name)} characters; it may have at most "
-                f"{schema.LONGEST_NAME}: choose a shorter one"
-            )
-        keeper = (
-            nullcontext(key)
-            if key is not None
-            else keyfile.for_creation(state, keyfile.key_path(state))
-        )
+        records.check_length(name)
+        keeper = nullcontext(key) if key is not None else keyfile.for_creation(state)
         with keeper as held:
             counter = Counter(
                 strategy, guarantee, key=held, name=name, contribution=contribution, shape=shape

@@ -1,0 +1,433 @@
+"""Tables released at one go: what ``counton ranges`` and ``counton hierarchy`` do, for Python.
+
+A file of counts is read, its table is released once and journaled in a state, and an outcome says
+what was released, as a data frame and as JSON. Errors name the fields of the request.
+
+>>> import tempfile
+>>> from counton.jobs import RangesRequest, run_ranges
+>>> folder = tempfile.TemporaryDirectory()
+>>> line = Path(folder.name, "visits.csv")
+>>> _ = line.write_text("visits\\n5\\n0\\n17\\n4\\n")
+>>> request = RangesRequest(
+...     series=line, state=Path(folder.name, "visits.db"), value="visits", rho="0.5", ask="0:2"
+... )
+>>> first, again = run_ranges(request), run_ranges(request)
+>>> first.release.repeated, again.release.repeated, first.table().equals(again.table())
+(False, True, True)
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.events.domain import is_file, read_domain
+from counton.events.files import EventFile
+from counton.jobs.request import HierarchyRequest, RangesRequest, guarantee_from, needed_guarantee
+from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
+from counton.mechanisms.ranges import RangesDraft, RangesRelease
+from counton.privacy import Contribution
+from counton.store.table_journal import released
+from counton.strategies.trees import Tree
+
+if TYPE_CHECKING:
+    pass
+
+_Path = str | os.PathLike[str]
+#: Columns of the released line; no label may be called so.
+_COLUMNS = ("cell", "estimate", "std", "low", "high", "running_total", "running_total_std")
+
+
+@dataclass(frozen=True)
+class TableOutcome(ABC):
+    """What a run has released, or had released before.
+
+    Attributes:
+        release: the table; ``release.repeated`` says whether the journal answered.
+        level: probability with which each interval holds.
+    """
+
+    release: RangesRelease | HierarchyRelease
+    level: float
+
+    @abstractmethod
+    def table(self) -> pl.DataFrame:
+        """All that was released, with intervals."""
+
+    @abstractmethod
+    def details(self) -> dict[str, Any]:
+        """The report's own part, JSON values."""
+
+    @property
+    def protected(self) -> str:
+        """The protected unit and the neighbouring relation, in words."""
+        return self.release.contribution.describe(steps=False)
+
+    @property
+    def promised(self) -> str:
+        """The guarantee and what it means, in words."""
+        guarantee = self.release.guarantee
+        return f"{guarantee}: {guarantee.meaning_for(self.release.contribution.unit)}"
+
+    def report(self) -> dict[str, Any]:
+        """What was released and what is protected, JSON values."""
+        return {
+            "name": self.release.name,
+            "released_before": self.release.repeated,
+            "protected": self.protected,
+            "guarantee": self.release.guarantee.to_dict(),
+            **self.details(),
+        }
+
+
+@dataclass(frozen=True)
+class RangesOutcome(TableOutcome):
+    """Outcome of `run_ranges`.
+
+    Attributes:
+        label: column of the cells' names, if any.
+        labels: these names.
+        asked: the intervals asked for.
+        workload: what the strategy was chosen for.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     line = Path(folder, "visits.csv")
+    ...     _ = line.write_text("visits\\n5\\n17\\n")
+    ...     outcome = run_ranges(RangesRequest(
+    ...         series=line, state=Path(folder, "visits.db"), value="visits", rho="1", ask="0:1"
+    ...     ))
+    >>> [(answer["low"], answer["high"]) for answer in outcome.answers()]
+    [(0, 1), (0, 2)]
+    """
+
+    release: RangesRelease
+    label: str | None
+    labels: tuple[str, ...] | None
+    asked: tuple[tuple[int, int], ...]
+    workload: str
+
+    def table(self) -> pl.DataFrame:
+        """One row a cell: estimate, std, low, high, and the running total up to its end."""
+        start = np.arange(self.release.shape[0])
+        zeros = np.zeros_like(start)
+        table: pl.DataFrame = self.release.table(self.level)
+        if self.label is not None and self.labels is not None:
+            table.insert_column(1, pl.Series(self.label, self.labels))
+        return table.with_columns(
+            running_total=self.release.sum(zeros, start + 1),
+            running_total_std=self.release.std(zeros, start + 1),
+        )
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The intervals asked for, and the whole line: low, high, estimate, std."""
+        return [
+            {
+                "low": low,
+                "high": high,
+                "estimate": float(self.release.sum(low, high)),
+                "std": float(self.release.std(low, high)),
+            }
+            for low, high in [*self.asked, (0, self.release.shape[0])]
+        ]
+
+    def details(self) -> dict[str, Any]:
+        """See `TableOutcome.details`."""
+        return {
+            "strategy": self.release.strategy,
+            "noise": self.release.family,
+            "workload": self.workload,
+            "expected_error": self.release.expected_error,
+            "choices": self.release.plan.table(),
+            "intervals": self.answers(),
+        }
+
+
+@dataclass(frozen=True)
+class HierarchyOutcome(TableOutcome):
+    """Outcome of `run_hierarchy`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     places, people = Path(folder, "places.csv"), Path(folder, "people.csv")
+    ...     _ = places.write_text("state\\nCA\\nNY\\n")
+    ...     _ = people.write_text("state,people\\nNY,700\\n")
+    ...     outcome = run_hierarchy(HierarchyRequest(
+    ...         leaves=people, state=Path(folder, "people.db"), levels="state", value="people",
+    ...         domain=places, rho="0.5", unit="inhabitant",
+    ...     ))
+    >>> outcome.protected
+    'one inhabitant, which counts in one cell by at most 1, added or removed'
+    """
+
+    release: HierarchyRelease
+
+    def table(self) -> pl.DataFrame:
+        """All levels in one table: level, the level columns, estimate, std, low, high."""
+        table: pl.DataFrame = self.release.table(level=self.level)
+        return table
+
+    def details(self) -> dict[str, Any]:
+        """See `TableOutcome.details`."""
+        tree = self.release.tree
+        return {
+            "levels": [
+                {"level": name, "nodes": size, "std": self.release.std(name)}
+                for name, size in zip(tree.levels, tree.sizes, strict=True)
+            ],
+            "total": self.release.total,
+        }
+
+
+def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
+    """Release a line of counts once, and answer intervals.
+
+    Args:
+        request: what is asked.
+        level: probability with which each interval of the table holds.
+
+    Raises:
+        CountonError: a file that cannot be read, fields that contradict each other, or as
+            `counton.release_ranges`. Nothing is released then.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     line = Path(folder, "visits.csv")
+    ...     _ = line.write_text("visits\\n5\\n17\\n")
+    ...     outcome = run_ranges(RangesRequest(
+    ...         series=line, state=Path(folder, "visits.db"), value="visits", rho="1"
+    ...     ))
+    >>> outcome.table().columns[:5]
+    ['cell', 'estimate', 'std', 'low', 'high']
+    """
+    guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+    asked = _intervals(request.ask)
+    labels, counts = _line(request)
+    for low, high in asked:
+        if high > len(counts):
+            raise InvalidInput(
+                f"{field('ask', f'{low}:{high}')} reaches beyond the {len(counts):,} cells; cells "
+                f"count from 0"
+            )
+    draft = RangesDraft(
+        counts,
+        guarantee=guarantee,
+        contribution=_contribution(request),
+        name=request.name,
+        strategy=request.strategy,
+        workload=request.workload,
+    )
+    release = released(draft, request.state, _key_file(request))
+    return RangesOutcome(
+        release=release,
+        level=level,
+        label=request.label,
+        labels=labels,
+        asked=tuple(asked),
+        workload=request.workload,
+    )
+
+
+def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> HierarchyOutcome:
+    """Release a table of leaves at all its levels, once.
+
+    Args:
+        request: what is asked.
+        level: probability with which each interval of the table holds.
+
+    Raises:
+        CountonError: a file that cannot be read, fields that contradict each other, or as
+            `counton.release_hierarchy`. Nothing is released then.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     places, people = Path(folder, "places.csv"), Path(folder, "people.csv")
+    ...     _ = places.write_text("state,county\\nCA,Napa\\nNY,Kings\\n")
+    ...     _ = people.write_text("state,county,people\\nNY,Kings,700\\n")
+    ...     outcome = run_hierarchy(HierarchyRequest(
+    ...         leaves=people, state=Path(folder, "people.db"), levels="state,county",
+    ...         value="people", domain=places, rho="0.5",
+    ...     ))
+    >>> outcome.table().columns
+    ['level', 'state', 'county', 'estimate', 'std', 'low', 'high']
+    """
+    levels = _levels(request.levels)
+    targets = _targets(request.target)
+    guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
+    if guarantee is None and targets is None:
+        raise InvalidInput(
+            f"neither a guarantee nor targets are stated; give {field('rho', 0.5)} for example, or "
+            f"{field('target', 'LEVEL=STD,...')} to compute the cost"
+        )
+    _refuse_private(request.domain, request.leaves, "leaves")
+    tree = Tree.from_leaves(_labels(_read(request.domain, levels), levels), levels)
+    table = _read(request.leaves, [*levels, request.value])
+    counts = _whole_numbers(table, request.value, request.leaves)
+    draft = HierarchyDraft(
+        {**_labels(table, levels), request.value: counts},
+        guarantee=guarantee,
+        contribution=_contribution(request),
+        name=request.name,
+        domain=tree,
+        value=request.value,
+        targets=targets,
+    )
+    return HierarchyOutcome(release=released(draft, request.state, _key_file(request)), level=level)
+
+
+def _contribution(request: RangesRequest | HierarchyRequest) -> Contribution:
+    unit = request.unit
+    return Contribution.replace(unit=unit) if request.move else Contribution.add_remove(unit=unit)
+
+
+def _key_file(request: RangesRequest | HierarchyRequest) -> Path | None:
+    return None if request.key is None else Path(request.key)
+
+
+def _refuse_private(domain: Any, private: _Path, what: str) -> None:
+    """Refuse a domain that is the private file, or a copy of it: it must not come from the data."""
+    if not isinstance(domain, str | os.PathLike) or not is_file(str(domain)):
+        return
+    if is_file(str(private)) and EventFile(private).has_bytes_of(domain):
+        raise InvalidInput(
+            f"{field('domain', domain)} is the file of the {what}; what has counts would show in "
+            f"what is released: list what is publicly known to exist"
+        )
+
+
+def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.int64]]:
+    """Names of the cells, if they have any, and their counts."""
+    label, value = request.label, request.value
+    if label is None:
+        if request.domain is not None:
+            raise InvalidInput(
+                f"{field('domain', request.domain)} names cells, but there is no {field('label')}, "
+                f"the column with their names; give it"
+            )
+        return None, _whole_numbers(_read(request.series, [value]), value, request.series)
+    if label in _COLUMNS:
+        raise InvalidInput(
+            f"{field('label', label)} is the name of a column of the released table: rename it"
+        )
+    if request.domain is None:
+        raise InvalidInput(
+            f"{field('label', label)} would publish labels and number of the rows in the private "
+            f"file; list the public labels, all of them in order: {field('domain')}"
+        )
+    _refuse_private(request.domain, request.series, "counts")
+    labels = read_domain(request.domain, label)
+    table = _read(request.series, [label, value])
+    found = _whole_numbers(table, value, request.series)
+    place = {name: number for number, name in enumerate(labels)}
+    counts = np.zeros(len(labels), np.int64)
+    seen: set[str] = set()
+    for row, (name, count) in enumerate(
+        zip(table[label].cast(pl.String).to_list(), found.tolist(), strict=True), 1
+    ):
+        if name not in place or name in seen:
+            why = "repeats a label" if name in seen else f"is {name!r}, which is not in the domain"
+            raise InvalidInput(
+                f"row {row:,} of {os.fspath(request.series)}: {label} {why}: declare it, or add "
+                f"the counts up, one row a cell"
+            )
+        seen.add(name)
+        counts[place[name]] = count
+    return labels, counts
+
+
+def _read(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
+    """The named columns of a file, in its order."""
+    for place, name in enumerate(columns):
+        if name in columns[:place]:
+            raise InvalidInput(
+                f"column {name!r} of {os.fspath(path)} is named twice; each has one meaning"
+            )
+    file = EventFile(path)
+    try:
+        return file.scan(tuple(columns)).collect()
+    except pl.exceptions.PolarsError as error:
+        raise file.unreadable(error) from error
+
+
+def _labels(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
+    """Columns as text; empty text counts as missing."""
+    return {
+        name: np.array(
+            [value or None for value in table[name].cast(pl.String).to_list()], dtype=object
+        )
+        for name in columns
+    }
+
+
+def _whole_numbers(table: pl.DataFrame, column: str, file: _Path) -> NDArray[np.int64]:
+    """A column of counts; refused at the first value that is not a whole number."""
+    series = table[column]
+    numbers = series.cast(pl.Int64, strict=False)
+    if series.dtype.is_float():
+        numbers = numbers.set(numbers.cast(pl.Float64) != series, None)
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        raise InvalidInput(
+            f"row {row + 1} of {os.fspath(file)}: {column} is {series[row]!r}, which is not a "
+            f"whole number; repair it or drop the row"
+        )
+    return numbers.to_numpy()
+
+
+def _intervals(text: str | None) -> list[tuple[int, int]]:
+    if text is None:
+        return []
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+):(\d+)\s*", part)
+        if not match:
+            raise InvalidInput(
+                f"{field('ask', part)} is not LOW:HIGH; write 0:24,24:48 for cells 0 to 23 and 24 "
+                f"to 47"
+            )
+        low, high = int(match[1]), int(match[2])
+        if low > high:
+            raise InvalidInput(f"{field('ask', part)} is reversed; write {high}:{low}")
+        found.append((low, high))
+    return found
+
+
+def _levels(given: str | Sequence[str]) -> list[str]:
+    levels = [level.strip() for level in given.split(",")] if isinstance(given, str) else [*given]
+    if "" in levels:
+        raise InvalidInput(f"{field('levels', given)} holds an empty name; write it as A,B,C")
+    if "level" in levels:
+        raise InvalidInput(
+            "a column is called 'level', as a column of the released table is: rename it"
+        )
+    return levels
+
+
+def _targets(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    if not isinstance(given, str):
+        return given
+    targets = {}
+    for part in given.split(","):
+        level, equals, std = part.partition("=")
+        if level.strip() in targets:
+            raise InvalidInput(f"{field('target')} names {level.strip()!r} twice; give one of them")
+        try:
+            targets[level.strip()] = float(std)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InvalidInput(
+                f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
+            )
+    return targets

@@ -1,0 +1,159 @@
+"""The journal of tables: what was released at one go, committed before anybody sees it.
+
+A row holds the terms, a keyed digest of the input, the exact strategy and the released integers;
+the ledger has its entry in the same transaction. Asked again, the row answers: without planning,
+which might find another matrix on another machine, and without noise.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.mechanisms.tables import R, TableDraft
+from counton.mechanisms.terms import TableTerms
+from counton.noise import Key
+from counton.store import keyfile, ledger, records, schema
+from counton.store.database import Database, reading
+from counton.store.sqlite_file import NoState
+
+State = str | os.PathLike[str]
+
+
+class _Entered(Exception):
+    """Another process has entered a release of this name in the meantime."""
+
+
+def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
+    """A draft's release by the journal of a state: the one it knows, or a new one, entered.
+
+    Args:
+        draft: what is to be released.
+        state: path or database URL.
+        key: the key, or its file, which is made if missing; ``STATE.key`` unless given.
+
+    Raises:
+        ReplayMismatch: the state has released other data, or on other terms, under this name.
+        StateError: the name is that of a stream, or the state cannot be used.
+        BudgetExceeded: the guarantee goes beyond the limit; nothing is released.
+        WrongKey: the key is not the one of the release, or its file cannot be used.
+    """
+    records.check_length(draft.name)
+    answer = _answer(draft, state, key)
+    if answer is not None:
+        return answer
+    draft.prepare()  # takes time, and may be refused: before there is a key, and without a lock
+    try:
+        keeper = nullcontext(key) if isinstance(key, Key) else keyfile.for_creation(state, key)
+        with keeper as held:
+            return _enter(draft, state, held)
+    except _Entered:
+        answer = _answer(draft, state, key)
+        if answer is None:
+            raise StateError(
+                f"another process released {draft.name!r} and the state was then replaced: put the "
+                f"state back, then try again"
+            ) from None
+        return answer
+
+
+def _answer(draft: TableDraft[R], state: State, key: Key | Path | None) -> R | None:
+    """What the journal says; None if it knows no release of this name."""
+    try:
+        database = Database(state)
+    except NoState:
+        return None
+    try:
+        with database.transaction(write=False) as connection:
+            row = find(connection, draft.name)
+            if row is None:
+                records.refuse_stream(connection, database, draft.name)
+                return None
+        if isinstance(key, Key):
+            held = key
+        elif key is not None:
+            held = keyfile.load(key, row.key_fingerprint)
+        else:
+            held = keyfile.own(database, row.key_fingerprint)
+        if held.fingerprint != row.key_fingerprint:
+            raise WrongKey(
+                f"{draft.name!r} was released with the key {row.key_fingerprint}, this is the key "
+                f"{held.fingerprint}: give the key file that was saved with it"
+            )
+        return _shown(draft, database, row, held)
+    finally:
+        database.close()
+
+
+def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) -> R:
+    """The release of a row, if the draft asks for it."""
+    with reading(f"the release {draft.name!r}"):
+        terms = TableTerms.from_dict(json.loads(row.terms))
+        asked = dict(json.loads(row.asked))
+        digest = bytes(row.input_digest)
+    other = draft.differences(terms, asked)
+    if other:
+        raise ReplayMismatch(
+            f"state {database.label} has released {draft.name!r} before, on other terms "
+            f"({', '.join(other)}): ask for the same as then, or choose another name, which spends "
+            f"the guarantee again"
+        )
+    present = draft.input_digest(key)
+    if not hmac.compare_digest(bytes.fromhex(present), digest):
+        raise ReplayMismatch(
+            f"state {database.label} has released {draft.name!r} before, from other data; the same "
+            f"noise on both would give the difference away: give the data it was released from, or "
+            f"choose another name, which spends the guarantee again"
+        )
+    with reading(f"the release {draft.name!r}"):
+        strategy, values = json.loads(row.strategy), json.loads(row.released)
+        try:
+            return draft.shown(terms, strategy, values, present)
+        except InvalidInput as error:
+            raise StateError(
+                f"the release {draft.name!r} cannot be read ({error}): restore the state from a "
+                f"copy, or pass a strategy of your own as it was"
+            ) from error
+
+
+def _enter(draft: TableDraft[R], state: State, key: Key) -> R:
+    release = draft.release(key)
+    row = {
+        "name": draft.name,
+        "kind": draft.kind,
+        "terms": records.to_json(release.terms.to_dict(), "terms"),
+        "asked": records.to_json(draft.asked, "terms"),
+        "key_fingerprint": key.fingerprint,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "input_digest": bytes.fromhex(release.input_digest),
+        "strategy": records.to_json(release.saved_strategy(), "strategy"),
+        "released": records.to_json(release.saved_values(), "values"),
+    }
+    database = Database(state, create=True)
+    try:
+        with database.transaction(write=True) as connection:
+            ledger.lock(connection)
+            if find(connection, draft.name) is not None:
+                raise _Entered
+            records.refuse_stream(connection, database, draft.name)
+            ledger.enter(connection, draft.name, release.guarantee, release.contribution)
+            connection.execute(schema.tables.insert().values(**row))
+    finally:
+        database.close()
+    return release
+
+
+def find(connection: Connection, name: str) -> Row[Any] | None:
+    """The row of a table, or None."""
+    return connection.execute(
+        sa.select(schema.tables).where(schema.tables.c.name == name)
+    ).one_or_none()
