@@ -118,12 +118,13 @@ def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> Non
 def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     events = desk.write("events.csv", "time\n2024-01-01T10:00\n")
     words = ["--time", "time", "--every", "1d", "--steps", "9", "--from", "2024-01-01"]
-    words += ["--until", "2024-01-02", "--epsilon", "1", "--state", str(desk.path("state.db"))]
+    words += ["--until", "2024-01-02", "--epsilon", "1", "--unit", "visit"]
+    words += ["--state", str(desk.path("state.db"))]
     assert desk("count", events, *words, "--name", "visits").exit_code == 0
-    refused = desk.ranges("--epsilon", "1", "--name", "visits")
+    refused = desk.ranges("--epsilon", "1", "--unit", "visit", "--name", "visits")
     assert refused.exit_code == 3
     assert "has a stream 'visits' already" in refused.stderr
-    assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
+    assert desk.ranges("--epsilon", "1", "--unit", "visit", "--name", "line").exit_code == 0
     refused = desk("count", events, *words, "--name", "line")
     assert refused.exit_code == 3
     assert "has released a table 'line' already" in refused.stderr
