@@ -137,6 +137,13 @@ class RoundsABlock(GrowingCascade):
         return noise - noise // 10**3
 
 
+class ClaimsToRoundLess(HonakerOnline):
+    """Half a unit, although estimates of several levels are rounded."""
+
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        return super().window_rounding(starts, stops) / 100
+
+
 class ReleasesTotals(GrowingCascade):
     """Says that it adds up, and does not."""
 
@@ -197,6 +204,7 @@ def test_an_honest_subclass_passes() -> None:
         (check_noise_is_rows, RedrawsEveryWindow(20)),
         (check_windows, SpeaksOtherwiseInParts(20, 5)),
         (check_noise_is_rows, LeavesALevelOut(20, 5)),
+        (check_noise_is_rows, ClaimsToRoundLess(20)),
         (check_shift, LeavesALevelOut(20, 5)),
         (check_shift, RoundsTheRelease(20)),
         (check_arguments, ServesBeyondTheHorizon(20)),

@@ -73,6 +73,10 @@ def test_no_block_is_rounded_by_more_than_a_unit(bits: int) -> None:
     for height in range(7):
         blocks = off.reshape(-1, 2**height, 50).sum(axis=1)
         assert np.abs(blocks).max() <= 1 + 1e-6
+    sums = np.vstack([np.zeros(50), np.cumsum(off, axis=0)])
+    starts, stops = np.triu_indices(65, 1)
+    windows = np.abs(sums[stops] - sums[starts]).max(axis=1)
+    assert (windows <= cascade.window_rounding(starts, stops) + 1e-6).all()
     assert np.abs(off).max() > 0.4  # there is something to round
     assert abs(off.mean()) < 0.01  # to either side
 
