@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -20,7 +20,7 @@ MISSING, OUTSIDE = -1, -2
 ADDED = ("estimate", "std", "low", "high")
 
 
-def check_names(names: Sequence[str], called: str = "columns") -> None:
+def check_names(names: Any, called: str = "columns") -> None:
     """Refuse what are no names of columns.
 
     Args:
@@ -28,9 +28,9 @@ def check_names(names: Sequence[str], called: str = "columns") -> None:
         called: what the caller's argument is called.
 
     Raises:
-        InvalidInput: a text or nothing instead of a list, names that are no text, or repeated ones.
+        InvalidInput: no list, an empty one, names that are no text, or repeated ones.
     """
-    if isinstance(names, str) or not names:
+    if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"{called} {list(names)} hold what is no text; name columns by texts")

@@ -22,7 +22,7 @@ from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.store import release_hierarchy
 from counton.strategies.trees import Tree
 from counton.strategies.trees.estimating import estimates_of
-from counton.strategies.trees.measurement import tree_strategy_for
+from counton.strategies.trees.strategy import tree_strategy_for
 
 KEY = chosen_key()
 

@@ -40,7 +40,7 @@ from counton.privacy import (
 )
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.estimating import estimates_of, node_sums
-from counton.strategies.trees.measurement import tree_strategy_for
+from counton.strategies.trees.strategy import tree_strategy_for
 
 
 def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:

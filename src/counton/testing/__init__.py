@@ -9,6 +9,14 @@ And those of a strategy for lines:
 >>> from counton.strategies.lines import SquareRoot
 >>> from counton.testing import check_line_strategy
 >>> check_line_strategy(SquareRoot(12))
+
+And of one for trees:
+
+>>> from counton.strategies.trees import Tree
+>>> from counton.strategies.trees.strategy import tree_strategy_for
+>>> from counton.testing import check_tree_strategy
+>>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+>>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
 """
 
 from counton.testing.laws import check_strategy
@@ -32,13 +40,23 @@ from counton.testing.matrix_laws import (
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
+from counton.testing.table_laws import check_columns
 from counton.testing.tables import LawBroken
+from counton.testing.tree_laws import (
+    check_tree_description,
+    check_tree_estimates,
+    check_tree_shift,
+    check_tree_strategy,
+    check_tree_variance,
+    tree_matrix,
+)
 
 __all__ = [
     "HashedNoise",
     "LawBroken",
     "ShiftedNoise",
     "check_arguments",
+    "check_columns",
     "check_factorisation",
     "check_line_description",
     "check_line_estimates",
@@ -53,7 +71,13 @@ __all__ = [
     "check_sensitivity",
     "check_shift",
     "check_strategy",
+    "check_tree_description",
+    "check_tree_estimates",
+    "check_tree_shift",
+    "check_tree_strategy",
+    "check_tree_variance",
     "check_variance",
     "check_window_variance",
     "check_windows",
+    "tree_matrix",
 ]

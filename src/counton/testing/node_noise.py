@@ -29,7 +29,7 @@ class HashedNoise:
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
-        if nodes.step != 1 or len(nodes) == 0 or nodes.start < 0 or not 0 <= level < 256:
+        if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
         index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
         hashed = _mix(index + _mix(np.array([256 * self.seed + level], np.uint64)))

@@ -12,7 +12,7 @@ from trees import measured_matrix, random_tree, sums_of
 from counton.errors import InvalidInput
 from counton.strategies.trees import Tree, estimating
 from counton.strategies.trees.estimating import estimates_of
-from counton.strategies.trees.measurement import tree_strategy_for
+from counton.strategies.trees.strategy import tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])

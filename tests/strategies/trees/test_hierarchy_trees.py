@@ -86,6 +86,17 @@ def test_trees_from_parents() -> None:
         ({"a": "r", "b": "c", "c": "b"}, "node 'b' is its own ancestor"),
         ({"a": "a"}, "is its own ancestor"),
         ({}, "no nodes"),
+        (None, "parents are None; give a mapping"),
+        (5, "parents are 5; give a mapping"),
+        ("ab", "parents are 'ab'; give a mapping"),
+        ([1, 2], "parents hold 1, which is no pair"),
+        (["ab", "cd"], "parents hold 'ab', which is no pair"),
+        ([("a", "b", "c")], "which is no pair"),
+        ([(["a"], "r")], r"the label \['a'\] of type list"),
+        ({"a": ["r"]}, r"the label \['r'\] of type list"),
+        ({("a", 1): {}}, "the label {} of type dict"),
+        ([(("a", []), "r")], "of type tuple; a label must be a plain value"),
+        ({"a": "r", "r": float("nan")}, "put None where a node has no parent"),
     ],
 )
 def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
@@ -116,6 +127,10 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] repeat a name"),
         ({"a": [1]}, "a", "at least one column"),
         (5, ["a"], "give a data frame"),
+        ({"a": [1]}, 1, "levels are 1; give a list of at least one column name"),
+        ({"a": [1]}, None, "levels are None; give a list"),
+        ({"a": [{1}]}, ["a"], "labels must be plain values"),
+        ({"\ud800": [1]}, ["\ud800"], "holds half of a character"),
     ],
 )
 def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from counton.arrays import Floats, Integers
 from counton.errors import SumOverflow
 from counton.strategies.base import NodeNoise
-from counton.strategies.trees.measurement import TreeStrategy
+from counton.strategies.trees.strategy import TreeStrategy
 from counton.strategies.trees.tree import Tree
 
 #: Children whose estimates are computed together: what is between two passes stays in the cache.
@@ -60,7 +60,7 @@ def estimates_of(
     Raises:
         SumOverflow: estimates beyond 2^53 units, where float64 is not exact.
 
-    >>> from counton.strategies.trees.measurement import tree_strategy_for
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
     >>> from counton.testing import HashedNoise
     >>> tree = Tree.from_parents({"a": "root", "b": "root"})
     >>> measurement, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)

@@ -1,9 +1,9 @@
-"""The public tree of a hierarchy: which nodes exist, known before any data."""
+"""The public tree of a hierarchy: which nodes exist, known before any data; and what is none."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +16,18 @@ from counton.columns import (
     OUTSIDE,
     codes_among,
     codes_of,
+    columns_of,
     labels_bytes,
+    refuse_added,
 )
 from counton.errors import InvalidInput
-from counton.strategies.trees.building import TOTAL, nodes_from_leaves, nodes_from_parents
 
 Path = tuple[Hashable, ...]
+#: Names of the levels below the total; for each of them, every node's parent and own label.
+_Nodes = tuple[list[str], list[Integers], list[NDArray[Any]]]
+
+#: Name of the level above all others: one node, which holds everything.
+TOTAL = "total"
 
 
 class Tree:
@@ -62,7 +68,7 @@ class Tree:
         >>> tree.sizes, [tree.path(2, node) for node in range(2)]
         ([1, 2, 2], [('CA', 'Kings'), ('CA', 'Napa')])
         """
-        return cls(*nodes_from_leaves(domain, levels))
+        return cls(*_nodes_from_leaves(domain, levels))
 
     @classmethod
     def from_parents(
@@ -76,12 +82,13 @@ class Tree:
                 then it is the total.
 
         Raises:
-            InvalidInput: no nodes, a node with two parents, or a cycle.
+            InvalidInput: no pairs, labels that are no plain values, no nodes, a node with two
+                parents, or a cycle.
 
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
         [1, 2, 1]
         """
-        return cls(*nodes_from_parents(parents))
+        return cls(*_nodes_from_parents(parents))
 
     @property
     def sizes(self) -> list[int]:
@@ -222,3 +229,163 @@ class Tree:
             found[self.levels[depth]] = self.labels[depth - 1][node]
             node = self.parents[depth - 1][node]
         return dict(reversed(found.items()))
+
+
+def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Nodes:
+    """The nodes of `Tree.from_leaves`.
+
+    Rows that name an inner node say nothing new; a leaf must be listed once.
+    """
+    columns = columns_of(domain, levels, "domain", called="levels")
+    if TOTAL in levels:
+        raise InvalidInput(
+            f"a level is called {TOTAL!r}, the name of the one node above all: rename the column"
+        )
+    refuse_added(levels)
+    for name in levels:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(
+                f"level {name!r} holds half of a character: rename the column"
+            ) from None
+    rows = len(columns[0])
+    if not rows:
+        raise InvalidInput("the domain has no rows; it must list at least one leaf")
+    present = np.ones(rows, dtype=bool)
+    node_of = np.zeros(rows, np.int64)  # the deepest node that a row has named so far
+    parents: list[Integers] = []
+    labels: list[NDArray[Any]] = []
+    for level, column in zip(levels, columns, strict=True):
+        codes, values = codes_of(column)
+        here = codes >= 0
+        gap = here & ~present
+        if gap.any():
+            raise InvalidInput(
+                f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a missing "
+                f"level: fill the gap or leave all deeper levels empty"
+            )
+        _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
+        count = max(len(values), 1)
+        unique, inverse = np.unique(node_of[here] * count + codes[here], return_inverse=True)
+        if not len(unique):
+            raise InvalidInput(
+                f"level {level!r} of the domain is empty; every level must have at least one node: "
+                f"leave the level out"
+            )
+        parents.append(unique // count)
+        labels.append(values[unique % count])
+        node_of = node_of.copy()
+        node_of[here] = inverse
+        present = here
+    _refuse_double_leaves(node_of, present, np.zeros(rows, dtype=bool), "", first=False)
+    return list(levels), parents, labels
+
+
+def _refuse_double_leaves(
+    node_of: Integers,
+    ending: NDArray[np.bool_],
+    going_on: NDArray[np.bool_],
+    level: str,
+    *,
+    first: bool,
+) -> None:
+    """Among rows that end in a node, and name no child of it, there may be one only."""
+    if not ending.any():
+        return
+    if first:
+        raise InvalidInput(
+            f"row {int(np.argmax(ending)) + 1:,} of the domain has no {level}; every row must name "
+            f"at least the coarsest level"
+        )
+    size = int(node_of.max()) + 1
+    ends = np.bincount(node_of[ending], minlength=size)
+    inner = np.bincount(node_of[going_on], minlength=size) > 0
+    double = (ends > 1) & ~inner
+    if double.any():
+        row = int(np.flatnonzero(ending & double[node_of])[1])
+        raise InvalidInput(
+            f"row {row + 1:,} of the domain repeats a leaf: every leaf must be listed once"
+        )
+
+
+def _nodes_from_parents(
+    parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]],
+) -> _Nodes:
+    """The nodes of `Tree.from_parents`."""
+    above = _one_parent_each(_pairs(parents))
+    below: dict[Hashable, list[Hashable]] = {}
+    for node, parent in above.items():
+        if parent is not None:
+            below.setdefault(parent, []).append(node)
+    nodes = set(above) | set(below)
+    if not nodes:
+        raise InvalidInput("the tree has no nodes; it must have at least one")
+    tops = [node for node in dict.fromkeys([*below, *above]) if above.get(node) is None]
+    current = below.get(tops[0], []) if len(tops) == 1 else tops
+    reached = {*tops, *current}
+    found: list[Integers] = []
+    labels: list[NDArray[Any]] = []
+    place = np.zeros(len(current), np.int64)
+    while current:
+        found.append(place)
+        labels.append(_objects(current))
+        families = [below.get(node, []) for node in current]
+        place = np.repeat(np.arange(len(current)), [len(family) for family in families])
+        current = [node for family in families for node in family]
+        reached.update(current)
+    if len(reached) < len(nodes):
+        lost = min(map(str, nodes - reached))
+        raise InvalidInput(f"node {lost!r} is its own ancestor: break the cycle")
+    return [f"level {number}" for number in range(1, len(labels) + 1)], found, labels
+
+
+def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
+    """Pairs of nodes and parents, checked for labels that cannot be told apart."""
+    given = parents.items() if isinstance(parents, Mapping) else parents
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(
+            f"parents are {parents!r}; give a mapping from nodes to parents, or pairs of them, "
+            f"such as {{'Kings': 'NY', 'NY': None}}"
+        )
+    pairs = []
+    for pair in given:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InvalidInput(
+                f"parents hold {pair!r}, which is no pair of a node and its parent: give pairs "
+                f"such as ('Kings', 'NY')"
+            )
+        for label in pair:
+            try:
+                missing = label is not None and bool(label != label)
+                hash(label)
+            except (TypeError, ValueError):
+                raise InvalidInput(
+                    f"parents hold the label {label!r} of type {type(label).__name__}; a label "
+                    f"must be a plain value such as a text or a number: convert it"
+                ) from None
+            if missing:
+                raise InvalidInput(
+                    f"parents hold {label!r} in {tuple(pair)!r}, which equals no label: put None "
+                    f"where a node has no parent"
+                )
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def _one_parent_each(pairs: list[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashable]:
+    above: dict[Hashable, Hashable] = {}
+    for node, parent in pairs:
+        if node in above and above[node] != parent:
+            raise InvalidInput(
+                f"node {node!r} has two parents, {above[node]!r} and {parent!r}; a tree gives "
+                f"every node one: drop one of them"
+            )
+        above[node] = parent
+    return above
+
+
+def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,196 @@
+"""Laws of a strategy for trees: what it measures, what it gives back, and the errors it claims.
+
+The matrix is written out from its definition, a row a measurement and a column a leaf, so trees of
+a few dozen leaves are the place to check.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+
+from counton.arrays import Integers
+from counton.errors import InvalidInput
+from counton.strategies import NodeNoise
+from counton.strategies.trees import Tree, TreeStrategy
+from counton.strategies.trees.estimating import estimates_of, node_sums
+from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.table_laws import check_columns
+from counton.testing.tables import Address, LawBroken, require
+
+#: Steps of 2^-10, and noise that is large against them for weights of up to 2^28.
+_BITS = 10
+_SPREAD = 2**40
+
+
+def check_tree_strategy(strategy: TreeStrategy) -> None:
+    """Check every law of a strategy for a tree.
+
+    Raises:
+        LawBroken: at the first law that does not hold.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
+    >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 1.0], norm=2)[0])
+    """
+    check_tree_description(strategy)
+    check_columns(strategy, tree_matrix(strategy)[1])
+    check_tree_shift(strategy)
+    check_tree_estimates(strategy)
+    check_tree_variance(strategy)
+
+
+def check_tree_description(strategy: TreeStrategy) -> None:
+    """Its parameters say which C it is, and it is rebuilt from what ``to_dict`` says.
+
+    Raises:
+        LawBroken: parameters that do not survive JSON, copies that differ, or a ``to_dict`` from
+            which another or none is rebuilt.
+    """
+    saved = json.loads(json.dumps(strategy.parameters))
+    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(strategy != object(), strategy, "equals an object of another type")
+    heavier = type(strategy)(strategy.tree, strategy.total + 1, strategy.own, strategy.shared)
+    require(heavier != strategy, strategy, "equals one that measures something else")
+    try:
+        described = json.loads(json.dumps(strategy.to_dict()))
+        rebuilt = type(strategy).from_dict(described, strategy.tree)
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
+    alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
+    require(rebuilt == strategy and alike, strategy, "differs from what to_dict describes")
+
+
+def check_tree_shift(strategy: TreeStrategy) -> None:
+    """Noise shifted by a column of C gives the estimates of the neighbour to the bit.
+
+    That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
+    one moved from each leaf to the next.
+
+    Raises:
+        LawBroken: a leaf shows through.
+    """
+    nodes, matrix = tree_matrix(strategy)
+    leaves = matrix.shape[1]
+    counts = np.arange(leaves) ** 2 % 97 + 1
+    table = HashedNoise(spread=_SPREAD)
+    base = _estimates(strategy, counts, table)
+    unit = np.eye(leaves, dtype=np.int64)
+    for leaf in range(leaves):
+        for change in (unit[leaf], unit[leaf] - unit[leaf - 1]):
+            shifts = dict(zip(nodes, (-matrix @ change).tolist(), strict=True))
+            moved = _estimates(strategy, counts + change, ShiftedNoise(table, shifts))
+            same = np.array_equal(moved, base)
+            require(same, strategy, f"leaf {leaf} shows through: not a function of C x + z")
+
+
+def check_tree_estimates(strategy: TreeStrategy) -> None:
+    """Without noise estimates are the counts; with noise children add up to their parents.
+
+    Raises:
+        LawBroken: they do not.
+    """
+    tree = strategy.tree
+    below = np.vstack(_membership(tree))
+    counts = np.arange(below.shape[1]) ** 2 % 97
+    silent = _estimates(strategy, counts, HashedNoise(spread=0))
+    require(np.array_equal(silent, below @ counts << _BITS), strategy, "counts do not come back")
+    noisy = _estimates(strategy, counts, HashedNoise(spread=_SPREAD))
+    levels = np.split(noisy, np.cumsum(tree.sizes)[:-1])
+    for level, parents in enumerate(tree.parents):
+        added = np.zeros(tree.sizes[level], np.int64)
+        np.add.at(added, parents, levels[level + 1])
+        inner = tree.children[level] > 0
+        agree = np.array_equal(added[inner], levels[level][inner])
+        require(agree, strategy, f"children of {tree.levels[level]} do not add up")
+
+
+def check_tree_variance(strategy: TreeStrategy) -> None:
+    """The claimed joint law against the noise that the estimates carry: B, with B C = A.
+
+    Raises:
+        LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
+            nodes is not the claimed one.
+    """
+    nodes, matrix = tree_matrix(strategy)
+    below = np.vstack(_membership(strategy.tree))
+    nothing = np.zeros(matrix.shape[1], np.int64)
+    reads = np.empty((len(below), len(nodes)))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
+        reads[:, row] = _estimates(strategy, nothing, one) * 2.0**-_BITS / _SPREAD
+    unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
+    require(unbiased, strategy, "estimates are biased: B C is not the sums of the leaves")
+    joint = reads @ reads.T
+    law = strategy.joint_law(1.0)
+    scale = float(joint.diagonal().max())
+    claimed = np.concatenate(law.variances)
+    right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
+    require(right, strategy, "claims other variances than its estimates have")
+    sizes = strategy.tree.sizes
+    places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
+    covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
+    right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
+    require(right, strategy, "claims other covariances than its estimates have")
+    for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
+        parts = np.split(weights, np.cumsum(sizes)[:-1])
+        expected = float(weights @ joint @ weights)
+        right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
+        require(right, strategy, f"claims another variance of a sum of nodes than {expected:.6g}")
+
+
+def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
+    """C written out from its definition, and the node whose noise each row takes.
+
+    Returns:
+        Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
+        of ``Tree.leaves``.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root"})
+    >>> nodes, matrix = tree_matrix(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    >>> nodes, bool((matrix[1] == matrix[1, 0] * np.array([1, -1])).all())
+    ([(0, 0), (1, 0)], True)
+    """
+    tree, below = strategy.tree, _membership(strategy.tree)
+    nodes: list[Address] = [(0, 0)]
+    rows = [strategy.total * below[0][0]]
+    for level in range(len(tree.parents)):
+        index = 0
+        for node in range(tree.sizes[level]):
+            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
+            p, q = int(strategy.own[level][node]), int(strategy.shared[level][node])
+            for child in range(start, start + (0 if m < 2 else 1 if m == 2 else m)):
+                rows.append(p * below[level + 1][child] - q * below[level][node])
+                nodes.append((level + 1, index))
+                index += 1
+    return nodes, np.array(rows)
+
+
+def _membership(tree: Tree) -> list[Integers]:
+    """For each level, which leaves lie below each node: shape (nodes, leaves)."""
+    places = [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
+    below = [np.zeros((size, len(places)), np.int64) for size in tree.sizes]
+    for column, (level, node) in enumerate(places):
+        below[level][node, column] = 1
+        while level:
+            level, node = level - 1, int(tree.parents[level - 1][node])
+            below[level][node, column] = 1
+    return below
+
+
+def _estimates(strategy: TreeStrategy, counts: Integers, noise: NodeNoise) -> Integers:
+    """Estimates of all nodes, level after level, from counts in the order of ``Tree.leaves``."""
+    tree = strategy.tree
+    levels = [np.zeros(size, np.int64) for size in tree.sizes]
+    taken = 0
+    for level, leaves in enumerate(tree.leaves):
+        levels[level][leaves] = counts[taken : taken + len(leaves)]
+        taken += len(leaves)
+    return np.concatenate(estimates_of(strategy, node_sums(tree, levels), noise, _BITS))

@@ -1,0 +1,249 @@
+"""Every law over strategies for trees of many shapes; and what is broken on purpose is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import random_tree
+
+from counton.errors import InvalidInput
+from counton.strategies import NodeNoise, Norm
+from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
+from counton.strategies.trees.estimating import estimates_of
+from counton.strategies.trees.strategy import tree_strategy_for
+from counton.testing import (
+    LawBroken,
+    check_columns,
+    check_tree_description,
+    check_tree_estimates,
+    check_tree_shift,
+    check_tree_strategy,
+    check_tree_variance,
+    tree_laws,
+    tree_matrix,
+)
+
+#: Children may be less accurate than their parents or more, as far as there are such estimates.
+WANTED = (1.0, 1.7, 1.2, 2.0, 1.4)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("seed", range(12))
+def test_trees_of_any_shape_keep_every_law(seed: int, norm: Norm) -> None:
+    tree = random_tree(seed)
+    wanted = [*WANTED, *[1.5] * len(tree.levels)][: len(tree.levels)]
+    try:
+        strategy, _ = tree_strategy_for(tree, wanted, norm)
+    except InvalidInput:  # one child, whose target is below its parent's
+        strategy, _ = tree_strategy_for(tree, sorted(wanted), norm)
+    check_tree_strategy(strategy)
+
+
+def test_one_node_and_small_weights_keep_every_law() -> None:
+    check_tree_strategy(tree_strategy_for(Tree.from_parents({"all": None}), [1.0], 2)[0])
+    check_tree_strategy(weighted(TreeStrategy))
+
+
+TREE = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "a", "e": "a", "f": "b", "g": "b"})
+
+
+def weighted(cls: type[TreeStrategy]) -> TreeStrategy:
+    own = np.array([6]), np.array([7, 4]), np.zeros(5, np.int64)
+    shared = np.array([3]), np.array([2, 2]), np.zeros(5, np.int64)
+    return cls(TREE, 5, own, shared)
+
+
+class ClaimsLess(TreeStrategy):
+    def l1_sensitivity(self) -> int:
+        return super().l1_sensitivity() - 1
+
+
+class ClaimsMore(TreeStrategy):
+    def squared_sensitivity(self) -> int:
+        return super().squared_sensitivity() + 1
+
+
+class MovesLess(TreeStrategy):
+    def l1_move_sensitivity(self) -> int:
+        return super().l1_move_sensitivity() - 1
+
+
+class MovesShorter(TreeStrategy):
+    def squared_move_sensitivity(self) -> int:
+        return super().squared_move_sensitivity() - 1
+
+
+class EntriesTooSmall(TreeStrategy):
+    @property
+    def largest_entry(self) -> int:
+        return 1
+
+
+class ForgetsTheTotal(TreeStrategy):
+    """Two matrices under one noise address."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        weights = [part.tolist() for part in (*self.own, *self.shared)]
+        return {"tree_sha256": self.tree.digest, "weights": weights}
+
+
+class DescribesLess(TreeStrategy):
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "total": 1}
+
+
+class ClaimsLessVariance(TreeStrategy):
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        return super().joint_law(noise_variance * (1 - 1e-3))
+
+
+class ClaimsIndependence(TreeStrategy):
+    """The variances are right, covariances are not."""
+
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        law = super().joint_law(noise_variance)
+
+        class Independent(HierarchyLaw):
+            def covariance(self, first: Any, second: Any) -> float:
+                return super().covariance(first, second) if first == second else 0.0
+
+        return Independent(law.tree, law.root, law.spread)
+
+
+class ClaimsOtherSums(TreeStrategy):
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        law = super().joint_law(noise_variance)
+
+        class Doubled(HierarchyLaw):
+            def functional(self, weights: Any) -> float:
+                return 2 * super().functional(weights)
+
+        return Doubled(law.tree, law.root, law.spread)
+
+
+class SpreadsMore(TreeStrategy):
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        law = super().joint_law(noise_variance)
+        return replace(law, spread=tuple(1.001 * part for part in law.spread))
+
+
+def columns(strategy: TreeStrategy) -> None:
+    check_columns(strategy, tree_matrix(strategy)[1])
+
+
+@pytest.mark.parametrize(
+    ("check", "cls"),
+    [
+        (columns, ClaimsLess),
+        (columns, ClaimsMore),
+        (columns, MovesLess),
+        (columns, MovesShorter),
+        (columns, EntriesTooSmall),
+        (check_tree_description, ForgetsTheTotal),
+        (check_tree_description, DescribesLess),
+        (check_tree_variance, ClaimsLessVariance),
+        (check_tree_variance, ClaimsIndependence),
+        (check_tree_variance, ClaimsOtherSums),
+        (check_tree_variance, SpreadsMore),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_broken_strategy_is_caught(
+    check: Callable[[TreeStrategy], None], cls: type[TreeStrategy]
+) -> None:
+    with pytest.raises(LawBroken, match=cls.__name__):
+        check(weighted(cls))
+    with pytest.raises(LawBroken):
+        check_tree_strategy(weighted(cls))
+
+
+def shows_a_count(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
+    estimates[-1][0] += sums[-1][0] % 2
+    return estimates
+
+
+def loses_a_child(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
+    estimates[-1][-1] = 0
+    return estimates
+
+
+def hides_the_noise(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
+    return [part << 10 for part in sums]
+
+
+def halves_the_noise(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
+    exact = [part << 10 for part in sums]
+    return [part + (own - part) // 2 for part, own in zip(exact, estimates, strict=True)]
+
+
+def does_not_add_up(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
+    estimates[0] = estimates[0] + noise.run(9, range(1))
+    return estimates
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong"),
+    [
+        (check_tree_shift, shows_a_count),
+        (check_tree_shift, hides_the_noise),
+        (check_tree_shift, halves_the_noise),
+        (check_tree_estimates, loses_a_child),
+        (check_tree_estimates, does_not_add_up),
+        (check_tree_variance, hides_the_noise),
+        (check_tree_variance, halves_the_noise),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_broken_estimates_are_caught(
+    check: Callable[[TreeStrategy], None], wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = estimates_of
+
+    def broken(measured: Any, sums: Any, noise: Any, bits: int) -> Any:
+        return wrong(honest(measured, sums, noise, bits), sums, noise)
+
+    monkeypatch.setattr(tree_laws, "estimates_of", broken)
+    with pytest.raises(LawBroken):
+        check(weighted(TreeStrategy))
+
+
+def test_weights_that_the_formulas_do_not_hold_for_are_refused() -> None:
+    own, shared = weighted(TreeStrategy).own, weighted(TreeStrategy).shared
+    zeros = np.zeros(5, np.int64)
+    for wrong_own, wrong_shared, message in [
+        (own[:2], shared[:2], "give one for every node"),
+        ((own[0], own[1], np.ones(5, np.int64)), shared, "with 0 children has weights 1 and 0"),
+        ((np.array([0]), *own[1:]), shared, "with 2 children has weights 0 and 3"),
+        (own, (np.array([2]), *shared[1:]), "weights 6 and 2"),
+        (own, (shared[0], np.array([8, 2]), zeros), "with 3 children has weights 7 and 8"),
+        (own, (shared[0], np.array([-1, 2]), zeros), "weights 7 and -1"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            TreeStrategy(TREE, 5, wrong_own, wrong_shared)
+    with pytest.raises(InvalidInput, match="must be at least 1"):
+        TreeStrategy(TREE, 0, own, shared)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"own": []}, "cannot be read"),
+        ({"own": ["1:x"] * 3}, "does not hold integers"),
+        ({"total": None}, "cannot be read"),
+        ({"total": 6}, "which are not these"),
+        ({"tree_sha256": "0"}, "made for the tree '0'"),
+    ],
+)
+def test_what_describes_no_strategy_is_refused(change: Any, message: str) -> None:
+    described = weighted(TreeStrategy).to_dict()
+    assert TreeStrategy.from_dict(described, TREE) == weighted(TreeStrategy)
+    with pytest.raises(InvalidInput, match=message):
+        TreeStrategy.from_dict({**described, **change}, TREE)
+    other = Tree.from_parents({"a": "r", "b": "r"})
+    with pytest.raises(InvalidInput, match="tree it was made for"):
+        TreeStrategy.from_dict(described, other)
