@@ -49,6 +49,11 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     Raises:
         LawBroken: parameters that do not survive JSON, copies that differ, or a ``to_dict`` from
             which another or none is rebuilt.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_description(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
@@ -74,6 +79,11 @@ def check_tree_shift(strategy: TreeStrategy) -> None:
 
     Raises:
         LawBroken: a leaf shows through.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_shift(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]
@@ -94,6 +104,11 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
 
     Raises:
         LawBroken: they do not.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_estimates(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     tree = strategy.tree
     below = np.vstack(_membership(tree))
@@ -116,6 +131,11 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     Raises:
         LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
             nodes is not the claimed one.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_variance(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     nodes, matrix = tree_matrix(strategy)
     below = np.vstack(_membership(strategy.tree))

@@ -6,6 +6,7 @@ import sys
 
 from counton.strategies.base import exported
 from counton.strategies.lines.base import LineStrategy
+from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.haar import Haar
@@ -36,6 +37,7 @@ __all__ = [
     "TreeNodes",
     "Workload",
     "gaussian_bound",
+    "line_strategy_from_dict",
     "optimal_gaussian",
     "optimal_laplace",
     "public_line_strategies",
