@@ -121,13 +121,15 @@ def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     words += ["--until", "2024-01-02", "--epsilon", "1", "--unit", "visit"]
     words += ["--state", str(desk.path("state.db"))]
     assert desk("count", events, *words, "--name", "visits").exit_code == 0
-    refused = desk.ranges("--epsilon", "1", "--unit", "visit", "--name", "visits")
+    refused = desk.ranges("--epsilon", "1", "--name", "visits")
     assert refused.exit_code == 3
     assert "has a stream 'visits' already" in refused.stderr
-    assert desk.ranges("--epsilon", "1", "--unit", "visit", "--name", "line").exit_code == 0
+    assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
     refused = desk("count", events, *words, "--name", "line")
     assert refused.exit_code == 3
     assert "has released a table 'line' already" in refused.stderr
+    units = json.loads(desk("ledger", "--state", str(desk.path("state.db")), "--json").stdout)
+    assert {entry["unit"] for entry in units["spent"]} == {"visit"}  # once said, it is taken over
 
 
 def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:

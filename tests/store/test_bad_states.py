@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from counton import Key, PureDP, Stream
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
@@ -248,3 +249,16 @@ def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
         except CountonError:
             raised += 1
     assert raised > 20
+
+
+def test_a_server_without_an_encoding_is_refused(postgres: str, key: Key) -> None:
+    url = sa.make_url(postgres)
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
+    with engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+            "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
+        )
+    engine.dispose()
+    bytes_only = url.set(database="bytes").render_as_string(hide_password=False)
+    with pytest.raises(StateError, match="SQL_ASCII, which keeps no texts: make one with"):
+        Stream.create(bytes_only, "visits", Binary(9), PureDP(1), key=key)

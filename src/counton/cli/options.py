@@ -78,7 +78,7 @@ _TABLE: dict[str, Any] = {
     "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
     "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
     "move": _asked(bool, "protect where a unit is counted, not whether it is", "--move"),
-    "unit": _asked(str, "what one count is called in the output"),
+    "unit": _asked(_TEXT, "what one count is called; default: as in the state"),
     "name": _asked(str, "of this release within the state; another name spends again"),
     "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
 }

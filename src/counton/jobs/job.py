@@ -169,7 +169,7 @@ def _run(
     else:
         definition = None
         if request.unit is None and store is not None:
-            request = replace(request, unit=_unit_there(store))
+            request = replace(request, unit=unit_there(store))
     file = EventFile(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, file)
     asked = ask(request, definition)
@@ -214,7 +214,7 @@ def _run(
     return Outcome(definition, stream, before, stream.step, until, stated, found, late)
 
 
-def _unit_there(store: Store) -> str | None:
+def unit_there(store: Store) -> str | None:
     """What a unit is called in the state, whose ledger keeps each kind of unit apart.
 
     Raises:

@@ -115,7 +115,7 @@ class RangesRequest:
         workload, strategy: as in `counton.plan_ranges`.
         epsilon, delta, rho: the guarantee.
         move: protect where a unit is counted, not whether it is.
-        unit: what one count is called.
+        unit: what one count is called; None: as in the state, or "unit".
         name: of the release within the state.
         key: file of the key; None: ``STATE.key``.
 
@@ -135,7 +135,7 @@ class RangesRequest:
     delta: Number | None = None
     rho: Number | None = None
     move: bool = False
-    unit: str = "unit"
+    unit: str | None = None
     name: str = "ranges"
     key: str | os.PathLike[str] | None = None
 
@@ -171,7 +171,7 @@ class HierarchyRequest:
     delta: Number | None = None
     rho: Number | None = None
     move: bool = False
-    unit: str = "unit"
+    unit: str | None = None
     name: str = "hierarchy"
     key: str | os.PathLike[str] | None = None
 

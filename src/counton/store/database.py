@@ -46,6 +46,8 @@ class Database:
             sqlite_file.check(self.path)
         self._engine = self._connect()
         try:
+            if not self.is_sqlite:
+                self._check_encoding()
             if create and not self.is_sqlite:
                 self._create_tables()
             self._check_format()
@@ -98,7 +100,8 @@ class Database:
             return engine
         # A server may default to asynchronous commits, which a power cut can lose.
         options = (
-            f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on"
+            f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on "
+            "-c client_encoding=UTF8"  # or texts of a database without an encoding are bytes
         )
         given = self.url.query.get("options")
         if given:
@@ -121,6 +124,16 @@ class Database:
             if not sa.inspect(connection).has_table(schema.database.name):
                 schema.metadata.create_all(connection)
                 connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+
+    def _check_encoding(self) -> None:
+        """Refuse a database that keeps bytes and not texts: names would come back as bytes."""
+        with self.transaction(write=False) as connection:
+            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding == "SQL_ASCII":
+            raise StateError(
+                f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
+                f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+            )
 
     def _check_format(self) -> None:
         with self.transaction(write=False) as connection:
