@@ -121,6 +121,9 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
         (lambda: Queries([[np.nan]]), "must be a finite matrix"),
         (lambda: Queries([["a"]]), "not a matrix of numbers"),
         (lambda: Queries([[0, 0]]), "all zeros"),
+        (lambda: Queries(np.ma.array([[1.0, 2.0]], mask=[[False, True]])), "masked value"),
+        (lambda: Dense(np.ma.array([[1, 2]], mask=[[True, False]]), "mine"), "masked value"),
+        (lambda: Dense([[1.5]], "mine"), "matrix of integers"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:

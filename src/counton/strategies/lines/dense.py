@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.columns import refuse_masked
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LineStrategy
@@ -28,7 +29,7 @@ class Dense(LineStrategy):
         name: by which it was chosen.
 
     Raises:
-        InvalidInput: not an integer matrix over 1 to 4096 cells, of deficient rank, or with
+        InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
             entries too large for exact norms.
 
     >>> Dense(np.array([[2, 1], [0, 2]]), "mine").squared_sensitivity()
@@ -36,6 +37,8 @@ class Dense(LineStrategy):
     """
 
     def __init__(self, matrix: NDArray[Any], name: str) -> None:
+        refuse_masked(matrix, "the matrix")
+        matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
             raise InvalidInput(
                 f"the matrix has shape {matrix.shape} and type {matrix.dtype}; it must be a matrix "

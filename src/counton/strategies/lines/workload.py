@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.arrays import Floats, Integers
+from counton.columns import refuse_masked
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
@@ -294,29 +295,11 @@ class TreeNodes(_Intervals):
             size *= 2
 
 
-class RandomSubsets(NamedWorkload):
-    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
+class _CellsAndWhole(NamedWorkload):
+    """Every cell with one weight, and the sum of all with another."""
 
-    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
-
-    >>> RandomSubsets(4).gram().round(3)[0].tolist()
-    [0.625, 0.417, 0.417, 0.417]
-    """
-
-    name = "subsets"
-
-    def _queries(self) -> int:
-        return 1
-
-    def _chances(self) -> tuple[float, float]:
-        """Probability that one cell is in the set, and that two are."""
-        n = self.cells
-        sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
-        return float((sizes / n).mean()), float((sizes * (sizes - 1)).mean() / max(n * (n - 1), 1))
-
-    def _weights(self) -> tuple[float, float]:
-        one, two = self._chances()
-        return one - two, two
+    @abstractmethod
+    def _weights(self) -> tuple[float, float]: ...
 
     def total(self, estimator: Estimator) -> float:
         """See `Workload.total`."""
@@ -337,13 +320,36 @@ class RandomSubsets(NamedWorkload):
         return np.array([single * cell + together * float(whole[0]) for cell, whole in parts])
 
     def gram(self) -> Floats:
-        """Expectation of W^T W."""
+        """See `Workload.gram`."""
         self.check_dense()
         single, together = self._weights()
         return single * np.eye(self.cells) + together
 
 
-class Margins(NamedWorkload):
+class RandomSubsets(_CellsAndWhole):
+    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
+
+    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
+
+    >>> RandomSubsets(4).gram().round(3)[0].tolist()
+    [0.625, 0.417, 0.417, 0.417]
+    """
+
+    name = "subsets"
+
+    def _queries(self) -> int:
+        return 1
+
+    def _weights(self) -> tuple[float, float]:
+        """From the probabilities that one cell is in the set, and that two are."""
+        n = self.cells
+        sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
+        one = float((sizes / n).mean())
+        two = float((sizes * (sizes - 1)).mean() / max(n * (n - 1), 1))
+        return one - two, two
+
+
+class Margins(_CellsAndWhole):
     """Every cell along one axis, and their sum.
 
     >>> Margins(3).gram().astype(int).tolist()
@@ -355,22 +361,8 @@ class Margins(NamedWorkload):
     def _queries(self) -> int:
         return self.cells + 1
 
-    def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
-        low = np.arange(self.cells)
-        whole = estimator.variance(np.array([0]), np.array([self.cells]))
-        return float(estimator.variance(low, low + 1).sum() + whole[0])
-
-    def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
-        ends = np.array([0]), np.array([self.cells])
-        parts = zip(joint_law.cell_levels(), joint_law.interval_levels(*ends), strict=True)
-        return np.array([cell + float(whole[0]) for cell, whole in parts])
-
-    def gram(self) -> Floats:
-        """See `Workload.gram`."""
-        self.check_dense()
-        return np.eye(self.cells) + 1
+    def _weights(self) -> tuple[float, float]:
+        return 1.0, 1.0
 
 
 class Queries(Workload):
@@ -380,7 +372,8 @@ class Queries(Workload):
         matrix: one query a row, shape (queries, cells).
 
     Raises:
-        InvalidInput: not a finite matrix with at least one row, one column and one non-zero.
+        InvalidInput: not a finite matrix with at least one row, one column and one non-zero, or
+            one with masked entries.
 
     >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
     [[1, 1, 0], [1, 2, 1], [0, 1, 1]]
@@ -390,6 +383,7 @@ class Queries(Workload):
     costly = True
 
     def __init__(self, matrix: ArrayLike) -> None:
+        refuse_masked(matrix, "the workload")
         try:
             weights = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError) as error:
