@@ -18,9 +18,12 @@ from counton.strategies import (
     Metric,
     Node,
     NodeNoise,
+    Norm,
+    SmoothBinary,
     StreamStrategy,
 )
 from counton.strategies.base import Steps
+from counton.strategies.participation import Part, Schedule
 from counton.strategies.streams.dyadic import below_split
 from counton.testing import (
     LawBroken,
@@ -29,6 +32,7 @@ from counton.testing import (
     check_noise_is_rows,
     check_overall_variance,
     check_parameters,
+    check_participation,
     check_sensitivity,
     check_shift,
     check_strategy,
@@ -62,6 +66,32 @@ class ClaimsTooLittle(Binary):
 class ClaimsTooMuch(Binary):
     def squared_sensitivity(self) -> Fraction:
         return super().squared_sensitivity() + Fraction(1, 10**9)
+
+
+class ForgetsOtherSteps(Binary):
+    """Units that act several times are protected as if they acted once."""
+
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        return super().largest_sum(norm, schedule._replace(steps=1))
+
+
+class ClaimsALittleTooLittle(Binary):
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        return super().largest_sum(norm, schedule) - 1
+
+
+class SharesANodeLess(KAry):
+    """Says of its last children that they are no nodes."""
+
+    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+        *others, (last, times) = super().divided(part) or ((Part(0, 0, 1), 1),)
+        return (*others, (last._replace(nodes=0), times)) if part is None else super().divided(part)
+
+
+class ClaimsFarTooMuch(SmoothBinary):
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        one = self.squared_sensitivity() if norm == 2 else self.l1_sensitivity()
+        return int(one) * int(schedule.steps**norm)
 
 
 class ClaimsLessVariance(Binary):
@@ -190,6 +220,11 @@ def test_an_honest_subclass_passes() -> None:
         (check_sensitivity, ClaimsTooLittle(20)),
         (check_sensitivity, ClaimsTooMuch(20)),
         (check_sensitivity, CountsTwice(20)),
+        (check_participation, ForgetsOtherSteps(12)),
+        (check_participation, ForgetsOtherSteps(200)),
+        (check_participation, ClaimsALittleTooLittle(12)),
+        (check_participation, SharesANodeLess(12, 20)),
+        (check_participation, ClaimsFarTooMuch(14, 7, 3)),
         (check_variance, ClaimsLessVariance(20)),
         (check_window_variance, AddsVariances(20)),
         (check_window_variance, ForgetsWhatIsShared(20)),

@@ -3,14 +3,14 @@
 A unit counts in the steps S = {s_1 < s_2 < ...}: at most ``steps`` of them, any two at least
 ``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i.
 Each time it counts by a vector d_s, with ||d_s||_1 <= c_1 and ||d_s||_2 <= c_2. It moves the nodes
-by sum over S of (C e_s) x d_s. With |C| the entries' magnitudes and G = |C|^T |C|, that is
+by sum over S of (C e_s) x d_s. With G = C^T C that is
 
     in the 1-norm           at most c_1   * max over S of sum_{s in S} ||C e_s||_1
-    in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} G_st,
+    in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} |G_st|,
 
-because <d_s, d_t> <= c_2^2; equal vectors attain both where C has no negative entry, as in all our
-strategies. So n_v, the weight with which S enters node v, is all that counts: the norms are the
-largest sums of n_v and of n_v^2 over all nodes. What is found here, in integers:
+because |<d_s, d_t>| <= c_2^2; equal vectors attain both where C has no negative entry. There n_v,
+the weight with which S enters node v, is all that counts: the norms are the largest sums of n_v and
+of n_v^2 over all nodes. What is found here, in integers:
 
 - *Toeplitz* (``SqrtToeplitz``): coefficients which fall and are not negative make
   S = {1, 1 + b, 1 + 2b, ...} the worst, exactly: moving S to the left, and its members together,
@@ -21,7 +21,7 @@ largest sums of n_v and of n_v^2 over all nodes. What is found here, in integers
   exact. For b > 1 a part of w steps holds at most ceil(w / b) members; with that alone the value
   is a bound, and no larger than the sum over levels of what each could have by itself.
 - *Short horizons*: all admissible S are tried.
-- *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{G_st : |s-t| >= j b}, since of the ordered
+- *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, since of the ordered
   members of S those j places apart are at least j b steps apart.
 - *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond, separation = every is
   a bound.
@@ -246,12 +246,12 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
 
 
 def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
-    """Column 1-norms, and G: int64, shapes (horizon,) and (horizon, horizon), in lattice units."""
+    """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units."""
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.lattice_bits
     columns = [
-        {node[:2]: int(abs(Fraction(node.weight)) * unit) for node in strategy.column(step)}
+        {node[:2]: int(Fraction(node.weight) * unit) for node in strategy.column(step)}
         for step in range(1, horizon + 1)
     ]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
@@ -259,14 +259,14 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
     for step, column in enumerate(columns):
         for node, weight in column.items():
             weights[nodes[node], step] = weight
-    lengths = weights.sum(axis=0)
+    lengths = np.abs(weights).sum(axis=0)
     most = (int(lengths.max(initial=0)) * horizon) ** 2  # the sum of n_v^2 <= (sum of n_v)^2
     if most < 2**53:  # exact in float64, which multiplies matrices faster
         reals = weights.astype(np.float64)
-        return lengths, (reals.T @ reals).astype(np.int64)
+        return lengths, np.abs(reals.T @ reals).astype(np.int64)
     if most >= 2**62:
         weights, lengths = weights.astype(object), lengths.astype(object)
-    return lengths, weights.T @ weights
+    return lengths, np.abs(weights.T @ weights)
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:

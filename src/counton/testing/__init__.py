@@ -19,7 +19,6 @@ And of one for trees:
 >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
 """
 
-from counton.testing.laws import check_strategy
 from counton.testing.line_laws import (
     check_line_description,
     check_line_estimates,
@@ -29,17 +28,21 @@ from counton.testing.line_laws import (
     check_line_workloads,
     check_running_sums,
 )
-from counton.testing.matrix_laws import (
+from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.stream_laws import (
     check_arguments,
     check_factorisation,
+    check_noise_is_rows,
     check_overall_variance,
     check_parameters,
+    check_participation,
     check_sensitivity,
+    check_shift,
+    check_strategy,
     check_variance,
     check_window_variance,
+    check_windows,
 )
-from counton.testing.node_noise import HashedNoise, ShiftedNoise
-from counton.testing.noise_laws import check_noise_is_rows, check_shift, check_windows
 from counton.testing.table_laws import check_columns
 from counton.testing.tables import LawBroken
 from counton.testing.tree_laws import (
@@ -67,6 +70,7 @@ __all__ = [
     "check_noise_is_rows",
     "check_overall_variance",
     "check_parameters",
+    "check_participation",
     "check_running_sums",
     "check_sensitivity",
     "check_shift",
