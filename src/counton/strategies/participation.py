@@ -260,13 +260,14 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
         for node, weight in column.items():
             weights[nodes[node], step] = weight
     lengths = np.abs(weights).sum(axis=0)
-    most = (int(lengths.max(initial=0)) * horizon) ** 2  # the sum of n_v^2 <= (sum of n_v)^2
-    if most < 2**53:  # exact in float64, which multiplies matrices faster
-        reals = weights.astype(np.float64)
-        return lengths, np.abs(reals.T @ reals).astype(np.int64)
-    if most >= 2**62:
-        weights, lengths = weights.astype(object), lengths.astype(object)
-    return lengths, np.abs(weights.T @ weights)
+    if int((weights.astype(np.float64) ** 2).sum(axis=0).max(initial=0)) < 2**52:
+        reals = weights.astype(np.float64)  # exact, and multiplied faster
+        products = np.abs(reals.T @ reals).astype(np.int64)
+    else:
+        products = np.abs(weights.astype(object).T @ weights.astype(object))
+    if (int(lengths.max(initial=0)) * horizon) ** 2 >= 2**62:  # bounds every sum of products
+        products = products.astype(object)
+    return lengths, products
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:

@@ -193,7 +193,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     else:
         runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
         sets = [tuple(run[:size]) for run in runs for size in sizes]
-    apart = [min((b - a for a, b in pairwise(s)), default=count) for s in sets]
+    apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
     norms = [moved(s) for s in sets]
     one = strategy.shift()
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
