@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from counton.errors import SumOverflow
-from counton.mechanisms.tables import best_of_kinds, noise_kinds, ranked, shift_of_cells
+from counton.laws import Family
+from counton.mechanisms import plan_hierarchy, plan_ranges
+from counton.mechanisms.tables import (
+    best_of_kinds,
+    halfwidth,
+    noise_kinds,
+    ranked,
+    shift_of_cells,
+)
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
+from counton.strategies.trees import Tree
 
 
 def refuse(reason: str) -> Any:
@@ -42,3 +52,36 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
         shift = shift_of_cells(Haar.cascade(cells), Contribution.add_remove())
         laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
         assert gaussian.variance < laplace.variance
+
+
+@pytest.mark.parametrize("kind", ["ranges", "hierarchy"])
+def test_plans_for_tables_have_the_shape_of_all_plans(kind: str) -> None:
+    guarantee = ApproxDP(1, 1e-6)
+    plan: Any = (
+        plan_ranges(8, guarantee=guarantee)
+        if kind == "ranges"
+        else plan_hierarchy(Tree.from_parents({"a": "root", "b": "root"}), guarantee=guarantee)
+    )
+    assert plan.best is plan.choices[0]
+    assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
+    assert [row["rank"] for row in plan.table()] == [*range(1, len(plan.choices) + 1)]
+    assert plan.guarantee == guarantee
+    assert plan.contribution == Contribution.add_remove()
+    assert str(plan) == plan.describe()
+    for text in (plan.describe(), plan._repr_html_()):
+        assert str(guarantee) in text
+        assert plan.contribution.describe(steps=False) in text
+
+
+def test_intervals_hold_as_often_as_they_say() -> None:
+    """Laplace noise has heavier tails than a normal law: 95% and 99.5% over 20,000 draws."""
+    draws = np.random.default_rng(5)
+    family: Family
+    for family in ("gaussian", "laplace"):
+        normal = family == "gaussian"
+        size = 20_000
+        noise = draws.normal(0, 3, size) if normal else draws.laplace(0, 3 / np.sqrt(2), size)
+        for level in (0.95, 0.995):
+            inside = (np.abs(noise) <= halfwidth(3.0, family, level, 0.0)).mean()
+            slack = 5 * np.sqrt(level * (1 - level) / 20_000)
+            assert level - slack <= inside <= level + slack + 0.01

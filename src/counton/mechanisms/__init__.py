@@ -12,6 +12,7 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.mechanisms.contingency import ContingencyRelease as ContingencyRelease
     from counton.mechanisms.counter import Counter as Counter
+    from counton.mechanisms.hierarchy import HierarchyChoice as HierarchyChoice
     from counton.mechanisms.hierarchy import HierarchyPlan as HierarchyPlan
     from counton.mechanisms.hierarchy import HierarchyRelease as HierarchyRelease
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ContingencyRelease": "counton.mechanisms.contingency",
     "Counter": "counton.mechanisms.counter",
+    "HierarchyChoice": "counton.mechanisms.hierarchy",
     "HierarchyPlan": "counton.mechanisms.hierarchy",
     "HierarchyRelease": "counton.mechanisms.hierarchy",
     "RangesChoice": "counton.mechanisms.ranges",
@@ -54,6 +56,7 @@ _HOME = {
 __all__ = [
     "ContingencyRelease",
     "Counter",
+    "HierarchyChoice",
     "HierarchyPlan",
     "HierarchyRelease",
     "RangesChoice",

@@ -6,25 +6,26 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.columns import columns_of, data_frame
+from counton.columns import columns_of, data_frame, html
 from counton.errors import InvalidInput, StateError
 from counton.laws import DiscreteGaussian, Family, Law
 from counton.mechanisms.tables import (
     NORMS,
     TableDraft,
     TableRelease,
-    best_of_kinds,
     check_room,
     checked_counts,
     fraction_bits,
     halfwidth,
+    noise_kinds,
+    ranked,
     shift_of_cells,
     stated,
 )
@@ -94,30 +95,23 @@ _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 
 
 @dataclass(frozen=True)
-class HierarchyPlan:
-    """Measurement and noise for a tree: accuracy and cost, known before any data.
+class HierarchyChoice:
+    """What is measured on a tree, with one kind of noise.
 
     Attributes:
         measurement: what is measured.
         noise_law: law of one measurement's noise, in units of the weights' lattice.
         joint_law: variance and covariance of all estimates.
-        guarantee, contribution: what is promised, and to whom.
 
+    >>> from counton.privacy import ApproxDP
     >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
-    >>> plan = plan_hierarchy(tree, targets={"state": 5.0, "county": 10.0})
-    >>> plan.guarantee, round(plan.std("county"), 4)
-    (ZCDP(rho=...), 10.0)
+    >>> plan = plan_hierarchy(tree, guarantee=ApproxDP(1, 1e-6))
+    >>> [(choice.family, round(choice.std("county"), 1)) for choice in plan.choices]
+    [('laplace', 3.0), ('gaussian', 5.5)]
     """
 
     measurement: TreeStrategy
     noise_law: Law
-    guarantee: Guarantee
-    contribution: Contribution
-
-    @property
-    def tree(self) -> Tree:
-        """The public tree."""
-        return self.measurement.tree
 
     @property
     def family(self) -> Family:
@@ -131,7 +125,104 @@ class HierarchyPlan:
 
     def std(self, level: str) -> float:
         """Largest standard deviation of the noise of any node of a level."""
-        return math.sqrt(self.joint_law.variances[self.tree.level(level)].max())
+        depth = self.measurement.tree.level(level)
+        return math.sqrt(self.joint_law.variances[depth].max())
+
+
+@dataclass(frozen=True)
+class HierarchyPlan:
+    """Measurements and noise for a tree, the most accurate first: known before any data.
+
+    Attributes:
+        choices: one for each kind of noise that can give the guarantee.
+        guarantee, contribution: what is promised, and to whom.
+
+    ``measurement``, ``noise_law``, ``joint_law`` and ``std`` are those of the best choice.
+
+    >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+    >>> plan = plan_hierarchy(tree, targets={"state": 5.0, "county": 10.0})
+    >>> plan.guarantee, round(plan.std("county"), 4)
+    (ZCDP(rho=...), 10.0)
+    """
+
+    choices: tuple[HierarchyChoice, ...]
+    guarantee: Guarantee
+    contribution: Contribution
+
+    @property
+    def best(self) -> HierarchyChoice:
+        """The choice with the least noise."""
+        return self.choices[0]
+
+    @property
+    def measurement(self) -> TreeStrategy:
+        """What is measured."""
+        return self.best.measurement
+
+    @property
+    def noise_law(self) -> Law:
+        """Law of one measurement's noise, in units of the weights' lattice."""
+        return self.best.noise_law
+
+    @property
+    def tree(self) -> Tree:
+        """The public tree."""
+        return self.measurement.tree
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.best.family
+
+    @property
+    def joint_law(self) -> HierarchyLaw:
+        """Variance and covariance of the noise of all estimates."""
+        return self.best.joint_law
+
+    def std(self, level: str) -> float:
+        """Largest standard deviation of the noise of any node of a level."""
+        return self.best.std(level)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a choice: rank, noise, and the standard deviation of every level."""
+        return [
+            {
+                "rank": rank,
+                "noise": choice.family,
+                **{f"{level}_std": choice.std(level) for level in self.tree.levels},
+            }
+            for rank, choice in enumerate(self.choices, 1)
+        ]
+
+    def describe(self) -> str:
+        """How accurate each level will be and what is protected, in words.
+
+        >>> from counton.privacy import ZCDP
+        >>> tree = Tree.from_leaves({"state": ["CA", "NY"]}, ["state"])
+        >>> print(plan_hierarchy(tree, guarantee=ZCDP(0.5)).describe().splitlines()[-1])
+          1  gaussian: total 1.155, state 1.155
+        """
+        head = (
+            f"{sum(self.tree.sizes):,} nodes, standard deviations by level, least noise first\n"
+            f"guarantee: {self.guarantee}\n"
+            f"protected: {self.contribution.describe(steps=False)}"
+        )
+        rows = [
+            f"  {rank}  {choice.family}: "
+            + ", ".join(f"{level} {choice.std(level):,.4g}" for level in self.tree.levels)
+            for rank, choice in enumerate(self.choices, 1)
+        ]
+        return "\n".join([head, *rows])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        rows = self.table()
+        return html(
+            f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
+            {name: np.array([row[name] for row in rows]) for name in rows[0]},
+        )
 
     @property
     def rho(self) -> Fraction:
@@ -220,15 +311,16 @@ def plan_hierarchy(
         noise_law = DiscreteGaussian(Fraction(scale) ** 2)
         shift = shift_of_cells(measurement, unit)
         promise = ZCDP(Fraction(shift.l2_squared) / (2 * noise_law.sigma_squared))
-        return HierarchyPlan(measurement, noise_law, promise, unit)
+        return HierarchyPlan((HierarchyChoice(measurement, noise_law),), promise, unit)
 
-    def attempt(family: Family) -> HierarchyPlan:
+    def attempt(family: Family) -> HierarchyChoice:
         measurement, _ = tree_strategy_for(tree, wanted, NORMS[family], unit=one)
         shift = shift_of_cells(measurement, unit)
-        noise_law = calibrate(guarantee, shift, family).law
-        return HierarchyPlan(measurement, noise_law, guarantee, unit)
+        return HierarchyChoice(measurement, calibrate(guarantee, shift, family).law)
 
-    return best_of_kinds(guarantee, attempt, cost=lambda plan: plan.joint_law.root)
+    attempts = (partial(attempt, family) for family in noise_kinds(guarantee))
+    choices = ranked(attempts, cost=lambda choice: choice.joint_law.root)
+    return HierarchyPlan(tuple(choices), guarantee, unit)
 
 
 def _wanted(
@@ -527,7 +619,8 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
                 "the weights kept with the release are not those that its terms name: restore the "
                 "state from a copy"
             )
-        plan = HierarchyPlan(measurement, terms.law, terms.guarantee, terms.contribution)
+        choice = HierarchyChoice(measurement, terms.law)
+        plan = HierarchyPlan((choice,), terms.guarantee, terms.contribution)
         nodes = integers_from_text(values["nodes"], (sum(sizes),))
         cells = np.split(nodes, np.cumsum(sizes)[:-1])
         return self._of(plan, cells, int(values["bits"]), terms, input_digest, repeated=True)
