@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,11 @@ def test_nodes_that_a_tree_treats_alike_are_looked_at_once(cells: Any, radices: 
     assert alike is not None
     assert alike[2].sum() == 2 * cells - 1
     assert len(alike[0]) < 200
+
+
+def test_without_threadpoolctl_the_same_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = optimal_laplace(AllRanges(17))
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert optimal_laplace(AllRanges(17)) == found
+    with pytest.raises(KeyError), search.one_thread():
+        raise KeyError
