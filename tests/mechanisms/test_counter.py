@@ -19,12 +19,22 @@ from hypothesis import strategies as st
 from keys import chosen_key
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
+from counton.laws import DiscreteGaussian
 from counton.mechanisms import Counter
 from counton.noise import Key
 from counton.plans import plan
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    PureDP,
+)
 from counton.strategies import (
     Binary,
+    Expiring,
     HonakerOnline,
     KAry,
     SmoothBinary,
@@ -470,3 +480,28 @@ def test_noise_too_large_for_fixed_point_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidInput, match="HonakerOnline"):
         counter(HonakerOnline(1000), guarantee=PureDP(1), contribution=wide)
     counter(Binary(1000), guarantee=PureDP(1), contribution=wide).release(1)
+
+
+@pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
+def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
+    """Those of a unit's events add up, which no one curve says."""
+    with pytest.raises(InvalidInput, match=r"add up .* steps=1"):
+        Counter(
+            Expiring(1),
+            guarantee,
+            key=Key.generate(),
+            name="visits",
+            contribution=Contribution.add_remove(steps=2),
+        )
+
+
+def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:
+    visitor = Contribution.add_remove(steps=3, separation=4, unit="visitor")
+    laws = [
+        Counter(
+            Binary(16), ZCDP(0.5), key=Key.generate(), name="visits", contribution=contribution
+        ).terms.law
+        for contribution in (Contribution.add_remove(), visitor)
+    ]
+    assert laws == [DiscreteGaussian(Fraction(5)), DiscreteGaussian(Fraction(21))]
+    assert "one visitor" in str(visitor)
