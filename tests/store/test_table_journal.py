@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -392,3 +394,36 @@ def test_a_data_frame_is_no_line_of_counts() -> None:
 
     with pytest.raises(InvalidInput, match="are a data frame of type DataFrame; give one column"):
         release_ranges(pl.DataFrame({"n": [1, 2]}), guarantee=ZCDP(1), key=Key.generate())
+
+
+def test_of_processes_at_once_one_data_set_is_released(file: Path) -> None:
+    """Each with data of its own, on a state and a key that none of them has made yet."""
+    program = (
+        "import sys\n"
+        "from counton import ZCDP, release_ranges\n"
+        "from counton.errors import ReplayMismatch\n"
+        "sys.stdin.readline()\n"
+        "try:\n"
+        "    r = release_ranges([3, int(sys.argv[2])], guarantee=ZCDP(1), state=sys.argv[1])\n"
+        "    print(r.repeated, r.cells().tobytes().hex())\n"
+        "except ReplayMismatch:\n"
+        "    print('refused')\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(file), str(number // 2)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)  # two with each data set
+    ]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate()[0].split() for process in running]
+    assert sorted(words[0] for words in said) == ["False", "True", "refused", "refused"]
+    assert len({words[1] for words in said if len(words) == 2}) == 1
+    with Store(file) as store:
+        assert [spend.name for spend in store.spends] == ["ranges"]
