@@ -11,7 +11,12 @@ from counton.testing import check_noise_is_rows, check_strategy, check_windows
 
 HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64, 250, 1000)
 EXAMPLES = [
-    pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
+    pytest.param(
+        strategy,
+        horizon,
+        id=f"{strategy}-{horizon}",
+        marks=[pytest.mark.slow] if horizon == HORIZONS[-1] else [],
+    )
     for horizon in HORIZONS
     for cls in public_strategies()
     for strategy in cls.examples(horizon)
@@ -32,6 +37,7 @@ def test_strategy_is_rebuilt_from_its_description(cls: type[StreamStrategy]) -> 
 
 @pytest.mark.parametrize("nodes", [1, 7])
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+@pytest.mark.slow
 def test_chunk_sizes_never_change_a_value(
     cls: type[StreamStrategy], nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

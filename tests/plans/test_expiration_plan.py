@@ -152,6 +152,7 @@ def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss()
     assert again.best.rmse == pytest.approx(30, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_plan_can_be_run() -> None:
     plan = plan_expiration({24: 1, 8760: 3})
     with pytest.warns(InsecureKeyWarning):
@@ -177,6 +178,7 @@ def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
     [{24: 0.1, 8760: 0.3}, {5: 0.001}, {0: 1}, {3: 0.01, 50: 2}, {24: 1000}, {900: 0.004}],
 )
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 300, 10**6])
+@pytest.mark.slow
 def test_what_no_mechanism_can_do_is_theorem_5_1(targets: dict[int, float], steps: int) -> None:
     assert least_largest_error(targets, steps) == max(ruled_out(targets, steps), default=0)
 

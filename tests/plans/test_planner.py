@@ -76,6 +76,7 @@ def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
     assert kinds == {Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz}
 
 
+@pytest.mark.slow
 def test_known_best_trees() -> None:
     """Arities and errors from exact enumeration ("Count on Your Elders" gives k = 19 for all)."""
     for horizon, arity in ((2**8, 23), (2**10, 13), (2**12, 21), (2**20, 19)):
@@ -126,6 +127,7 @@ def all_trees(horizon: int) -> dict[str, list[StreamStrategy]]:
     ids=str,
 )
 @pytest.mark.parametrize("horizon", [20, 90])
+@pytest.mark.slow
 def test_the_best_of_every_kind_is_found_by_brute_force(
     horizon: int, contribution: Contribution
 ) -> None:

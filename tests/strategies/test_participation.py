@@ -68,6 +68,7 @@ def worst(strategy: StreamStrategy, sets: Iterable[Sequence[int]]) -> tuple[int,
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
+@pytest.mark.slow
 def test_short_horizons_are_exact_over_all_sets(horizon: int) -> None:
     for steps, separation in [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (5, 1), (5, 2), (4, 5)]:
         sets = list(admissible(horizon, steps, separation))
@@ -225,6 +226,7 @@ class OnlyColumns(StreamStrategy):
 
 
 @pytest.mark.parametrize("horizon", [11, 60, 300, 1500])
+@pytest.mark.slow
 def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
     strategy = OnlyColumns(horizon)
     matrix = np.abs(weights(strategy)) if horizon < 100 else np.zeros((0, 0))
