@@ -285,6 +285,8 @@ def test_boxes_need_coordinates() -> None:
         ([1] * 5000, {"strategy": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
         ([1, 2], {"name": ""}, "name is ''"),
         ([1, 2], {"contribution": Contribution.clipped(0, 5, resolution=1)}, "clipped values"),
+        ([1, 2], {"contribution": Contribution.add_remove(steps=2)}, "no steps"),
+        ([1, 2], {"contribution": Contribution.replace(every=2)}, "no steps"),
     ],
 )
 def test_bad_input_is_refused_with_a_reason(counts: Any, changed: Any, message: Any) -> None:

@@ -192,7 +192,7 @@ def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift
     leaves its cells and enters others, so it moves; it may also only leave or enter.
 
     Raises:
-        InvalidInput: a contribution of clipped values; tables hold counts.
+        InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
 
     >>> from counton.strategies.lines import Nodes
     >>> shift_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
