@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.events.domain import read_domain
-from counton.events.files import EventFile
+from counton.events.files import EventFile, read_domain
 from counton.events.tally import Columns, Tally, tally
 from counton.events.windows import Windows, microseconds
 

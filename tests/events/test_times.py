@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from counton.events.times import with_moments
+from counton.events.windows import with_moments
 
 HOUR = 3_600_000_000
 

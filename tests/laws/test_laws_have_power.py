@@ -24,7 +24,7 @@ from counton.strategies import (
 )
 from counton.strategies.base import Steps
 from counton.strategies.participation import Part, Schedule
-from counton.strategies.streams.dyadic import below_split
+from counton.strategies.streams.binary import below_split
 from counton.testing import (
     LawBroken,
     check_arguments,

@@ -17,7 +17,7 @@ import pytest
 
 from counton.errors import InvalidInput, StreamConflict
 from counton.mechanisms import Counter
-from counton.mechanisms.one_at_a_time import OneAtATime
+from counton.mechanisms.counter import OneAtATime
 from counton.noise import Key
 from counton.privacy import ZCDP
 from counton.strategies import Binary, GrowingCascade

@@ -15,7 +15,7 @@ from reference_sampler import block_weights, real
 
 from counton.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
-from counton.noise.inverse import (
+from counton.noise.samplers import (
     GUARD_DIGITS,
     UNDECIDED,
     CumulativeLaw,

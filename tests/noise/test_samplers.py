@@ -72,7 +72,7 @@ def exact_sampler(law: Law) -> Sampler:
 def test_the_guard_of_the_test_above_really_forces_the_exact_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from counton.noise.inverse import InverseTable
+    from counton.noise.samplers import InverseTable
 
     taken = []
     original = InverseTable._exact

@@ -11,7 +11,7 @@ from counton.mechanisms.calibration import law_for
 from counton.plans import crossing_delta, plan
 from counton.plans.planner import contenders
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
-from counton.privacy.candidates import elders_scale
+from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import (
     Binary,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton.errors import InvalidInput
-from counton.privacy.candidates import elders_scale
+from counton.privacy.calibration import elders_scale
 from counton.privacy.concentrated import (
     best_order,
     concentrated_by_pure,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from counton.laws import DiscreteLaplace
-from counton.privacy.candidates import elders_scale
+from counton.privacy.calibration import elders_scale
 from counton.privacy.laplace import composed_delta, least_scale, loss_masses
 
 

@@ -22,14 +22,14 @@ from counton.cli.printing import (
     print_words,
     working,
 )
-from counton.events.domain import is_file
+from counton.events.files import is_file
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
+from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
 from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
-from counton.strategies import Expiring
 
 
 def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
@@ -137,7 +137,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         ("", definition.guarantee.meaning_for(definition.unit)),
         ("strategy", repr(definition.strategy)),
     ]
-    if isinstance(definition.strategy, Expiring):
+    if definition.choice == EXPIRING:
         from counton.cli.ages import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)

@@ -13,7 +13,7 @@ from rich.table import Table
 from counton.cli.options import TableOutputs
 from counton.cli.outputs import PICTURES, check_output, write_table
 from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
-from counton.events.domain import is_file
+from counton.events.files import is_file
 from counton.jobs.request import HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
     HierarchyOutcome,

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import EventFile
-from counton.events.times import ClockChange, with_moments
-from counton.events.windows import Windows
+from counton.events.windows import ClockChange, Windows, with_moments
 
 Unknown = Literal["refuse", "drop"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)

@@ -37,8 +37,8 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.job import Outcome as Outcome
+    from counton.jobs.job import Released as Released
     from counton.jobs.job import run as run
-    from counton.jobs.released import Released as Released
     from counton.jobs.request import HierarchyRequest as HierarchyRequest
     from counton.jobs.request import Progress as Progress
     from counton.jobs.request import RangesRequest as RangesRequest
@@ -57,7 +57,7 @@ _HOME = {
     "Progress": "counton.jobs.request",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.request",
-    "Released": "counton.jobs.released",
+    "Released": "counton.jobs.job",
     "Request": "counton.jobs.request",
     "run": "counton.jobs.job",
     "run_hierarchy": "counton.jobs.tables",

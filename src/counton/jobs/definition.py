@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from counton.errors import InvalidInput, StateError, field
-from counton.events.domain import read_domain
+from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
-from counton.events.times import CLOCK_CHANGE, ClockChange
-from counton.events.windows import Windows, parse_time
+from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_time
 from counton.exact import Number
 from counton.jobs.request import (
     EXPIRING,
@@ -23,7 +22,10 @@ from counton.jobs.request import (
 )
 from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.strategies import Expiring, StreamStrategy
+from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.strategies import Expiring
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
@@ -174,7 +176,7 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
         endless = _endless(request) if request.expire else None
         by = request.by
     else:
-        endless = saved.strategy if isinstance(saved.strategy, Expiring) else None
+        endless = cast("Expiring", saved.strategy) if saved.choice == EXPIRING else None
         by = request.by or saved.columns.group
     if endless is None and not request.expire:
         for name in ("growth", "delay"):
@@ -270,6 +272,8 @@ def _endless(request: Request) -> Expiring:
                 f"{field(name, getattr(request, name))} does not go with {field('expire')}, which "
                 f"has a strategy of its own; leave one of them out"
             )
+    from counton.strategies import Expiring
+
     return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
 
 
@@ -379,7 +383,10 @@ def check(definition: Definition, asked: Asked) -> None:
         )
     growth, guarantee = None, asked.guarantee
     if asked.endless is not None:
-        growth = None if request.growth is None else Expiring(request.growth).growth
+        if request.growth is not None:
+            from counton.expiry import Expiry
+
+            growth = Expiry(request.growth).growth
         if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             guarantee = guarantee.bound_to(asked.endless)
     kept_growth = None if asked.endless is None else asked.endless.growth

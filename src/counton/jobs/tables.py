@@ -32,8 +32,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.domain import is_file, read_domain
-from counton.events.files import EventFile
+from counton.events.files import EventFile, is_file, read_domain
 from counton.jobs.job import unit_there
 from counton.jobs.request import HierarchyRequest, RangesRequest, guarantee_from, needed_guarantee
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease

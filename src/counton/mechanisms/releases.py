@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.columns import data_frame, html
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
@@ -49,6 +48,8 @@ class _Stated:
             InvalidInput: a level outside (0, 1 - 1e-9].
             MissingExtra: polars is not installed; `table_columns` needs none.
         """
+        from counton.columns import data_frame
+
         return data_frame(self.table_columns(level))
 
     def describe(self) -> str:
@@ -60,6 +61,8 @@ class _Stated:
         )
 
     def _repr_html_(self) -> str:
+        from counton.columns import html
+
         return html(self.describe(), self.table_columns())
 
 
@@ -258,9 +261,13 @@ class Window(_Stated):
             InvalidInput: another level than that of the window.
             MissingExtra: polars is not installed.
         """
+        from counton.columns import data_frame
+
         return data_frame(self.table_columns(level))
 
     def _repr_html_(self) -> str:
+        from counton.columns import html
+
         return html(self.describe(), self.table_columns())
 
 

@@ -11,8 +11,7 @@ from counton.errors import InvalidInput
 from counton.exact import Number, text
 from counton.expiry import LEVELS, Expiry, checked_age
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
-from counton.privacy.calibration import Calibration
-from counton.privacy.candidates import Candidate
+from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
 from counton.shift import Shift
 

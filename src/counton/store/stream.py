@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer
 from counton.mechanisms import Counter, Release, Releases, StreamTerms
-from counton.mechanisms.one_at_a_time import OneAtATime
+from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee

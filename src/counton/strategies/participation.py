@@ -36,9 +36,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.exact import check_integer
+
+if TYPE_CHECKING:
+    from counton.arrays import Integers
 
 if TYPE_CHECKING:
     from counton.strategies.base import Norm, StreamStrategy

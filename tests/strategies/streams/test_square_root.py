@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
-from counton.strategies.streams import square_root, toeplitz
+from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     safe_squared_sensitivity,
@@ -251,13 +251,13 @@ def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> 
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) <= 3
     # A guard so wide that integers decide everything, first with the usual bound on b's error ...
-    monkeypatch.setattr(square_root, "relative_slack", lambda length: 1e6)
+    monkeypatch.setattr(SqrtToeplitz, "_slack", lambda self, length: 1e6)
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) >= 400
     # ... then with one so large that further digits of b are needed.
-    bound = toeplitz.PrefixQuotient.error_units
+    bound = square_root.PrefixQuotient.error_units
     monkeypatch.setattr(
-        toeplitz.PrefixQuotient,
+        square_root.PrefixQuotient,
         "error_units",
         lambda self, j: bound(self, j) + (2 ** (61 + 30 * j) if j < 3 else 0),
     )
@@ -281,7 +281,7 @@ def test_long_noise_against_integers_at_some_steps() -> None:
         assert strategy._decide(field.values[:step]) == whole[step - 1]
     np.testing.assert_allclose(
         whole / 2**strategy.fraction_bits,
-        toeplitz.convolve(
+        square_root.convolve(
             strategy._quotient.approximate, field.values / 2.0**strategy.lattice_bits, horizon
         ),
         atol=0.51 / 2**strategy.fraction_bits,

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.streams.toeplitz import (
+from counton.strategies.streams.square_root import (
     PrefixQuotient,
+    SqrtToeplitz,
     balanced_digits,
     convolve,
     convolve_modulo,

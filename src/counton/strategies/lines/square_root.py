@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
 from counton.strategies.lines.base import LineStrategy
-from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.streams.toeplitz import convolve, convolve_modulo, reciprocal
+from counton.strategies.streams.square_root import (
+    SqrtToeplitz,
+    convolve,
+    convolve_modulo,
+    reciprocal,
+)
 
 _EXACT_TERMS = 64
 

@@ -25,10 +25,18 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
+from counton.strategies.base import (
+    ROWS_CHUNK,
+    Metric,
+    Node,
+    NodeNoise,
+    Steps,
+    StreamStrategy,
+    check_metric,
+    nodes_per_chunk,
+)
 from counton.strategies.participation import Part
-from counton.strategies.streams.chunks import ROWS_CHUNK, nodes_per_chunk
-from counton.strategies.streams.dyadic import below_split, dyadic_error
+from counton.strategies.streams.binary import below_split, dyadic_error
 
 LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,

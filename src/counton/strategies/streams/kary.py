@@ -26,17 +26,20 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.strategies.base import (
+    CHUNK,
     Metric,
     Node,
     NodeNoise,
+    NodeRows,
     Norm,
     Steps,
     StreamStrategy,
     check_metric,
     check_norm,
+    is_wide,
+    nodes_per_chunk,
 )
 from counton.strategies.participation import Part
-from counton.strategies.streams.chunks import CHUNK, NodeRows, is_wide, nodes_per_chunk
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
 _ALL_ARITIES = 128

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.strategies.base import (
+    ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
@@ -30,9 +31,10 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
     check_norm,
+    is_wide,
+    nodes_per_chunk,
 )
 from counton.strategies.participation import Part, Schedule
-from counton.strategies.streams.chunks import ROWS_CHUNK, is_wide, nodes_per_chunk
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256
