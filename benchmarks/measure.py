@@ -33,7 +33,7 @@ def cpu_seconds(work: Work) -> float:
     return time.process_time() - start
 
 
-def fastest(*works: Work, turns: int = 9, seconds: float = 4) -> tuple[float, ...]:
+def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ...]:
     """Least CPU seconds of each ``work``: run in turns, after one turn which does not count.
 
     Args:

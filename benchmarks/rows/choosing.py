@@ -16,6 +16,16 @@ plan({steps}, {guarantee})
 print(time.process_time() - start)
 """
 
+_MANY_STEPS = """
+import time
+from counton import ApproxDP, Contribution, PureDP, plan
+plan(100, {guarantee})  # imports
+unit = Contribution.add_remove(steps=100)
+start = time.process_time()
+plan(10**6, {guarantee}, contribution=unit)
+print(time.process_time() - start)
+"""
+
 _LOSS = """
 import time
 import numpy as np
@@ -40,4 +50,7 @@ def measure() -> Iterator[Row]:
         for steps in (8760, 10**9):
             seconds = _seconds(_PLAN.format(guarantee=guarantee, steps=steps))
             yield Row(f"plan of {steps:,} steps, {guarantee}", seconds, bar, unit="s")
+        seconds = _seconds(_MANY_STEPS.format(guarantee=guarantee))
+        name = f"plan of 10^6 steps, a unit in at most 100, {guarantee}"
+        yield Row(name, seconds, 5, unit="s")
     yield Row("exact expiration loss at 62 ages up to 2^62", _seconds(_LOSS), 5, unit="s")
