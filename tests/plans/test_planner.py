@@ -318,3 +318,14 @@ def test_bad_arguments_are_refused() -> None:
         plan(10, PureDP(1), shape=(0,))
     with pytest.raises(InvalidInput, match="no strategy"):
         plan(10, PureDP(1e-15))
+
+
+def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
+    ranked = plan(365, PureDP(1), contribution=Contribution.add_remove(unit="<b>"))
+    assert str(ranked) == ranked.describe()
+    assert repr(ranked.best.strategy) in ranked.describe()
+    shown = ranked._repr_html_()
+    assert "epsilon = 1" in shown
+    assert "<table" in shown
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown

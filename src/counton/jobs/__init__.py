@@ -30,8 +30,9 @@ must not vanish. Everything that can be wrong is found before the state is touch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from counton.extras import require
 from counton.lazy import loader
 
 if TYPE_CHECKING:
@@ -79,7 +80,13 @@ __all__ = [
     "run_ranges",
 ]
 
-__getattr__ = loader(__name__, _HOME)
+_load = loader(__name__, _HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if _HOME.get(name, "counton.jobs.request") != "counton.jobs.request":
+        require("polars")  # events are read with it; what is asked needs none
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,8 @@ from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
+import numpy as np
+
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law
@@ -135,7 +137,8 @@ class Plan:
             for choice in self.choices
         ]
 
-    def __str__(self) -> str:
+    def describe(self) -> str:
+        """All choices in words, best first, with the guarantee and the protected unit."""
         cells = f" of {math.prod(self.shape):,} cells" if self.shape else ""
         head = (
             f"{self.horizon:,} steps{cells}, least {_MEASURE[self.metric]} error first\n"
@@ -161,6 +164,18 @@ class Plan:
         ]
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([head, *lines, *notes])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from counton.columns import html  # for notebooks only
+
+        rows = self.table()
+        return html(
+            f"guarantee: {self.guarantee}\nprotected: {self.contribution}",
+            {name: np.array([row[name] for row in rows]) for name in rows[0]},
+        )
 
 
 def plan(
