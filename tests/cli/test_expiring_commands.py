@@ -113,6 +113,7 @@ def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
     assert "created without --expire" in done.err
 
 
+@pytest.mark.slow
 def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
     picture = place.folder / "loss.png"
     asked = ("--expire", "1d:1,365d:3", "--every", "1h")
@@ -148,6 +149,7 @@ def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None
     assert rows[-1]["exact"] <= 3
 
 
+@pytest.mark.slow
 def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
     picture = place.folder / "loss.png"
     done = place("plan", "--expire", "1s:1", "--every", "1s", "--plot", str(picture))
@@ -177,6 +179,7 @@ def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, plac
     assert words in done.err
 
 
+@pytest.mark.slow
 def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
     asked = ("plan", "--expire", "1d:0.01,365d:0.03", "--every", "1h", "--concentrated")
     done = place(*asked)

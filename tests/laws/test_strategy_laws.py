@@ -15,7 +15,7 @@ EXAMPLES = [
         strategy,
         horizon,
         id=f"{strategy}-{horizon}",
-        marks=[pytest.mark.slow] if horizon == HORIZONS[-1] else [],
+        marks=[pytest.mark.slow] if horizon >= 64 else [],
     )
     for horizon in HORIZONS
     for cls in public_strategies()

@@ -19,6 +19,8 @@ from counton.plots.style import PALETTE, colours, save_figure
 from counton.plots.tables import squarified
 from counton.plots.totals import shorten, split_by_size, spread, tick
 
+pytestmark = pytest.mark.slow  # most of it draws
+
 
 def curves(last: list[float], steps: int = 50) -> Curves:
     times = np.datetime64("2013-01-01") + np.arange(steps) * np.timedelta64(1, "h")

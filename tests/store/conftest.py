@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A state that does not exist yet, of each kind of database."""
     if request.param == "sqlite":

@@ -9,6 +9,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
 #: Kills; more on request: COUNTON_KILLS=100 pytest tests/store/test_kill_tables.py.
 KILLS = int(os.environ.get("COUNTON_KILLS", "32"))
 

@@ -396,6 +396,7 @@ def test_a_data_frame_is_no_line_of_counts() -> None:
         release_ranges(pl.DataFrame({"n": [1, 2]}), guarantee=ZCDP(1), key=Key.generate())
 
 
+@pytest.mark.slow
 def test_of_processes_at_once_one_data_set_is_released(file: Path) -> None:
     """Each with data of its own, on a state and a key that none of them has made yet."""
     program = (
