@@ -182,7 +182,8 @@ def test_what_is_usual_is_not_written_down() -> None:
         (Contribution.add_remove(every=7), "in one cell of every 7th step from any one on by"),
         (
             Contribution.add_remove(every=7, steps=5),
-            "in one cell of every 7th step from any one on, at most 5 times, by at most 1",
+            "in one cell of every 7th step from any one on, 5 scheduled steps in a row of which it "
+            "may miss some, by at most 1",
         ),
         (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
         (Contribution.add_remove(unit="visitor"), "one visitor, which counts in one cell of one"),

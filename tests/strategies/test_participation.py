@@ -86,6 +86,43 @@ def test_fixed_schedules_are_exact_over_all_starts(horizon: int) -> None:
             assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
 
 
+@pytest.mark.parametrize("horizon", HORIZONS)
+def test_units_may_miss_some_of_a_schedule(horizon: int) -> None:
+    """Any part of so many scheduled steps in a row moves no more than all of them."""
+    for every, steps in itertools.product((1, 2, 3), (2, 3, 5)):
+        rows = [range(i, horizon, every)[:steps] for i in range(horizon)]
+        sets = {
+            s for row in rows for n in range(1, steps + 1) for s in itertools.combinations(row, n)
+        }
+        for strategy in strategies(horizon):
+            claimed = strategy.shift(steps=steps, every=every)
+            assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
+
+
+def test_steps_anywhere_in_a_schedule_need_a_separation() -> None:
+    """Steps 1 and 3 share a node, steps in a row do not: no schedule of two steps covers them."""
+    tree = KAry(3, 3)
+    moved = worst(tree, [(0, 2)])[1]
+    assert tree.shift(steps=2, every=1).l2_squared < moved
+    assert tree.shift(steps=2, separation=1).l2_squared == moved
+
+
+@pytest.mark.parametrize("horizon", [2, 3, 9, 40, 250, 1500, 4000])
+def test_all_steps_are_one_set(horizon: int) -> None:
+    """Who may count in every step moves what counting in every step does, exactly."""
+    schedule = participation.Schedule(horizon, 1, fixed=True)
+    for strategy in (*strategies(horizon), SmoothBinary(horizon, 40, 12)):
+        everything = strategy.shift(steps=horizon)
+        assert everything == strategy.shift(every=1) == strategy.shift(steps=10**9)
+        if strategy.divided(None):
+            assert [everything.l1, everything.l2_squared] == [
+                participation._over_starts(strategy, norm, schedule) for norm in (1, 2)
+            ]
+        if horizon <= 40:
+            norms = worst(strategy, [range(horizon)])
+            assert (everything.l1, everything.l2_squared) == norms
+
+
 @pytest.mark.parametrize("horizon", [16, 23, 40])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.slow
@@ -278,10 +315,9 @@ def test_no_more_steps_than_fit() -> None:
 
 
 def test_many_steps_of_long_streams() -> None:
-    """All steps: every node is full, and the bound says no more than that."""
     tree = Binary(2**20 - 1)
     full = sum(2 ** (19 - level) * 4**level for level in range(20))
-    assert full <= tree.shift(steps=2**20 - 1).l2_squared <= 2.01 * full
+    assert tree.shift(steps=2**20 - 1).l2_squared == tree.shift(every=1).l2_squared == full
     makers: list[Callable[[int], StreamStrategy]] = [KAry.best, SmoothBinary.best, HonakerOnline]
     for make in makers:
         strategy = make(10**6)

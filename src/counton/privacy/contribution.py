@@ -26,18 +26,21 @@ class Contribution:
 
     A unit counts in at most ``steps`` steps of a stream, any two of them at least ``separation``
     apart; with ``every`` in a fixed schedule instead, the steps i, i + every, i + 2 every, ... for
-    one i, at most ``steps`` of them, or all to the end. In each of these steps it counts in up to
-    ``cells`` cells by up to ``per_cell``. Limits are promises: data which breaks them is not
-    protected as stated, so keep only the first so many events of each unit.
+    one i: ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. For
+    ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead. In
+    each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Limits are
+    promises: data which breaks them is not protected as stated, so keep only the first so many
+    events of each unit.
 
     Attributes:
         relation: neighbours differ by a unit that is added or removed, or by one replaced.
         cells: most cells of one step's vector that a unit counts in.
         per_cell: most by which one cell can differ between neighbours, in grid units.
         lower, upper, resolution: of clipped values, in data units; None for counts.
-        steps: most steps a unit counts in; None for a fixed schedule to the end.
+        steps: most steps a unit counts in, with ``every`` in a row; None for a fixed schedule to
+            the end.
         separation: steps between any two of them, at least.
-        every: steps between any two of them, exactly; None without a fixed schedule.
+        every: steps from one scheduled step to the next; None without a fixed schedule.
         unit: what one protected unit is called.
 
     >>> print(Contribution.add_remove())
@@ -78,7 +81,7 @@ class Contribution:
         if self.every is not None and self.steps == 1:
             raise InvalidInput(
                 f"every is {self.every} and steps is 1, which is no schedule: state how many steps "
-                f"of it a unit counts in, or leave steps out for all"
+                f"of it in a row a unit may count in, or leave steps out for all"
             )
         if self.steps == 1:  # nothing to be apart from
             object.__setattr__(self, "separation", 1)
@@ -217,8 +220,10 @@ class Contribution:
     def _steps_in_words(self) -> str:
         if self.every is not None:
             every = "every step" if self.every == 1 else f"every {self.every:,}th step"
-            most = "" if self.steps is None else f", at most {self.steps:,} times"
-            return f"{every} from any one on{most}"
+            if self.steps is None:
+                return f"{every} from any one on"
+            row = f"{self.steps:,} scheduled steps in a row of which it may miss some"
+            return f"{every} from any one on, {row}"
         if self.steps is None or self.steps == 1:
             return "one step"
         apart = "" if self.separation == 1 else f", at least {self.separation:,} apart"

@@ -173,8 +173,9 @@ class Strategy(ABC):
             relation: the unit is added or removed, or moved to another cell.
             steps: in how many steps of a stream it counts at most; 1 unless stated.
             separation: any two of these steps are at least so far apart.
-            every: instead a fixed schedule: the unit counts in the steps i, i + every,
-                i + 2 every, ... for one i, to the end unless ``steps`` is stated.
+            every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
+                ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
+                end. For so many steps anywhere in a schedule state ``separation`` instead.
 
         Raises:
             InvalidInput: an argument out of range, or one that makes no sense here.

@@ -1,7 +1,10 @@
 """Units that count in several steps of a stream: how far one of them moves all nodes together.
 
 A unit counts in the steps S = {s_1 < s_2 < ...}: at most ``steps`` of them, any two at least
-``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i.
+``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
+``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. (Part of S
+adds up to no more; steps picked anywhere in a schedule may lie further apart and add up to more,
+which ``separation`` covers.)
 Each time it counts by a vector d_s, with ||d_s||_1 <= c_1 and ||d_s||_2 <= c_2. It moves the nodes
 by sum over S of (C e_s) x d_s. With G = C^T C that is
 
@@ -25,6 +28,7 @@ of n_v^2 over all nodes. What is found here, in integers:
   members of S those j places apart are at least j b steps apart.
 - *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond, separation = every is
   a bound.
+- *All steps* are one set, a schedule with every = 1: trees add up their parts, exactly.
 """
 
 from __future__ import annotations
@@ -73,7 +77,7 @@ class Part(NamedTuple):
 class Schedule(NamedTuple):
     """In which steps one unit may count: at most ``steps`` of them, ``apart`` or more apart.
 
-    With ``fixed`` they are exactly ``apart`` apart: only the first is free.
+    With ``fixed`` they are of ``steps`` that are exactly ``apart`` apart: only the first is free.
     """
 
     steps: int
@@ -86,11 +90,15 @@ def schedule_for(
 ) -> Schedule:
     """Checked arguments, with no more steps than fit into the horizon.
 
+    Who may count in every step is on a fixed schedule.
+
     Raises:
         InvalidInput: an argument below 1 or no integer, or both a separation and a schedule.
 
     >>> schedule_for(16, steps=9, separation=5, every=None)
     Schedule(steps=4, apart=5, fixed=False)
+    >>> schedule_for(16, steps=99, separation=1, every=None)
+    Schedule(steps=16, apart=1, fixed=True)
     """
     if steps is not None:
         steps = check_integer("steps", steps, 1, remedy="the most steps one unit counts in")
@@ -113,7 +121,8 @@ def schedule_for(
             f"every is {every} and the stream never ends, so that a unit counts without end: "
             f"state steps too, or use a strategy with a horizon"
         )
-    return Schedule(steps, apart, fixed=every is not None and steps > 1)
+    all_steps = apart == 1 and steps == horizon
+    return Schedule(steps, apart, fixed=(every is not None or all_steps) and steps > 1)
 
 
 def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
@@ -130,6 +139,8 @@ def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
             f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
             f"strategy with a horizon"
         )
+    if schedule.apart == 1 and schedule.steps == strategy.horizon and strategy.divided(None):
+        return _over_parts(strategy, norm)
     if schedule.fixed:
         exact = _over_starts(strategy, norm, schedule)
         if exact is not None:
@@ -191,6 +202,21 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         return total
 
     return int(shared(strategy.divided(None), most).max())
+
+
+def _over_parts(strategy: StreamStrategy, norm: Norm) -> int:
+    """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full."""
+    known: dict[Part, int] = {}
+
+    def total(part: Part) -> int:
+        if part not in known:
+            known[part] = part.nodes * part.steps**norm + divided(strategy.divided(part))
+        return known[part]
+
+    def divided(divisions: Sequence[tuple[Part, int]]) -> int:
+        return sum(times * total(part) for part, times in divisions)
+
+    return divided(strategy.divided(None))
 
 
 def _repeated(best: Integers, times: int, room: int) -> Integers:
