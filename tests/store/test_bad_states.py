@@ -56,6 +56,44 @@ def test_missing(file: Path, key: Key) -> None:
     assert not file.exists()
 
 
+def test_a_second_name_is_refused_and_nothing_is_shown_twice(used: Path, key: Key) -> None:
+    second = used.with_name("second.db")
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release(np.ones(20, dtype=int))
+        second.hardlink_to(used)  # beside it SQLite finds no log, hence not the last step
+        for name in second, used:
+            refused(name, key, r"has 2 names \(hard links\).*: remove the other names")
+        with pytest.raises(StateError, match=r"has 2 names \(hard links\)"):
+            stream.release(np.ones(20, dtype=int))
+    assert not list(used.parent.glob("second.db-*"))
+    second.unlink()
+    with Stream.open(used, "visits", key=key) as stream:
+        assert stream.step == 201
+
+
+def test_the_name_of_a_state_that_was_being_made_is_dropped(used: Path, key: Key) -> None:
+    unfinished = used.with_name(f".{used.name}.a1_bcdef")
+    unfinished.hardlink_to(used)
+    kept = used.with_name(f".{used.name}.12345678")
+    kept.write_text("another file")
+    Stream.open(used, "visits", key=key).close()
+    assert not unfinished.exists()
+    assert kept.exists()
+
+
+def test_symbolic_links_are_followed_to_log_and_key(file: Path) -> None:
+    link = file.with_name("link.db")
+    link.symlink_to(file)
+    with Stream.create(link, "visits", Binary(10), PureDP(1)) as stream:
+        first = stream.release(3)
+        with Stream.open(file, "visits") as other:
+            assert other.replay(1, 3).value == first.value
+    with Stream.open(link, "visits") as stream:
+        assert stream.step == 1
+    assert link.is_symlink()
+    assert not list(file.parent.glob("link.db?*"))
+
+
 def test_missing_folder(tmp_path: Path, key: Key) -> None:
     with pytest.raises(StateError, match="folder exists"):
         Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)

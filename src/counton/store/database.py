@@ -29,7 +29,8 @@ class Database:
     """Where streams live. Not public: `counton.store.Store` and ``Stream`` use it.
 
     Raises:
-        StateError: the file is missing, truncated, not a database, not ours or of another format.
+        StateError: the file is missing, truncated, not a database, not ours, of another format, or
+            has several names (hard links).
         StreamConflict: somebody else holds the lock.
         InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
     """
@@ -79,11 +80,14 @@ class Database:
                 f"state {self.label} was opened by process {self._owner} and is used by its fork "
                 f"{os.getpid()}: open it anew in each process"
             )
-        if write and self.path is not None and sqlite_file.identity(self.path) != self._file:
-            raise StateError(
-                f"state {self.label} was removed or replaced while it was open, so what would be "
-                f"released now could not be found again: put the file back, or open the new one"
-            )
+        if write and self.path is not None:
+            if sqlite_file.identity(self.path) != self._file:
+                raise StateError(
+                    f"state {self.label} was removed or replaced while it was open, so what would "
+                    f"be released now could not be found again: put the file back, or open the "
+                    f"new one"
+                )
+            sqlite_file.check_only_name(self.path)
         try:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(counton_write=write)
@@ -206,6 +210,8 @@ def state_file(state: str | os.PathLike[str]) -> Path | None:
 def database_url(state: str | os.PathLike[str]) -> URL:
     """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
 
+    Symbolic links are followed: log and key lie beside the file itself.
+
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
     """
@@ -213,7 +219,7 @@ def database_url(state: str | os.PathLike[str]) -> URL:
     if not text:
         raise InvalidInput("state is an empty text: give the path of a file or a database URL")
     if "://" not in text:
-        return URL.create("sqlite", database=os.path.abspath(text))
+        return URL.create("sqlite", database=os.path.realpath(text))
     try:
         url = make_url(text)
     except ArgumentError:
@@ -223,7 +229,7 @@ def database_url(state: str | os.PathLike[str]) -> URL:
         ) from None
     backend = url.get_backend_name()
     if backend == "sqlite" and url.database and url.database != ":memory:":
-        return URL.create("sqlite", database=os.path.abspath(url.database))
+        return URL.create("sqlite", database=os.path.realpath(url.database))
     if backend == "sqlite":
         raise InvalidInput(f"state {text} would live in memory only: give the path of a file")
     if backend == "postgresql":

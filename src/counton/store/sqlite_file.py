@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import stat
 import tempfile
 from contextlib import suppress
@@ -23,6 +25,8 @@ class NoState(StateError):
 
 
 _MAGIC = b"SQLite format 3\0"
+#: How the name of a state goes on while it is made.
+_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
 
 def prepare(connection: Any, _record: object) -> None:
@@ -74,6 +78,8 @@ def check(path: Path) -> None:
             f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
             f"a copy, or give another path"
         )
+    if int.from_bytes(header[68:72], "big") == schema.APPLICATION_ID:
+        check_only_name(path)  # before SQLite opens it, which might merge a log
     page = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")
     needed = (65536 if page == 1 else page) * pages
@@ -95,6 +101,32 @@ def check_mode(path: Path) -> None:
         raise StateError(
             f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
             f"it 0600 (chmod 600), and look who may have read it"
+        )
+
+
+def check_only_name(path: Path) -> None:
+    """Refuse a file with several names: SQLite looks for the log of each name beside that name.
+
+    What one name has released would then be unknown to the other until the log is merged.
+
+    Raises:
+        StateError: naming how many.
+    """
+    found = path.stat()
+    if found.st_nlink > 1:
+        # A process that makes the state gives it its name before it drops the temporary one; one
+        # that was killed there has left it.
+        for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+            if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
+                with suppress(OSError):
+                    if os.path.samestat(other.lstat(), found):
+                        other.unlink()
+        found = path.stat()
+    if found.st_nlink > 1:
+        raise StateError(
+            f"state {path} has {found.st_nlink} names (hard links), and what is released under one "
+            f"of them may not be known to another: remove the other names, but keep one that has a "
+            f"log (NAME-wal) beside it; a symbolic link does no harm"
         )
 
 
