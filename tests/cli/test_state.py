@@ -165,11 +165,10 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents
 def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
-    for option in ("key", "state"):
-        done = place("count", events, *place.new(**{option: str(place.folder / "no" / "file")}))
-        assert done.code == 6
-        assert "cannot be written (No such file or directory)" in done.err
-        assert "check that its folder exists" in done.err
+    done = place("count", events, *place.new(key=str(place.folder / "no" / "file")))
+    assert done.code == 6
+    assert "cannot be written (No such file or directory)" in done.err
+    assert "check that its folder exists" in done.err
     assert contents() == before
 
 

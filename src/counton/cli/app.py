@@ -93,7 +93,10 @@ def plan(options: PlanOptions) -> None:
 @app.command()
 @takes(LedgerOptions)
 def ledger(options: LedgerOptions) -> None:
-    """Show what the streams of a state have spent; set a limit that creating streams obeys."""
+    """Show what the streams of a state have spent; set a limit that creating streams obeys.
+
+    With a limit the state may be new: set it before anything is released.
+    """
     from counton.cli.inspection import print_ledger
 
     print_ledger(options)

@@ -5,15 +5,13 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import Outputs
-from counton.cli.outputs import PICTURES, check_output, write_table
+from counton.cli.outputs import check_outputs, write_table
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -22,13 +20,11 @@ from counton.cli.printing import (
     print_words,
     working,
 )
-from counton.events.files import is_file
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
 from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
-from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 
 
@@ -44,11 +40,13 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    inputs = _files(request)
-    if outputs.out is not None:
-        check_output(outputs.out, inputs=inputs)
-    if outputs.plot is not None:
-        check_output(outputs.plot, PICTURES, inputs=inputs)
+    check_outputs(
+        outputs.out,
+        outputs.plot,
+        state=request.state,
+        key=request.key,
+        read=[request.events, request.domain],
+    )
     check_level(outputs.level)
 
     def approve(definition: Definition) -> None:
@@ -72,16 +70,6 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
         print_json(as_json(outcome, released, request, outputs))
     else:
         show(Console(), outcome, released, outputs)
-
-
-def _files(request: Request) -> list[Path]:
-    """Files that the run reads or keeps."""
-    named = [request.events, request.domain, request.key]
-    file = state_file(request.state)
-    if file is not None:
-        named += [file, key_path(request.state)]
-    paths = [os.fspath(name) for name in named if isinstance(name, str | os.PathLike)]
-    return [Path(path) for path in paths if is_file(path)]
 
 
 def _write(outcome: Outcome, released: Released, outputs: Outputs, progress: Progress) -> None:

@@ -109,7 +109,15 @@ def print_ledger(options: LedgerOptions) -> None:
                     f"{field(name, value)} needs a limit to count against; give {field('epsilon')} "
                     f"or {field('rho')}"
                 )
-    with Store(options.state) as store:
+    if limit is not None:  # refused here, it leaves no empty state
+        Ledger(
+            limit,
+            age=options.age,
+            relation=cast(Relation | None, options.relation),
+            approximate_delta=options.approximate_delta,
+        )
+    # A limit is set before anything is released, so the state may be new.
+    with Store(options.state, create=limit is not None) as store:
         if limit is not None:
             store.set_limit(
                 limit,

@@ -10,11 +10,39 @@ import polars as pl
 import polars.selectors as cs
 
 from counton.errors import InvalidInput
-from counton.events.files import format_of
+from counton.events.files import format_of, is_file
+from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_outputs(
+    out: Path | None,
+    plot: Path | None,
+    *,
+    state: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None,
+    read: Sequence[object],
+) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run.
+
+    Args:
+        out, plot: the table and the picture.
+        state, key: of the run, whether they exist or are still to be made.
+        read: what the run reads; those of it that are files are meant.
+
+    Raises:
+        InvalidInput: see `check_output`.
+    """
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
+    if out is not None:
+        check_output(out, inputs=kept)
+        kept.append(out)
+    if plot is not None:
+        check_output(plot, PICTURES, inputs=kept)
 
 
 def check_output(

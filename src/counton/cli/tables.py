@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import TableOutputs
-from counton.cli.outputs import PICTURES, check_output, write_table
+from counton.cli.outputs import check_outputs, write_table
 from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
-from counton.events.files import is_file
 from counton.jobs.request import HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
     HierarchyOutcome,
@@ -24,7 +21,6 @@ from counton.jobs.tables import (
 )
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
-from counton.store import key_path, state_file
 from counton.store.whole_file import replace_file
 
 #: Rows shown of rankings, and of nodes.
@@ -92,18 +88,8 @@ def perform_hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
 
 
 def _check_files(request: _Request, read: list[Any], outputs: TableOutputs) -> None:
-    """Refuse outputs that could not be written, or would replace a file of the same run."""
     check_level(outputs.level)
-    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
-    kept = [Path(name) for name in named if is_file(name)]
-    file = state_file(request.state)
-    if file is not None:
-        kept += [file, key_path(request.state)]
-    if request.key is not None:
-        kept.append(Path(request.key))
-    check_output(outputs.out, inputs=kept)
-    if outputs.plot is not None:
-        check_output(outputs.plot, PICTURES, inputs=[*kept, outputs.out])
+    check_outputs(outputs.out, outputs.plot, state=request.state, key=request.key, read=read)
 
 
 def _promise(outcome: TableOutcome) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from counton.errors import WrongKey, field
+from counton.errors import InvalidInput, StateError, WrongKey, field
 from counton.noise import Key
 from counton.store import schema
 from counton.store.database import Database, database_url, state_file
@@ -27,6 +27,24 @@ def key_path(state: str | os.PathLike[str]) -> Path:
     'visits.db.key'
     """
     return beside(state_file(state), database_url(state).render_as_string(True))
+
+
+def state_files(
+    state: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> list[Path]:
+    """Files that keep a state and its key, whether they exist or are still to be made.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        key: file of the key; None: ``STATE.key``.
+
+    >>> [path.name for path in state_files("visits.db")]
+    ['visits.db', 'visits.db-wal', 'visits.db-shm', 'visits.db-journal', 'visits.db.key']
+    """
+    file = state_file(state)
+    parts = ("", "-wal", "-shm", "-journal", ".key")
+    kept = [] if file is None else [Path(f"{file}{part}") for part in parts]
+    return kept if key is None else [*kept, Path(key)]
 
 
 def beside(file: Path | None, label: str) -> Path:
@@ -72,7 +90,10 @@ def for_creation(state: str | os.PathLike[str], path: Path | None = None) -> Ite
 
     Raises:
         WrongKey: the file holds a key that no release of the state uses, or cannot be written.
+        StateError: the state's folder does not exist.
+        InvalidInput: the key would take the place of the state.
     """
+    _check_places(state, path)
     path = key_path(state) if path is None else path
     if path.exists():
         held = Key.load(path)
@@ -94,6 +115,25 @@ def for_creation(state: str | os.PathLike[str], path: Path | None = None) -> Ite
         waiting.unlink(missing_ok=True)
         raise
     _publish(waiting, path)
+
+
+def _check_places(state: str | os.PathLike[str], key: Path | None) -> None:
+    """Refuse a state in no folder, and a key in the state's place."""
+    file = state_file(state)
+    if file is None:
+        return
+    if not file.parent.is_dir():
+        raise StateError(
+            f"state {file} cannot be created (its folder does not exist): make the folder, or give "
+            f"another {field('state')}"
+        )
+    if key is not None and key.resolve() in {
+        Path(f"{file}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
+    }:
+        raise InvalidInput(
+            f"{field('key', key)} is also a file of the state, {field('state', os.fspath(state))}; "
+            f"keep the key in a file of its own, {file}.key unless you name one"
+        )
 
 
 def own(database: Database, fingerprint: str) -> Key:

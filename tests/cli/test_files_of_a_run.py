@@ -1,0 +1,132 @@
+"""Files of one run: none takes another's place, also where both are still to be made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.jobs import Request, run
+
+EVENTS = ["00:10,a", "00:50,b", "01:30,a"]
+Contents = Callable[[], dict[str, bytes]]
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal", ".key"])
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_an_output_takes_no_place_of_a_new_state(
+    part: str, through_a_link: bool, place: Any, contents: Contents
+) -> None:
+    events, folder = place.write("e.csv", EVENTS), place.folder
+    (folder / "link").symlink_to(folder, target_is_directory=True)
+    before, kept = contents(), folder / f"new.csv{part}"
+    out = (folder / "link" if through_a_link else folder) / kept.name
+    state = str(folder / "new.csv")
+    link = folder / "out.csv"
+    if part:  # no ending of a table: a link has one
+        link.symlink_to(out)
+        out = link
+    done = place("count", events, *place.new(state=state), "--out", str(out))
+    assert done.code == 2
+    assert "which the run reads or keeps; write elsewhere" in done.err
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--out", "k.csv"), ("--plot", "k.png"), ("--plot", "s.png")]
+)
+def test_an_output_takes_no_place_of_a_new_key(
+    option: str, name: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    before, path = contents(), str(place.folder / name)
+    kept = {"key": path} if name[0] == "k" else {"state": path}
+    done = place("count", events, *place.new(**kept), option, path)
+    assert done.code == 2
+    assert "which the run reads or keeps; write elsewhere" in done.err
+    assert contents() == before
+
+
+def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    (place.folder / "out.csv").symlink_to(place.folder / "out.png")
+    before = contents()
+    files = [str(place.folder / name) for name in ("out.csv", "out.png")]
+    done = place("count", events, *place.new(), "--out", files[0], "--plot", files[1])
+    assert (done.code, contents()) == (2, before)
+
+
+@pytest.mark.parametrize("part", ["", "-wal"])
+def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    before, key = contents(), f"{place.state}{part}"
+    done = place("count", events, *place.new(key=key))
+    assert done.code == 2
+    assert f"--key {key} is also a file of the state" in done.err
+    assert "keep the key in a file of its own" in done.err
+    assert contents() == before
+    line = place.folder / "line.csv"
+    line.write_text("visits\n5\n4\n")
+    words = ["--value", "visits", "--rho", "1", "--out", str(place.folder / "o.csv")]
+    done = place("ranges", str(line), *words, "--state", str(place.state), "--key", key)
+    assert done.code == 2
+    assert "is also a file of the state" in done.err
+    line.unlink()
+    assert contents() == before
+
+
+def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    done = place("count", events, *place.new(state=str(place.folder / "no" / "s.db")))
+    assert done.code == 3
+    assert "cannot be created (its folder does not exist): make the folder" in done.err
+    assert "key file" not in done.err
+    assert contents() == before
+
+
+# ------------------------------------------------------------------------------- limit first
+
+
+def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
+    state = ["--state", str(place.state)]
+    done = place("ledger", *state, "--limit-epsilon", "1", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["limit"]["epsilon"] == "1"
+    events = place.write("e.csv", EVENTS)
+    refused = place("count", events, *place.new(epsilon="1.5"))
+    assert refused.code == 4
+    assert place("count", events, *place.new(epsilon="1")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], 3),
+        (["--limit-epsilon", "-1"], 2),
+        (["--limit-epsilon", "1", "--limit-age", "-2"], 2),
+        (["--limit-epsilon", "1", "--limit-approximate-delta", "2"], 2),
+        (["--limit-relation", "replace"], 2),
+    ],
+)
+def test_no_state_is_made_without_a_limit_that_can_be_set(
+    words: list[str], code: int, place: Any, contents: Contents
+) -> None:
+    assert place("ledger", "--state", str(place.state), *words).code == code
+    assert contents() == {}
+
+
+def test_python_refuses_the_same(tmp_path: Path) -> None:
+    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
+    asked = Request(
+        "count", events, state, time="time", every="1h", start="2013-01-01", steps=6, epsilon=1,
+        key=state,
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match=r"key=.* is also a file of the state, state="):
+        run(asked)
+    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
