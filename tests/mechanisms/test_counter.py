@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
@@ -321,10 +322,45 @@ def test_masked_totals_are_refused() -> None:
     stream = counter(Binary(100), shape=(3,))
     hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
     for attempt in (lambda: stream.release(hidden), lambda: stream.release_many(hidden[None])):
-        with pytest.raises(InvalidInput, match="missing"):
+        with pytest.raises(InvalidInput, match="masked"):
             attempt()
     assert stream.step == 0
     assert stream.release(np.ma.array([1, 2, 3])).step == 1
+
+
+class MakesAMaskedArray:
+    """As data frames of some libraries do."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ma.MaskedArray:
+        return np.ma.array([1, 777, 3], mask=[False, True, False])
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        [1, np.ma.array(777, mask=True), 3],
+        (1, np.ma.masked, 3),
+        np.array([1, np.ma.array(777, mask=True), 3], dtype=object),
+        MakesAMaskedArray(),
+        deque([1, np.ma.array(777, mask=True), 3]),
+    ],
+    ids=["list", "constant", "objects", "__array__", "deque"],
+)
+def test_masked_totals_inside_others_are_refused(hidden: Any) -> None:
+    stream = counter(Binary(100), shape=(3,))
+    for attempt in (
+        lambda: stream.release(hidden),
+        lambda: stream.release_many([[1, 2, 3], hidden]),
+        lambda: stream.release_many([hidden]),
+    ):
+        with pytest.raises(InvalidInput, match="1 masked values"):
+            attempt()
+    singles: list[Any] = [np.ma.masked, np.ma.array(777, mask=True)]
+    for single in singles:
+        with pytest.raises(InvalidInput, match="1 masked values"):
+            counter(Binary(100)).release(single)
+    assert stream.step == 0
+    assert stream.release([np.ma.array(1), 2, np.int64(3)]).step == 1
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", ">i4", "u8", "O"])

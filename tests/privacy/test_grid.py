@@ -125,7 +125,7 @@ def test_counts_come_back_as_integers() -> None:
 def test_masked_entries_are_missing_not_numbers(contribution: Contribution) -> None:
     hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
     for convert in (contribution.grid_total, contribution.to_grid):
-        with pytest.raises(InvalidInput, match="missing"):
+        with pytest.raises(InvalidInput, match="masked"):
             convert(hidden)
     assert contribution.grid_total(np.ma.array([0, 0])).tolist() == [0, 0]
 

@@ -148,7 +148,7 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
         ([[1, 2, 3, 4.5]], InvalidInput, "resolution"),
         (np.ones((401, 4), dtype=int), HorizonExceeded, "horizon of 400"),
         ([[1, 2, 3, 2**62]], SumOverflow, None),
-        (np.ma.array([[1, 2, 3, 4]], mask=[[False, False, True, False]]), InvalidInput, "missing"),
+        (np.ma.array([[1, 2, 3, 4]], mask=[[False, False, True, False]]), InvalidInput, "masked"),
         ([[1, 2, 3, 4], [1, 2, 3, 2**70]], SumOverflow, None),
     ],
 )
@@ -168,9 +168,14 @@ def test_bad_input_releases_nothing_and_changes_nothing(
 
 
 def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
+    hidden: Any = [1, 2, np.ma.masked, 4]
     with create(file, key) as stream:
-        with pytest.raises(InvalidInput, match="missing"):
+        with pytest.raises(InvalidInput, match="masked"):
             stream.release(np.ma.array([1, 2, 3, 4], mask=[False, False, True, False]))
+        with pytest.raises(InvalidInput, match="element 3 of element 1 of the inputs has 1 masked"):
+            stream.release_many([hidden])
+        with pytest.raises(InvalidInput, match="masked"):
+            stream.observe({1: hidden})
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 

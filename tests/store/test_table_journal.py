@@ -385,6 +385,30 @@ def test_masked_counts_are_refused(file: Path) -> None:
     data = {"sex": np.ma.array(["f", "m"], mask=[True, False])}
     with pytest.raises(InvalidInput, match="masked"):
         ContingencyDraft(data, guarantee=ZCDP(1), columns=["sex"], domain={"sex": ["f", "m"]})
+    inside: list[Any] = [
+        [masked, [1, 1, 1]],
+        (1, np.ma.array(777, mask=True)),
+        [1, np.ma.masked],
+    ]
+    for hidden in inside:
+        with pytest.raises(InvalidInput, match=r"element . of the counts has 1 masked values"):
+            release_ranges(hidden, guarantee=ZCDP(1), state=file)
+    for labels in (["f", np.ma.masked], np.array(["f", np.ma.masked], dtype=object)):
+        with pytest.raises(InvalidInput, match=r"element 2 of column 'sex' .* masked"):
+            ContingencyDraft(
+                {"sex": labels}, guarantee=ZCDP(1), columns=["sex"], domain={"sex": ["f", "m"]}
+            )
+    rows: dict[str, Any] = {"state": ["CA", "NY"], "people": [3, np.ma.array(777, mask=True)]}
+    with pytest.raises(InvalidInput, match=r"element 2 of column 'people' .* masked"):
+        release_hierarchy(
+            rows,
+            domain={"state": ["CA", "NY"]},
+            levels=["state"],
+            value="people",
+            guarantee=ZCDP(1),
+            state=file,
+        )
+    assert not file.exists()
     whole = np.ma.array([3, 1, 4])
     assert release_ranges(whole, guarantee=ZCDP(1), key=Key.generate()).shape == (3,)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.arrays import Integers
-from counton.columns import html, refuse_masked
+from counton.columns import html, unmasked
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Family
 from counton.mechanisms.calibration import check_contribution
@@ -230,12 +230,12 @@ def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.i
         InvalidInput: not integers, or below 0, naming the first offender.
         SumOverflow: a count beyond int64.
     """
-    refuse_masked(counts, table)
     if hasattr(counts, "columns"):
         raise InvalidInput(
             f"{table} are a data frame of type {type(counts).__name__}; give one column of "
             f"integers, or an array"
         )
+    counts = unmasked(counts, table)
     try:
         array = np.asarray(counts)
     except (ValueError, TypeError, OverflowError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counton.columns import unmasked
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import text
 
@@ -96,17 +97,16 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 
 
 def _numbers(values: Numbers, what: str) -> NDArray[Any]:
-    if isinstance(values, np.ndarray):
-        numbers = values
+    held = unmasked(values, f"the {what}s")
+    if isinstance(held, np.ndarray):
+        numbers = held
     else:
         try:
-            numbers = np.asarray(values)
+            numbers = np.asarray(held)
         except (ValueError, TypeError) as error:
             raise InvalidInput(
                 f"{what}s of type {type(values).__name__} do not form an array: {error}"
             ) from error
-    if type(numbers) is not np.ndarray and np.ma.is_masked(numbers):  # np.ma takes long to import
-        raise InvalidInput(f"{what}s have missing (masked) entries: fill or drop them first")
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
             f"{what}s have type {numbers.dtype}; they must be numbers: convert them first"

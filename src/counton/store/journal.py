@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
+from counton.columns import unmasked
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.mechanisms import Releases
 from counton.store import schema
@@ -106,7 +107,7 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[dic
     """
     made = []
     for step, totals in observed.items():
-        array = np.asarray(totals)
+        array = np.asarray(unmasked(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
             raise InvalidInput(
                 f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "

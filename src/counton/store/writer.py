@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Row
 
+from counton.columns import unmasked
 from counton.errors import InvalidInput, StateError, StreamConflict
 from counton.exact import check_integer
 from counton.mechanisms import Counter, Releases
@@ -94,8 +95,9 @@ class Writer:
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
+        xs = unmasked(xs, "the inputs")
         try:
-            array = np.asanyarray(xs)  # keeps the mask of a masked array, which is refused
+            array = np.asarray(xs)
         except (ValueError, TypeError) as error:
             raise InvalidInput(
                 f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "

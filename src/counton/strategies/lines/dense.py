@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.columns import refuse_masked
+from counton.columns import unmasked
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LineStrategy
@@ -37,7 +37,7 @@ class Dense(LineStrategy):
     """
 
     def __init__(self, matrix: NDArray[Any], name: str) -> None:
-        refuse_masked(matrix, "the matrix")
+        matrix = unmasked(matrix, "the matrix")
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
             raise InvalidInput(

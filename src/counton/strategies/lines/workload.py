@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.arrays import Floats, Integers
-from counton.columns import refuse_masked
+from counton.columns import unmasked
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
@@ -383,7 +383,7 @@ class Queries(Workload):
     costly = True
 
     def __init__(self, matrix: ArrayLike) -> None:
-        refuse_masked(matrix, "the workload")
+        matrix = unmasked(matrix, "the workload")
         try:
             weights = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError) as error:
