@@ -2,9 +2,11 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms.calibration import law_for
@@ -113,6 +115,49 @@ def all_trees(horizon: int) -> dict[str, list[StreamStrategy]]:
             if math.comb(height, zeros) > horizon
         ],
     }
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"steps": 2},
+        {"steps": 100, "separation": 10},
+        {"steps": 3, "separation": 4},
+        {"every": 20},
+        {"every": 8},
+        {"every": 5, "steps": 3},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("horizon", [5, 17, 21, 30])
+def test_smooth_trees_are_no_worse_than_those_of_any_height(
+    horizon: int, when: dict[str, Any]
+) -> None:
+    """Every number of zeros, and heights far beyond what the horizon needs, for both norms."""
+    candidates = dict(contenders(horizon, "mean", **{"steps": None, **when})[0])["smooth binary"]
+    everything = [
+        SmoothBinary(horizon, height, zeros)
+        for height in range(2, horizon + 12)
+        for zeros in range(1, min(height, 9))
+        if math.comb(height, zeros) > horizon
+    ]
+
+    def costs(strategy: StreamStrategy) -> NDArray[np.float64]:
+        moved = strategy.shift(**when)
+        return strategy.overall_variance("mean") * np.array([moved.l1**2, moved.l2_squared], float)
+
+    least = np.min([costs(strategy) for strategy in everything], axis=0)
+    assert (np.min([costs(strategy) for strategy in candidates], axis=0) <= least).all()
+
+
+def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
+    """Values found by enumeration over dense matrices."""
+    for height, zeros, expected in [(8, 2, 6 * 6), (9, 2, 7 * 5)]:
+        tree = SmoothBinary(21, height, zeros)
+        moved = tree.shift(steps=100, separation=10)
+        assert moved.l2_squared * tree.overall_variance("max") == expected
+    kinds = dict(contenders(21, "mean", 100, 10)[0])
+    assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ def contenders(
     def smooth() -> Iterable[StreamStrategy]:
         if steps == 1:
             return SmoothBinary.undominated(horizon)
-        return undominated(SmoothBinary.undominated(horizon))
+        return undominated(SmoothBinary.candidates(horizon))
 
     def undominated(candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
         """In order of error: those that no other of less error moves less, in either norm."""
