@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.columns import (
     OUTSIDE,
     check_names,
@@ -114,6 +115,15 @@ class ContingencyRelease(TableRelease):
         summed = cells.sum(axis=dropped)
         order = sorted(kept)
         estimates = np.transpose(summed, [order.index(i) for i in kept]).ravel()
+        picked, low, high = self._boxes(kept)
+        found: dict[str, NDArray[Any]] = {
+            name: self.values[column][picked[:, place]]
+            for place, (name, column) in enumerate(zip(columns, kept, strict=True))
+        }
+        return {**found, "estimate": estimates, "std": self.ranges.std(low, high)}
+
+    def _boxes(self, kept: Sequence[int]) -> tuple[Integers, Integers, Integers]:
+        """Which values a margin combines, and the box of cells that each adds up."""
         sizes = [len(self.values[column]) for column in kept]
         picked = np.indices(sizes).reshape(len(kept), -1).T if kept else np.zeros((1, 0), np.int64)
         low = np.zeros((len(picked), len(self.columns)), np.int64)
@@ -123,11 +133,7 @@ class ContingencyRelease(TableRelease):
             high[:, column] = picked[:, place] + 1
         if len(self.columns) == 1:
             low, high = low[:, 0], high[:, 0]
-        found: dict[str, NDArray[Any]] = {
-            name: self.values[column][picked[:, place]]
-            for place, (name, column) in enumerate(zip(columns, kept, strict=True))
-        }
-        return {**found, "estimate": estimates, "std": self.ranges.std(low, high)}
+        return picked, low, high
 
     def table(self, *columns: str, level: float = 0.95) -> Any:
         """The margin as a polars data frame, with intervals that hold with probability ``level``.
@@ -142,7 +148,8 @@ class ContingencyRelease(TableRelease):
 
     def _with_intervals(self, columns: Sequence[str], level: float) -> dict[str, NDArray[Any]]:
         found = self.margin(*columns)
-        half = self.ranges.halfwidth(found["std"], level)
+        _, low, high = self._boxes([self.columns.index(name) for name in columns])
+        half = self.ranges.halfwidth(low, high, level)
         return {**found, "low": found["estimate"] - half, "high": found["estimate"] + half}
 
     def _rows(self) -> dict[str, NDArray[Any]]:

@@ -16,6 +16,7 @@ from counton.arrays import Floats, Integers, integers_from_text, integers_to_tex
 from counton.columns import columns_of, data_frame, html
 from counton.errors import InvalidInput, StateError
 from counton.laws import DiscreteGaussian, Family, Law
+from counton.mechanisms.intervals import smooth_halfwidth
 from counton.mechanisms.tables import (
     NORMS,
     TableDraft,
@@ -23,7 +24,6 @@ from counton.mechanisms.tables import (
     check_room,
     checked_counts,
     fraction_bits,
-    halfwidth,
     noise_kinds,
     ranked,
     shift_of_cells,
@@ -418,7 +418,7 @@ class HierarchyRelease(TableRelease):
         depth = self.tree.level(nodes)
         estimate = self.estimates[depth]
         std = np.sqrt(self.plan.joint_law.variances[depth])
-        half = halfwidth(std, self.plan.family, level, 2.0**-self._bits)
+        half = smooth_halfwidth(std, self.plan.noise_law, level) + 2.0**-self._bits
         return {
             **self.tree.path_columns(depth),
             "estimate": estimate,

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import NormalDist
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from counton.columns import html, unmasked
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Family
 from counton.mechanisms.calibration import check_contribution
-from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import FORMAT, TableTerms, check_name
 from counton.noise import Key
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
@@ -167,22 +165,6 @@ def stated(guarantee: Guarantee | None, contribution: Contribution | None) -> di
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "contribution": unit.to_dict(),
     }
-
-
-def halfwidth(std: Any, family: Family, level: float, unit: float) -> Any:
-    """Half-widths of intervals around estimates of these standard deviations.
-
-    Estimates add up many measurements: the quantile of a normal law, or with Laplace noise that of
-    a single Laplace law where it is larger, and one unit of the released grid for its rounding.
-
-    >>> round(float(halfwidth(1.0, "gaussian", 0.95, 0.0)), 3)
-    1.96
-    """
-    check_level(level)
-    factor = NormalDist().inv_cdf((1 + level) / 2)
-    if family == "laplace":
-        factor = max(factor, -math.log(1 - level) / math.sqrt(2))
-    return factor * np.asarray(std) + unit
 
 
 def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift:

@@ -33,6 +33,9 @@ _BITS_OF_ALL_AXES = 24
 _LARGEST_WEIGHT = 2**28
 #: Weights of which every one is tried before powers of two.
 _SMALL = 64
+#: Weights of estimates that are looked at along one axis, and different ones of all boxes.
+_MOST_READ = 2**21
+_MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
@@ -174,11 +177,103 @@ class Grid(TableStrategy):
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
         return np.where((high > low).all(axis=0), variance, 0.0)  # nothing in it: exactly 0
 
+    @property
+    def cell_weight(self) -> int | None:
+        """Weight with which every cell is measured if nothing else is; else None.
+
+        >>> Grid((Nodes.independent(4), Nodes(2, (2,), (3, 0)))).cell_weight
+        3
+        """
+        weight = 1
+        for axis in self.axes:
+            if not (isinstance(axis, Nodes) and axis.leaves_only):
+                return None
+            weight *= axis.weights[0]
+        return weight
+
+    def read_weights(
+        self, low: Integers, high: Integers
+    ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
+        """With which weights boxes add up draws: what their sums' law depends on.
+
+        Args:
+            low, high: both ends, shape (axes, boxes).
+
+        Returns:
+            Different sets of weights (magnitudes above 0, to 10 digits, and how many draws have
+            each), and for every box which one is its own. None where there are too many.
+
+        >>> kinds, which = Grid((Nodes(2, (2,), (1, 1)),)).read_weights(
+        ...     np.array([[0, 1, 0]]), np.array([[1, 2, 0]]))
+        >>> kinds, which.tolist()
+        ([(), ((0.3333333333, 2), (0.6666666667, 1))], [1, 1, 0])
+        """
+        if not low.shape[1]:
+            return [], np.zeros(0, np.int64)
+        sides: list[list[dict[float, int]]] = []
+        places = []
+        for axis, first, last in zip(self.axes, low, high, strict=True):
+            ends, place = np.unique(np.stack([first, last]), axis=1, return_inverse=True)
+            room = max(axis.cells, ends.shape[1]) * axis.measurements
+            if room > _MOST_READ:
+                return None
+            found: dict[tuple[tuple[float, int], ...], int] = {}
+            reads = _reads(axis)
+            kinds = [
+                found.setdefault(_distinct(reads[stop] - reads[start]), len(found))
+                for start, stop in ends.T.tolist()
+            ]
+            sides.append([dict(each) for each in found])
+            places.append(np.array(kinds)[place.reshape(-1)])
+        combined, which = np.unique(np.stack(places), axis=1, return_inverse=True)
+        parts = [
+            [side[i] for side, i in zip(sides, kind, strict=True)] for kind in combined.T.tolist()
+        ]
+        if sum(math.prod(map(len, part)) for part in parts) > _MOST_WEIGHTS:
+            return None
+        return [_product(part) for part in parts], which.reshape(-1)
+
     def total(self, workloads: Sequence[Workload]) -> float:
         """Total variance of all combinations of the axes' queries."""
         return math.prod(
             asked.total(axis) for asked, axis in zip(workloads, self.axes, strict=True)
         )
+
+
+@lru_cache(maxsize=4)
+def _reads(axis: LineStrategy) -> Floats:
+    """With which weights the running sums of an axis read its measurements, zeros in front."""
+    cells = axis.estimate(np.eye(axis.measurements, dtype=np.int64))
+    return np.concatenate([np.zeros((1, axis.measurements)), np.cumsum(cells, axis=0)])
+
+
+def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
+    """Magnitudes, to 12 digits of the largest, and how often each occurs."""
+    magnitudes = np.abs(weights)
+    largest = float(magnitudes.max(initial=0.0))
+    if largest == 0:
+        return ()
+    digits = 12 - math.ceil(math.log10(largest))
+    values, counts = np.unique(np.round(magnitudes, digits), return_counts=True)
+    return tuple(
+        (value, count)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+        if value > 0
+    )
+
+
+def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Weights of a box: all products of those of its sides."""
+    values, counts = np.ones(1), np.ones(1, np.int64)
+    for side in sides:
+        values = np.multiply.outer(values, np.array(list(side), dtype=np.float64)).ravel()
+        counts = np.multiply.outer(counts, np.array(list(side.values()), dtype=np.int64)).ravel()
+    # Products that agree but for rounding are one weight.
+    merged: dict[float, int] = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        rounded = float(f"{value:.9e}")
+        merged[rounded] = merged.get(rounded, 0) + count
+    return tuple(sorted(merged.items()))
 
 
 def margins_strategies(shape: Sequence[int], norm: Norm, *, equal: bool) -> tuple[Nodes, ...]:

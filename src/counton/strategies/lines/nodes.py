@@ -228,19 +228,19 @@ class Nodes(LineStrategy):
         return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
 
     @property
-    def _leaves_only(self) -> bool:
+    def leaves_only(self) -> bool:
         """Independent noise in every cell: no tree is needed to know the errors."""
         return not any(self.weights[1:])
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """See `LineStrategy.variance`."""
-        if self._leaves_only:
+        if self.leaves_only:
             return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
         return self.joint_law.variance(low, high)
 
     def ranges_variance(self) -> float:
         """See `LineStrategy.ranges_variance`."""
-        if self._leaves_only:
+        if self.leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
