@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.shift import Shift
 from counton.strategies import (
     Binary,
     GrowingCascade,
@@ -20,16 +22,19 @@ from counton.strategies import (
     NodeNoise,
     Norm,
     SmoothBinary,
+    SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.base import Steps
+from counton.strategies.base import Relation, Steps, is_wide
 from counton.strategies.participation import Part, Schedule
 from counton.strategies.streams.binary import below_split
 from counton.testing import (
     LawBroken,
     check_arguments,
     check_factorisation,
+    check_node_law,
     check_noise_is_rows,
+    check_noise_parts,
     check_overall_variance,
     check_parameters,
     check_participation,
@@ -86,6 +91,90 @@ class SharesANodeLess(KAry):
     def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
         *others, (last, times) = super().divided(part) or ((Part(0, 0, 1), 1),)
         return (*others, (last._replace(nodes=0), times)) if part is None else super().divided(part)
+
+
+class ForgetsStepsOfASchedule(Binary):
+    """So many steps of a schedule count as one."""
+
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        if every is not None and steps is not None:
+            return super().shift()
+        return super().shift(relation, steps=steps, separation=separation, every=every)
+
+
+class Quiet(Binary):
+    """A tenth of the calibrated spread on all levels but the lowest, rightly accounted for."""
+
+    def node_law(self, base: Law, level: int) -> Law:
+        if level == 0:
+            return base
+        if isinstance(base, DiscreteLaplace):
+            return DiscreteLaplace(base.scale / 10)
+        return DiscreteGaussian(base.sigma_squared / 100)
+
+    def node_variance(self, level: int) -> float:
+        return 1.0 if level == 0 else 0.01
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        numbers = self.check_steps(steps)
+        levels = ((numbers >> i & 1) * self.node_variance(i) for i in range(self.height))
+        return np.asarray(np.sum(list(levels), axis=0), dtype=np.float64)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        return StreamStrategy.window_variance(self, starts, stops)
+
+    def overall_variance(self, metric: Metric) -> float:
+        variance = self.variance(range(1, self.horizon + 1))
+        return float(variance.mean() if metric == "mean" else variance.max())
+
+
+class QuietGaussian(Quiet):
+    """The same with one kind of noise only."""
+
+    def node_law(self, base: Law, level: int) -> Law:
+        return base if base.family == "laplace" else super().node_law(base, level)
+
+
+class OtherNoise(Binary):
+    def node_law(self, base: Law, level: int) -> Law:
+        return DiscreteGaussian(Fraction(2**60))
+
+
+class NoEntries(Binary):
+    @property
+    def largest_entry(self) -> int:
+        return 0
+
+
+class EntriesTooSmall(SqrtToeplitz):
+    @property
+    def largest_entry(self) -> int:
+        return super().largest_entry - 1
+
+
+class ForgetsWhereItWas(Binary):
+    """Every part of a batch is the first."""
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        for part in super().noise_parts(field, steps):
+            yield self.noise(field, steps[: len(part)])
+
+
+class ForgetsWhereNarrow(Binary):
+    """From a thousand steps on, if nodes are narrow, and then only."""
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        narrow = len(field.shape) > 0 and not is_wide(field.shape)
+        parts = range(0, len(steps), 1000) if narrow else range(1)
+        for _ in parts:
+            yield self.noise(field, steps[: len(steps) // len(parts)])
 
 
 class ClaimsFarTooMuch(SmoothBinary):
@@ -225,6 +314,15 @@ def test_an_honest_subclass_passes() -> None:
         (check_participation, ClaimsALittleTooLittle(12)),
         (check_participation, SharesANodeLess(12, 20)),
         (check_participation, ClaimsFarTooMuch(14, 7, 3)),
+        (check_participation, ForgetsStepsOfASchedule(12)),
+        (check_participation, ForgetsStepsOfASchedule(200)),
+        (check_node_law, Quiet(12)),
+        (check_node_law, QuietGaussian(12)),
+        (check_node_law, OtherNoise(12)),
+        (check_factorisation, NoEntries(12)),
+        (check_factorisation, EntriesTooSmall(12)),
+        (check_noise_parts, ForgetsWhereItWas(12)),
+        (check_noise_parts, ForgetsWhereNarrow(2000)),
         (check_variance, ClaimsLessVariance(20)),
         (check_window_variance, AddsVariances(20)),
         (check_window_variance, ForgetsWhatIsShared(20)),
@@ -252,3 +350,9 @@ def test_broken_strategy_is_caught(
 ) -> None:
     with pytest.raises(LawBroken, match=type(strategy).__name__):
         check(strategy)
+
+
+@pytest.mark.parametrize("cls", [ForgetsStepsOfASchedule, Quiet, OtherNoise, NoEntries])
+def test_the_laws_together_catch_them_too(cls: type[Binary]) -> None:
+    with pytest.raises(LawBroken, match=cls.__name__):
+        check_strategy(cls(12))

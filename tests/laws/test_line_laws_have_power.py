@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.shift import Shift
-from counton.strategies import NodeNoise
+from counton.strategies import NodeNoise, Norm
+from counton.strategies.base import Relation
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
 from counton.strategies.lines.tree_law import TreeLaw
 from counton.testing import (
@@ -133,6 +134,20 @@ class ClaimsUnits(Haar):
 class OtherShift(Haar):
     def shift(self, *args: Any, **options: Any) -> Shift:
         return Shift(1, 1)
+
+
+class OtherSensitivity(Haar):
+    """What calibrates noise and what is told differ."""
+
+    def sensitivity(self, p: Norm, **when: Any) -> float:
+        return super().sensitivity(p, **when) / 2
+
+
+class ForgetsSteps(Haar):
+    """A unit of several steps is protected as if it were one's."""
+
+    def shift(self, relation: Relation = "add_remove", **when: Any) -> Shift:
+        return super().shift(relation)
 
 
 class DescribesLess(Haar):
@@ -264,6 +279,8 @@ def nodes(cls: type[Nodes]) -> LineStrategy:
         (check_line_sensitivity, haar(EntriesTooSmall)),
         (check_line_sensitivity, haar(ClaimsUnits)),
         (check_line_sensitivity, haar(OtherShift)),
+        (check_line_sensitivity, haar(OtherSensitivity)),
+        (check_line_sensitivity, haar(ForgetsSteps)),
         (check_line_description, haar(DescribesLess)),
         (check_line_description, DescribesNoName.cascade(CELLS)),
         (check_line_estimates, haar(LosesACell)),

@@ -11,7 +11,9 @@ import pytest
 from trees import random_tree
 
 from counton.errors import InvalidInput
+from counton.shift import Shift
 from counton.strategies import NodeNoise, Norm
+from counton.strategies.base import Relation
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.estimating import estimates_of
 from counton.strategies.trees.strategy import tree_strategy_for
@@ -83,6 +85,16 @@ class EntriesTooSmall(TreeStrategy):
         return 1
 
 
+class OtherSensitivity(TreeStrategy):
+    def sensitivity(self, p: Norm, **when: Any) -> float:
+        return super().sensitivity(p, **when) / 2
+
+
+class ForgetsSteps(TreeStrategy):
+    def shift(self, relation: Relation = "add_remove", **when: Any) -> Shift:
+        return super().shift(relation)
+
+
 class ForgetsTheTotal(TreeStrategy):
     """Two matrices under one noise address."""
 
@@ -144,6 +156,8 @@ def columns(strategy: TreeStrategy) -> None:
         (columns, MovesLess),
         (columns, MovesShorter),
         (columns, EntriesTooSmall),
+        (columns, OtherSensitivity),
+        (columns, ForgetsSteps),
         (check_tree_description, ForgetsTheTotal),
         (check_tree_description, DescribesLess),
         (check_tree_variance, ClaimsLessVariance),

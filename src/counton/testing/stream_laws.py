@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
+from counton.strategies.base import PART, WIDE
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.tables import (
     Address,
@@ -30,6 +32,12 @@ from counton.testing.tables import (
 _ALL_SETS = 16
 #: Claims for units that act several times are at most so far above the truth, squared.
 _SLACK = Fraction(5, 4)
+#: Calibrated laws, of which no node's may be narrower.
+_LAWS: tuple[Law, ...] = tuple(
+    make(Fraction(spread, 7))
+    for make in (DiscreteLaplace, DiscreteGaussian)
+    for spread in (1, 10**6)
+)
 
 
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -49,6 +57,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     if strategy.horizon is not None:
         check_sensitivity(strategy)
         check_participation(strategy)
+        check_node_law(strategy)
         check_overall_variance(strategy)
     # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
     few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
@@ -56,6 +65,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_noise_is_rows(strategy, steps, shape)
         check_windows(strategy, steps, shape)
         check_shift(strategy, steps, shape)
+    check_noise_parts(strategy, steps)
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
@@ -102,7 +112,8 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     """B C is A, exactly: prefix sums, or the identity. Columns have the weights promised.
 
     Raises:
-        LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
+        LawBroken: an entry of B C differs, or ``unit_columns``, ``largest_entry`` or
+            ``lattice_bits`` is wrong.
 
     >>> from counton.strategies import Binary
     >>> check_factorisation(Binary(12))
@@ -113,6 +124,9 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     if strategy.unit_columns:
         units = {abs(weight) for column in columns for weight in column.values()}
         require(units <= {unit}, strategy, "C has entries other than 1 and -1")
+    largest = max((abs(weight) for column in columns for weight in column.values()), default=0)
+    claimed = strategy.largest_entry
+    require(claimed >= largest, strategy, f"largest entry is {largest}, not {claimed}")
     if is_integral(strategy):
         reads, enters = strategy.matrices(count)
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
@@ -161,7 +175,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
     With G = C^T C, claimed squared 2-norms are at least the largest sum of |G_st| over a set, and
     at most 1.25 times it; 1-norms are at least the largest sum of column norms, and at most k D_1.
-    On more than 16 steps some sets are tried, and claims may be larger.
+    On more than 16 steps some sets are tried, and claims may be larger. Schedules are tried from
+    every start, to the end and for so many scheduled steps in a row.
 
     Args:
         strategy: what claims them; with a horizon.
@@ -211,12 +226,40 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.lattice_bits))
             require(k == 1 or not below, strategy, f"sensitivity({p}) is {norm}, below {claimed}")
     for b in range(1, separation + 1):
-        every = [tuple(range(i, len(columns), b)) for i in range(min(b, len(columns)))]
-        l1, squared = (max(norm) for norm in zip(*map(moved, every), strict=True))
-        claimed = strategy.shift(every=b)
-        said = f"every {b}th step moves it by {l1} and {squared} squared, not {claimed}"
-        require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
-        require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+        for row in (None, *sizes):
+            every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
+            l1, squared = (max(norm) for norm in zip(*map(moved, every), strict=True))
+            claimed = strategy.shift(every=b, steps=row)
+            which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
+            said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
+            enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
+            require(enough, strategy, said)
+            require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+
+
+def check_node_law(strategy: StreamStrategy) -> None:
+    """No node that an item enters has narrower noise than the calibrated law, in its own family.
+
+    That law is what protects the column with the largest norm; for strategies with a horizon,
+    whose guarantee is the same for all ages of an item.
+
+    Raises:
+        LawBroken: a level's law is narrower, or of another family.
+
+    >>> from counton.strategies import Binary
+    >>> check_node_law(Binary(12))
+    """
+    columns = columns_in_order(strategy, count_steps(strategy, None))
+    for level in sorted({level for column in columns for level, _ in column}):
+        for base in _LAWS:
+            law = strategy.node_law(base, level)
+            said = f"noise of level {level} has the law {law}, narrower than {base}"
+            require(law.family == base.family, strategy, said)
+            require(_spread(law) >= _spread(base), strategy, said)
+
+
+def _spread(law: Law) -> Fraction:
+    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -372,6 +415,24 @@ def check_windows(
             strategy,
             f"noise in parts differs on {window}",
         )
+
+
+def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """A batch so large that it comes in several parts is ``noise`` on the same window.
+
+    Raises:
+        LawBroken: it is not.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_parts(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    window = range(1, count + 1)
+    for shape in ((2 * PART // count + 1,), (WIDE - 1,)):
+        table = HashedNoise(shape)
+        parts = [part.copy() for part in strategy.noise_parts(table, window)]
+        same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
+        require(same, strategy, f"noise in {len(parts)} parts of {shape} differs on {window}")
 
 
 def check_shift(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from counton.arrays import Integers
+from counton.errors import InvalidInput
 from counton.strategies import TableStrategy
-from counton.testing.tables import require
+from counton.testing.tables import LawBroken, require
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
@@ -17,8 +22,9 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
         matrix: C, one column a cell.
 
     Raises:
-        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry, or ``shift``
-            claims another. What is said of moves may be a bound.
+        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry, ``shift`` or
+            ``sensitivity`` claims another, or several steps are not refused. What is said of moves
+            may be a bound.
 
     >>> from counton.strategies.lines import Haar
     >>> check_columns(Haar(3, (2, 1, 1)), Haar(3, (2, 1, 1)).matrix())
@@ -35,6 +41,18 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     require((one.l1, one.l2_squared) == (l1, squared), strategy, "shift is not the largest column")
     units = ((1, l1),) if strategy.unit_columns else None
     require(one.entries == units, strategy, f"entries of the shift are not {units}")
+    for p, exact in ((1, float(l1)), (2, math.sqrt(squared))):
+        claimed = strategy.sensitivity(p)  # type: ignore[arg-type]
+        require(claimed == exact, strategy, f"sensitivity({p}) is {claimed}, not {exact}")
+    calls: tuple[Callable[..., object], ...]
+    calls = strategy.shift, partial(strategy.shift, "move"), partial(strategy.sensitivity, 1)
+    for several in ({"steps": 2}, {"steps": 2, "separation": 2}, {"every": 1}):
+        for call in calls:
+            try:
+                call(**several)
+            except InvalidInput:
+                continue
+            raise LawBroken(f"{strategy}: accepts {several}, although a table is released once")
     for column in range(matrix.shape[1]):
         moves = matrix - matrix[:, [column]]
         l1 = int(np.abs(moves).sum(axis=0).max())
