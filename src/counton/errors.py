@@ -28,6 +28,19 @@ def field(name: str, value: object = None) -> str:
     return f"\x02{name}\x1f{text}\x03"
 
 
+def is_text(value: str) -> bool:
+    """Whether files and databases can hold a text: UTF-8, and no NUL in it.
+
+    >>> is_text("café"), is_text("caf" + chr(0xDC80)), is_text("a" + chr(0))
+    (True, False, False)
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return chr(0) not in value
+
+
 class CountonError(Exception):
     """Base of all errors raised by counton.
 

@@ -75,6 +75,27 @@ def test_options_outside_what_is_allowed_leave_no_trace(
     assert contents() == before
 
 
+@pytest.mark.parametrize(
+    "option", ["domain", "state", "time-format", "key", "name", "unit", "by", "out", "plot"]
+)
+def test_bytes_of_another_encoding_leave_no_trace(
+    option: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    before = contents()
+    word = {"domain": "a,b,\udc80", "out": "\udc80.csv", "plot": "\udc80.png"}.get(option, "\udc80")
+    done = place("count", events, *place.new(**{option: word}))
+    assert (done.code, done.out) == (2, "")
+    assert _matches(rf"{option} is '.*\\udc80.*', which is no text in UTF-8", done.err), done.err
+    assert contents() == before
+
+
+def test_an_events_file_of_another_encoding_is_refused_in_words(place: Any) -> None:
+    done = place("count", "\udc80.csv", *place.new())
+    assert done.code == 2
+    assert "EVENTS is '\\udc80.csv', which is no text in UTF-8" in done.err
+
+
 @pytest.mark.parametrize("option", ["out", "plot"])
 @pytest.mark.parametrize("name", ["e", "state", "k", "domain"])
 def test_an_output_never_replaces_what_the_run_reads_or_keeps(

@@ -140,6 +140,71 @@ def test_the_events_themselves_declare_no_groups(how: str, place: Any, contents:
     assert place("count", events, *place.again, "--domain", domain).code == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("d.txt", ["time,group", "2013-01-01T00:50,b", "2013-01-01T00:10,a"]),
+        ("d.txt", ["2013-01-01T00:50,b", "2013-01-01T00:10,a", "time,group"]),
+        ("d.txt", ["2013-01-01T00:50,b", "2013-01-01T00:10,a"]),
+        ("d", ["2013-01-01T00:50,b", "2013-01-01T00:10,a"]),
+        ("d.txt", ['{"time": "2013-01-01T00:10", "group": "a"}']),
+        ("d.CSV", ["time,group", "2013-01-01T00:50,b", "2013-01-01T00:10,a"]),
+    ],
+)
+def test_rows_of_events_in_another_order_declare_no_groups(
+    name: str, lines: list[str], place: Any, contents: Any
+) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:50,b", "01:10,a"])
+    (place.folder / name).write_text("".join(f"{line}\n" for line in lines))
+    before = contents()
+    new = place.new(domain=str(place.folder / name))
+    done = place("count", events, *new, "--unknown", "drop")
+    assert done.code == 2
+    assert "must be public knowledge, chosen without looking at the data" in done.err
+    assert contents() == before
+
+
+@pytest.mark.parametrize("name", ["GROUPS.CSV", "groups.Jsonl", "groups.txt", "groups.csv.gz"])
+def test_a_public_list_is_read_whatever_the_letters_of_its_name(name: str, place: Any) -> None:
+    import gzip
+
+    text = '{"group": "a"}\n{"group": "b, c"}\n' if "Json" in name else 'group\na\n"b, c"\n'
+    text = "a\nb, c\n" if name.endswith("txt") else text
+    data = gzip.compress(text.encode()) if name.endswith("gz") else text.encode()
+    (place.folder / name).write_bytes(data)
+    events = place.write("e.csv", ["00:10,a", '00:50,"b, c"', "01:10,a"])
+    done = place("count", events, *place.new(domain=str(place.folder / name)), "--json")
+    assert done.code == 0, done.err
+    assert '"b, c"' in done.out
+
+
+def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
+    (place.folder / "groups.TSV").write_text("group\na\nb\n")
+    new = place.new(domain=str(place.folder / "groups.TSV"))
+    done = place("count", place.write("e.csv", EVENTS), *new)
+    assert done.code == 2
+    assert "is a table of a kind that is not read; write it as .csv, .parquet" in done.err
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        ({"group": ["a", "b"]}, "is of type dict, which is a table: give its 'group' only"),
+        (pl.DataFrame({"group": ["a", "b"]}), "is of type DataFrame, which is a table"),
+        ({"a", "b"}, "is of type set, which has no order; give a list"),
+        (["a", "b\udc80"], "is no text in UTF-8"),
+    ],
+)
+def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
+    request = Request(
+        "count", place.write("e.csv", EVENTS), place.state, time="time", every="1h", by="group",
+        domain=domain, start="2013-01-01", steps=6, epsilon=100,
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match=words):
+        run(request)
+    assert not place.state.exists()
+
+
 def test_a_public_table_of_groups_goes(place: Any) -> None:
     (place.folder / "groups.csv").write_text("group,name\na,Anna\nb,Bert\n")
     new = place.new(domain=str(place.folder / "groups.csv"))

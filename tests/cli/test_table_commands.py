@@ -312,6 +312,20 @@ def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
     assert desk.rest() == {"own.csv", "copied.csv"}
 
 
+def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
+    before = desk.rest()
+    other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
+    done = desk.hierarchy("--rho", "1", "--domain", other)
+    assert done.exit_code == 2
+    assert "has the column of the counts, 'people'" in done.stderr
+    line = desk.write("line2.csv", "hour,visits\n01,0\n00,5\n02,17\n03,4\n")
+    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", line)
+    assert done.exit_code == 2
+    assert "has the column of the counts, 'visits'" in done.stderr
+    assert "list what is publicly known to exist" in done.stderr
+    assert desk.rest() == before | {"other.CSV", "line2.csv"}
+
+
 def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     done = desk.ranges("--rho", "1", "--label", "hour")
     assert done.exit_code == 2

@@ -11,6 +11,7 @@ import polars.selectors as cs
 
 from counton.errors import InvalidInput
 from counton.events.files import format_of, is_file
+from counton.jobs.request import check_text
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 
@@ -39,9 +40,11 @@ def check_outputs(
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
     if out is not None:
+        check_text("out", str(out))
         check_output(out, inputs=kept)
         kept.append(out)
     if plot is not None:
+        check_text("plot", str(plot))
         check_output(plot, PICTURES, inputs=kept)
 
 

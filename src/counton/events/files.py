@@ -12,15 +12,19 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Literal, get_args
 
 import polars as pl
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, field, is_text
 
-_TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
+#: Tables that are not read: as text, a line of theirs would be taken for a group.
+_OTHER_TABLES = (
+    *(".tsv", ".tab", ".xlsx", ".xls", ".ods", ".json"),
+    *(".feather", ".arrow", ".ipc", ".orc", ".avro"),
+)
 
 
 def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> tuple[str, ...]:
@@ -43,7 +47,13 @@ def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> 
         source = os.fspath(source)
         groups = _listed(source, column)
     else:
-        groups = _given(source)
+        groups = _given(source, column)
+    for group in groups:
+        if not is_text(group):
+            raise InvalidInput(
+                f"the group {group[:80]!r} of {field('domain')} is no text in UTF-8 (a byte of "
+                f"another encoding, or NUL); write it in UTF-8"
+            )
     if not groups or "" in groups:
         raise InvalidInput(f"domain {source!r} holds no group or an empty one; name each group")
     twice = [group for group, times in Counter(groups).items() if times > 1]
@@ -52,7 +62,13 @@ def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> 
     return tuple(groups)
 
 
-def _given(groups: object) -> list[str]:
+def _given(groups: object, column: str) -> list[str]:
+    if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
+        kind = type(groups).__name__
+        how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
+        raise InvalidInput(
+            f"{field('domain')} is of type {kind}, which {how}; give a list of the groups in order"
+        )
     texts: list[object] = list(groups) if isinstance(groups, Iterable) else [groups]
     for group in texts:
         if not isinstance(group, str):
@@ -66,7 +82,7 @@ def _given(groups: object) -> list[str]:
 def _listed(source: str, column: str) -> list[str]:
     path = Path(source)
     if is_file(source):
-        groups = _from_table(source, column) if _is_table(path) else _from_lines(path)
+        groups = _from_table(source, column) if _is_table(path) else text_lines(path)
     elif "," not in source and (_is_table(path) or path.suffix == ".txt" or os.sep in source):
         raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
     else:
@@ -92,10 +108,28 @@ def table_columns(source: str | os.PathLike[str]) -> list[str]:
 
 
 def _is_table(path: Path) -> bool:
-    return path.suffix in _TABLES
+    return _ending(str(path)) in _SUFFIXES
 
 
-def _from_lines(path: Path) -> list[str]:
+def _ending(name: str) -> str:
+    """What a name ends with, whatever its letters and its compression."""
+    return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+
+
+def text_lines(source: str | os.PathLike[str]) -> list[str]:
+    """Lines of a domain that is a text with one group per line; none of a table.
+
+    Raises:
+        InvalidInput: a table of a kind that is not read, or not UTF-8 text.
+    """
+    path = Path(source)
+    if _is_table(path):
+        return []
+    if _ending(str(path)) in _OTHER_TABLES:
+        raise InvalidInput(
+            f"domain {str(path)!r} is a table of a kind that is not read; write it as .csv, "
+            f".parquet or .jsonl, or one group per line as .txt"
+        )
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -143,8 +177,7 @@ def format_of(path: str, stated: str | None = None) -> Format:
         if stated not in FORMATS:
             raise InvalidInput(f"format {stated!r} is not known; use one of {', '.join(FORMATS)}")
         return stated
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    found = _SUFFIXES.get(Path(name).suffix)
+    found = _SUFFIXES.get(_ending(path))
     if found is None:
         raise InvalidInput(
             f"the format of {path!r} cannot be told from its name; name it .csv, .parquet or "

@@ -16,6 +16,7 @@ from counton.exact import Number
 from counton.jobs.request import (
     EXPIRING,
     Request,
+    checked,
     guarantee_from,
     metric_from,
     stated,
@@ -170,6 +171,7 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
     Raises:
         InvalidInput: a value is outside what is allowed, or two do not go together.
     """
+    request = checked(request)
     _check_choices(request)
     timezone = request.timezone or ("UTC" if saved is None else saved.windows.timezone)
     if saved is None:

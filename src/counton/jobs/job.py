@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,12 +18,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOverflow, field
-from counton.events.files import EventFile, is_file, table_columns
+from counton.events.files import EventFile, is_file, table_columns, text_lines
 from counton.events.tally import Tally, tally
-from counton.events.windows import load_zone, microseconds, moment
+from counton.events.windows import load_zone, microseconds, moment, with_moments
 from counton.jobs.definition import Asked, Definition, ask, check, define
 from counton.jobs.intake import Intake, compare
-from counton.jobs.request import Progress, Request, silent
+from counton.jobs.request import Progress, Request, checked, silent
 from counton.mechanisms.intervals import halfwidths
 from counton.mechanisms.terms import largest_sum
 from counton.store import Store, Stream, keyfile, state_file
@@ -269,6 +271,7 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
+    request = checked(request)
     progress("choosing a strategy", 0.05)
     store, saved = _look(request)
     try:
@@ -377,12 +380,48 @@ def _refuse_domain_of_events(
         how = "is the file of the events"
     elif time is not None and time in table_columns(domain):
         how = f"has the events' column of times, {time!r}, so it looks like events"
+    elif time is not None and _are_rows(text_lines(domain), file, time, request.time_format):
+        how = "has lines that are rows of events"
     if how is not None:
         raise InvalidInput(
             f"{field('domain', os.fspath(domain))} {how}: the groups must be public knowledge, "
             f"chosen without looking at the data, because groups found in the data reveal whose "
             f"events are in it; give a public list of all groups there can be"
         )
+
+
+def _are_rows(lines: Sequence[str], file: EventFile, time: str, time_format: str | None) -> bool:
+    """Whether lines are rows of events: the header, or a time where the events have theirs.
+
+    At most 200 of the lines are looked at, from all parts of the text.
+    """
+    names = file.columns()
+    if time not in names or len(names) < 2:
+        return False
+    if any(names[0] in line and _cells(line, names) == names for line in lines):
+        return True
+    place = names.index(time)
+    times: list[str | None] = []
+    for line in lines[:: max(1, len(lines) // 200)]:
+        cells = _cells(line, names)
+        times.append(cells[place] if cells is not None and len(cells) == len(names) else None)
+    texts = pl.LazyFrame({"time": pl.Series(times, dtype=pl.String)})
+    try:
+        found = with_moments(texts, "time", "UTC", "earliest", time_format).collect()
+    except pl.exceptions.PolarsError:  # said of the events, which are read by the same format
+        return False
+    return 2 * int(found["readable"].sum()) > len(times)
+
+
+def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
+    """A line's values under the columns, from CSV or JSON; None if it is neither."""
+    try:
+        if line.startswith("{"):
+            row = json.loads(line)
+            return [None if row.get(name) is None else str(row[name]) for name in names]
+        return [*next(csv.reader([line]))]
+    except (ValueError, csv.Error, StopIteration):
+        return None
 
 
 def _ended(

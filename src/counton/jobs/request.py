@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, field, is_text
 
 if TYPE_CHECKING:
     from counton.exact import Number
@@ -174,6 +175,91 @@ class HierarchyRequest:
     unit: str | None = None
     name: str = "hierarchy"
     key: str | os.PathLike[str] | None = None
+
+
+_FILES = ("events", "series", "leaves")
+_FLAGS = ("confirmed", "expire", "append", "move")
+_WHOLE = ("steps", "delay")
+_MOMENTS = ("start", "until")
+#: Checked where they are read: they may be more than one type, or any exact number.
+_ELSEWHERE = (
+    *("domain", "levels", "target"),
+    *("lower", "upper", "resolution", "epsilon", "delta", "rho", "growth"),
+)
+_Request = TypeVar("_Request", "Request", "RangesRequest", "HierarchyRequest")
+
+
+def checked(request: _Request) -> _Request:
+    """A request whose fields have the types they say, with whole numbers as Python's.
+
+    Raises:
+        InvalidInput: a field of another type, or a text that no file can hold.
+
+    >>> checked(Request("count", "visits.csv", "visits.db", steps="30"))
+    Traceback (most recent call last):
+    counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
+    """
+    whole = {}
+    for item in fields(request):
+        name, value = item.name, getattr(request, item.name)
+        if value is None and item.default is None:
+            continue
+        if name in _FILES or name in ("state", "key"):
+            _check_path(name, value)
+        elif name in _FLAGS:
+            if value is not True and value is not False:
+                raise _wrong_type(name, value, "True or False")
+        elif name in _WHOLE:
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise _wrong_type(name, value, f"a whole number, as in {field(name, 30)}")
+            whole[name] = int(value)
+        elif name in _MOMENTS:
+            if not isinstance(value, str | datetime):
+                raise _wrong_type(name, value, "a datetime or a text, as in 2013-01-01T00:00")
+            check_text(name, value)
+        elif name not in _ELSEWHERE:
+            if not isinstance(value, str):
+                raise _wrong_type(name, value, "a text")
+            check_text(name, value)
+        elif isinstance(value, str | os.PathLike):
+            check_text(name, os.fspath(value))
+    return replace(cast(Any, request), **whole) if whole else request
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
+
+    Raises:
+        InvalidInput: naming the field.
+
+    >>> check_text("name", "visits")
+    """
+    if not isinstance(value, str):
+        return
+    if not is_text(value):
+        raise InvalidInput(
+            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); write or rename it in UTF-8"
+        )
+
+
+def _check_path(name: str, value: Any) -> None:
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str):
+        if name in _FILES:
+            raise InvalidInput(
+                f"{field(name)} is of type {type(value).__name__}, which is not the path of a "
+                f"file; write it to one (a data frame: write_parquet or to_parquet)"
+            )
+        what = "the path of a file" + (" or a database URL" if name == "state" else "")
+        raise _wrong_type(name, value, what)
+    check_text(name, path)
+
+
+def _wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
+    return InvalidInput(
+        f"{field(name)} is {repr(value)[:80]}, of type {type(value).__name__}; give {wanted}"
+    )
 
 
 def guarantee_from(

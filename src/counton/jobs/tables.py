@@ -32,9 +32,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile, is_file, read_domain
+from counton.events.files import EventFile, is_file, read_domain, table_columns
 from counton.jobs.job import unit_there
-from counton.jobs.request import HierarchyRequest, RangesRequest, guarantee_from, needed_guarantee
+from counton.jobs.request import (
+    HierarchyRequest,
+    RangesRequest,
+    checked,
+    guarantee_from,
+    needed_guarantee,
+)
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
 from counton.mechanisms.ranges import RangesDraft, RangesRelease
 from counton.privacy import Contribution
@@ -213,6 +219,7 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
     >>> outcome.table().columns[:5]
     ['cell', 'estimate', 'std', 'low', 'high']
     """
+    request = checked(request)
     guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
     asked = _intervals(request.ask)
     labels, counts = _line(request)
@@ -264,6 +271,7 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
     >>> outcome.table().columns
     ['level', 'state', 'county', 'estimate', 'std', 'low', 'high']
     """
+    request = checked(request)
     levels = _levels(request.levels)
     targets = _targets(request.target)
     guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
@@ -272,7 +280,8 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
             f"neither a guarantee nor targets are stated; give {field('rho', 0.5)} for example, or "
             f"{field('target', 'LEVEL=STD,...')} to compute the cost"
         )
-    _refuse_private(request.domain, request.leaves, "leaves")
+    if request.value not in levels:  # else it is named twice, as is said below
+        _refuse_private(request.domain, request.leaves, "leaves", request.value)
     tree = Tree.from_leaves(_labels(_read(request.domain, levels), levels), levels)
     table = _read(request.leaves, [*levels, request.value])
     counts = _whole_numbers(table, request.value, request.leaves)
@@ -306,13 +315,18 @@ def _key_file(request: RangesRequest | HierarchyRequest) -> Path | None:
     return None if request.key is None else Path(request.key)
 
 
-def _refuse_private(domain: Any, private: _Path, what: str) -> None:
-    """Refuse a domain that is the private file, or a copy of it: it must not come from the data."""
+def _refuse_private(domain: Any, private: _Path, what: str, value: str) -> None:
+    """Refuse a domain that is the private file, a copy of it, or has counts as it has."""
     if not isinstance(domain, str | os.PathLike) or not is_file(str(domain)):
         return
+    how = None
     if is_file(str(private)) and EventFile(private).has_bytes_of(domain):
+        how = f"is the file of the {what}"
+    elif value in table_columns(domain):
+        how = f"has the column of the counts, {value!r}, so it looks like the private {what}"
+    if how is not None:
         raise InvalidInput(
-            f"{field('domain', domain)} is the file of the {what}; what has counts would show in "
+            f"{field('domain', domain)} {how}; what has counts would show in "
             f"what is released: list what is publicly known to exist"
         )
 
@@ -336,7 +350,7 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
             f"{field('label', label)} would publish labels and number of the rows in the private "
             f"file; list the public labels, all of them in order: {field('domain')}"
         )
-    _refuse_private(request.domain, request.series, "counts")
+    _refuse_private(request.domain, request.series, "counts", request.value)
     labels = read_domain(request.domain, label)
     table = _read(request.series, [label, value])
     found = _whole_numbers(table, value, request.series)

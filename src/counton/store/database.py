@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
-from counton.errors import CountonError, InvalidInput, StateError, StreamConflict
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, is_text
 from counton.extras import require
 from counton.store import schema, sqlite_file
 from counton.store.sqlite_file import NoState
@@ -215,7 +216,16 @@ def database_url(state: str | os.PathLike[str]) -> URL:
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
     """
-    text = os.fspath(state)
+    given: Any = state
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidInput(
+            f"state is of type {type(state).__name__}: give the path of a file or a database URL"
+        )
+    if not is_text(text):
+        raise InvalidInput(
+            f"state is {text[:80]!r}, which is no text in UTF-8: rename it in UTF-8, without NUL"
+        )
     if not text:
         raise InvalidInput("state is an empty text: give the path of a file or a database URL")
     if "://" not in text:

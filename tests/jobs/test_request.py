@@ -1,0 +1,70 @@
+"""Fields of requests: each of a wrong type is refused in words, before anything happens."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.jobs import HierarchyRequest, RangesRequest, Request, run, run_hierarchy, run_ranges
+
+COUNT = Request(
+    "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
+    epsilon=1,
+)  # fmt: skip
+NO_PATH = "which is not the path of a file; write it to one"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        *[("steps", value, "give a whole number") for value in ("30", 30.0, True)],
+        *[("delay", value, "give a whole number") for value in ("1", False)],
+        *[
+            (name, 5, "of type int; give a text")
+            for name in ("every", "timezone", "time_format", "time", "by", "unit", "name")
+        ],
+        *[(name, 5, "of type int; give a datetime or a text") for name in ("start", "until")],
+        *[(name, 5, "of type int; give the path of a file") for name in ("key", "state")],
+        *[(name, b"s.db", "of type bytes; give the path") for name in ("key", "state")],
+        ("state", None, "of type NoneType; give the path of a file or a database URL"),
+        ("events", {"time": []}, f"of type dict, {NO_PATH}"),
+        *[(name, "no", "give True or False") for name in ("append", "confirmed", "expire")],
+        *[(name, "a\0b", "is no text in UTF-8") for name in ("name", "by", "state", "events")],
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(
+    field: str,
+    value: Any,
+    words: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
+    with pytest.raises(InvalidInput, match=f"{field} is .*{words}"):
+        run(replace(COUNT, **{field: value}))
+    assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
+
+
+def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
+    events = tmp_path / "visits.csv"
+    events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
+    steps: Any = np.int64(3)
+    with run(replace(COUNT, events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
+        assert outcome.definition.windows.steps == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("move", "no"), ("unit", 5), ("key", 5), ("state", b"s"), ("name", "\0")]
+)
+def test_requests_of_tables_are_checked_alike(field: str, value: Any) -> None:
+    line: Any = {"state": "s.db", "value": "n", "rho": 1} | {field: value}
+    with pytest.raises(InvalidInput, match=f"{field} is "):
+        run_ranges(RangesRequest(series="line.csv", **line))
+    with pytest.raises(InvalidInput, match=f"{field} is "):
+        run_hierarchy(HierarchyRequest(leaves="l.csv", levels="a", domain="d.csv", **line))
