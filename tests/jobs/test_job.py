@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError
+from counton import PureDP, release_ranges
+from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Definition, Request, run
 from counton.mechanisms import terms
+from counton.store import Store
 from counton.store.database import Database
 from counton.strategies import strategy_from_dict
 
@@ -154,3 +156,21 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Request)
         with pytest.raises(StateError, match="every is 2h"):
             run(replace(request_, every="2h"))
         outcome.stream.release_many([[0, 0]])
+
+
+def test_units_of_jobs_and_of_the_library_are_one(request_: Request) -> None:
+    """The rows of a job are called events; whoever says nothing afterwards means them."""
+    with Store(request_.state, create=True) as store:
+        store.set_limit(PureDP(1))
+    run(replace(request_, epsilon=1)).close()
+    with pytest.raises(BudgetExceeded, match="one event"):
+        release_ranges([1, 2, 3], guarantee=PureDP(1), state=request_.state)
+    other = replace(request_, name="b", epsilon="0.1")
+    for unit in (None, "unit", " event"):
+        with pytest.raises(BudgetExceeded, match="one event"):
+            run(replace(other, unit=unit))
+    with Store(request_.state) as store:
+        store.set_limit(PureDP(2))
+    with run(replace(other, unit=" event ")) as outcome:
+        assert outcome.definition.unit == outcome.stream.terms.contribution.unit == "event"
+    run(replace(other, unit="event\n")).close()

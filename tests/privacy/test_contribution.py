@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
-from counton.privacy import Contribution, Shift
+from counton.errors import BudgetExceeded, InvalidInput
+from counton.privacy import Contribution, Ledger, PureDP, Shift
 
 
 def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
@@ -216,3 +216,31 @@ def test_steps_in_words(contribution: Contribution, words: str) -> None:
 def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Contribution.add_remove(**arguments)
+
+
+def test_units_written_otherwise_are_the_same() -> None:
+    for word in (" caf\u00e9 ", "cafe\u0301", "\tcafe\u0301\n"):
+        assert Contribution.add_remove(unit=word) == Contribution.add_remove(unit="caf\u00e9")
+    ledger = Ledger(PureDP(1))
+    ledger.spend("a", PureDP(1), unit="caf\u00e9")
+    with pytest.raises(BudgetExceeded):
+        ledger.spend("b", PureDP(1), unit=" cafe\u0301 ")
+    assert list(ledger.units) == ["caf\u00e9"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "match"),
+    [
+        (" ", "must be a word"),
+        ("a\x00b", "control characters"),
+        ("a\nb", "control characters"),
+        ("x" * 201, "201 characters; it may have at most 200"),
+        (7, "is 7; it must be a word"),
+    ],
+)
+def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        Contribution.add_remove(unit=unit)
+    with pytest.raises(InvalidInput, match=match):
+        Ledger(PureDP(1)).spend("a", PureDP(1), unit=unit)
+    assert Contribution.add_remove(unit="x" * 200).unit == "x" * 200

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counton import ZCDP, ApproxDP, Key, PureDP, Stream
-from counton.errors import BudgetExceeded, InvalidInput
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Key,
+    PureDP,
+    Stream,
+    release_contingency,
+    release_hierarchy,
+    release_ranges,
+)
+from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch
+from counton.mechanisms.ranges import RangesDraft
 from counton.privacy import Contribution, Guarantee, Spend
 from counton.store import Store, state_summary
 from counton.strategies import Binary
+from counton.strategies.trees import Tree
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +163,104 @@ def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key
         list(pool.map(lambda n: create(state, f"s{n}", PureDP(1), key), range(6)))
     with Store(state) as store:
         assert len(store.streams) == 6
+
+
+def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:
+    stated: dict[str, Any] = {} if contribution is None else {"contribution": contribution}
+    with Stream.create(file, name, Binary(10), PureDP(0.25), **stated) as stream:
+        assert stream.release(1).contribution.unit == stream.terms.contribution.unit
+        unit = stream.terms.contribution.unit
+    with Stream.open(file, name) as stream:
+        assert stream.terms.contribution.unit == unit
+    return unit
+
+
+def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    assert _shown_as(file, Contribution.add_remove(unit="visitor"), "a") == "visitor"
+    assert _shown_as(file, None, "b") == "visitor"
+    tables: list[Callable[..., Any]] = [
+        lambda **more: release_ranges([1, 2, 3], guarantee=PureDP(0.125), state=file, **more),
+        lambda **more: release_contingency(
+            {"sex": ["f"]},
+            columns=["sex"],
+            domain={"sex": ["f", "m"]},
+            guarantee=PureDP(0.125),
+            state=file,
+            **more,
+        ),
+        lambda **more: release_hierarchy(
+            [3, 4],
+            domain=Tree.from_leaves({"a": ["x", "y"]}, ["a"]),
+            guarantee=PureDP(0.125),
+            state=file,
+            **more,
+        ),
+    ]
+    for table in tables:
+        first, again = table(), table()
+        assert (first.repeated, again.repeated) == (False, True)
+        named = table(contribution=Contribution.add_remove(unit="visitor"))
+        assert named.repeated
+        for release in first, again, named:
+            assert release.contribution.unit == "visitor"
+            assert release.terms.to_dict()["contribution"]["unit"] == "visitor"
+            assert "one visitor" in release.describe()
+        with pytest.raises(ReplayMismatch, match="contribution"):
+            table(contribution=Contribution.add_remove(unit="household"))
+    with pytest.raises(BudgetExceeded, match="one visitor"):
+        release_ranges([1, 2, 3], guarantee=PureDP(0.25), state=file, name="more")
+    with Store(file) as store:
+        assert {spend.unit for spend in store.spends} == {"visitor"}
+        assert len(store.spends) == 5
+
+
+def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
+    for unit in ("visitor", "visit"):
+        assert _shown_as(file, Contribution.add_remove(unit=unit), unit) == unit
+    with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart.*unit=visitor"):
+        _shown_as(file, None, "c")
+    with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart"):
+        release_ranges([1, 2, 3], guarantee=PureDP(1), state=file)
+    with Store(file) as store:
+        assert (store.streams, store.tables) == (("visit", "visitor"), ())
+    first = release_ranges(
+        [1, 2], guarantee=PureDP(1), state=file, contribution=Contribution.add_remove(unit="visit")
+    )
+    again = release_ranges([1, 2], guarantee=PureDP(1), state=file)  # its terms say which
+    assert again.repeated
+    assert again.terms == first.terms
+
+
+def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
+    assert _shown_as(file, None, "a") == "unit"
+    named = Contribution.add_remove(unit="visitor")
+    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a' .* call it 'unit'"):
+        _shown_as(file, named, "b")
+    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a'"):
+        release_ranges([1, 2], guarantee=PureDP(1), state=file, contribution=named)
+    with Store(file) as store:
+        assert [spend.name for spend in store.spends] == ["a"]
+
+
+def test_a_unit_that_is_named_while_a_table_is_measured(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(file, create=True).close()
+    key, prepare = Key.generate(), RangesDraft.prepare
+    others = iter(["other"])
+
+    def slowly(draft: RangesDraft) -> None:
+        prepare(draft)
+        for name in others:
+            stated = Contribution.add_remove(unit="visitor")
+            Stream.create(file, name, Binary(10), PureDP(1), key=key, contribution=stated).close()
+
+    monkeypatch.setattr(RangesDraft, "prepare", slowly)
+    release = release_ranges([1, 2], guarantee=PureDP(1), state=file, key=key)
+    assert release.plan.contribution.unit == release.contribution.unit == "visitor"
+    alone = release_ranges([1, 2], guarantee=PureDP(1), key=key)
+    assert (alone.cells() == release.cells()).all()  # no noise depends on it
+    with Store(file) as store:
+        assert {spend.unit for spend in store.spends} == {"visitor"}

@@ -23,6 +23,7 @@ from counton.jobs.request import (
 )
 from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy.contribution import checked_unit
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Definition:
                 details["timezone"],
             ),
             domain=None if details["domain"] is None else tuple(details["domain"]),
-            unit=details["unit"],
+            unit=saved.contribution.unit,
             guarantee=saved.guarantee,
             contribution=saved.contribution,
             strategy=saved.strategy,
@@ -330,7 +331,7 @@ def define(asked: Asked) -> Definition:
         columns=columns,
         windows=windows,
         domain=asked.domain,
-        unit=unit,
+        unit=contribution.unit,
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
@@ -403,7 +404,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("start"), start, windows.start.astimezone(UTC)),
         (field("timezone"), request.timezone, windows.timezone),
         (field("domain"), asked.domain, definition.domain),
-        (field("unit"), request.unit, definition.unit),
+        (field("unit"), request.unit and checked_unit(request.unit), definition.unit),
         (field("strategy"), request.strategy, definition.choice),
         (field("metric"), asked.metric, definition.metric),
         (field("growth"), growth, kept_growth),

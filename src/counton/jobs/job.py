@@ -26,7 +26,9 @@ from counton.jobs.intake import Intake, compare
 from counton.jobs.request import Progress, Request, checked, silent
 from counton.mechanisms.intervals import halfwidths
 from counton.mechanisms.terms import largest_sum
+from counton.privacy.contribution import ANY_UNIT
 from counton.store import Store, Stream, keyfile, state_file
+from counton.store.ledger import counted_unit
 from counton.store.store import Found
 
 if TYPE_CHECKING:
@@ -306,8 +308,9 @@ def _run(
         definition = Definition.reopen(saved.terms, saved.details)
     else:
         definition = None
-        if request.unit is None and store is not None:
-            request = replace(request, unit=unit_there(store))
+        spends = () if store is None else store.spends
+        if spends:
+            request = replace(request, unit=counted_unit(spends, request.unit or ANY_UNIT))
     file = EventFile(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, file)
     asked = ask(request, definition)
@@ -350,21 +353,6 @@ def _run(
         raise
     stated = asked.until is not None
     return Outcome(definition, stream, before, stream.step, until, stated, found, late)
-
-
-def unit_there(store: Store) -> str | None:
-    """What a unit is called in the state, whose ledger keeps each kind of unit apart.
-
-    Raises:
-        InvalidInput: there are several kinds.
-    """
-    units = list(dict.fromkeys(spend.unit for spend in store.spends))
-    if len(units) > 1:
-        raise InvalidInput(
-            f"the state counts {' and '.join(map(repr, units))} apart, and so it would another "
-            f"unit; say what one row is: {field('unit', units[0])}"
-        )
-    return units[0] if units else None
 
 
 def _refuse_domain_of_events(

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFile, is_file, read_domain, table_columns
-from counton.jobs.job import unit_there
 from counton.jobs.request import (
     HierarchyRequest,
     RangesRequest,
@@ -44,8 +43,7 @@ from counton.jobs.request import (
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
 from counton.mechanisms.ranges import RangesDraft, RangesRelease
 from counton.privacy import Contribution
-from counton.store.sqlite_file import NoState
-from counton.store.store import Store
+from counton.privacy.contribution import ANY_UNIT
 from counton.store.table_journal import released
 from counton.strategies.trees import Tree
 
@@ -298,17 +296,8 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
 
 
 def _contribution(request: RangesRequest | HierarchyRequest) -> Contribution:
-    unit = request.unit or _unit_there(request.state)
+    unit = request.unit or ANY_UNIT  # the journal takes it for what the state calls it
     return Contribution.replace(unit=unit) if request.move else Contribution.add_remove(unit=unit)
-
-
-def _unit_there(state: _Path) -> str:
-    """What a unit is called in the state, whose ledger keeps each kind of unit apart."""
-    try:
-        with Store(state) as store:
-            return unit_there(store) or "unit"
-    except NoState:
-        return "unit"
 
 
 def _key_file(request: RangesRequest | HierarchyRequest) -> Path | None:

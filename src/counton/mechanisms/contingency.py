@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -212,7 +212,7 @@ class ContingencyDraft(CellsDraft[ContingencyRelease]):
     @property
     def plan(self) -> RangesPlan:
         """See `CellsDraft.plan`."""
-        return self._plan
+        return replace(self._plan, contribution=self.contribution)
 
     def release(self, key: Key) -> ContingencyRelease:
         """See `TableDraft.release`."""

@@ -552,7 +552,7 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
         targets: Mapping[str, float] | None = None,
     ) -> None:
         self._tree, self._value = _tree(domain, levels), str(value)
-        self._guarantee, self._contribution, self._targets = guarantee, contribution, targets
+        self._guarantee, self._targets = guarantee, targets
         promised = stated(guarantee, contribution)
         if targets is not None:
             _wanted(self._tree, targets, relative=guarantee is not None)
@@ -576,7 +576,7 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
         return plan_hierarchy(
             self._tree,
             guarantee=self._guarantee,
-            contribution=self._contribution,
+            contribution=self.contribution,
             targets=self._targets,
         )
 

@@ -699,7 +699,7 @@ class RangesDraft(CellsDraft[RangesRelease]):
         promised = stated(guarantee, contribution)
         if guarantee is None:
             raise InvalidInput("guarantee is None; give one such as ZCDP(rho=0.5)")
-        self._guarantee, self._contribution = guarantee, contribution
+        self._guarantee = guarantee
         self._strategies = _named(strategy, data.shape)
         self._workloads = _asked(workload, data.shape)
         asked = {
@@ -719,7 +719,7 @@ class RangesDraft(CellsDraft[RangesRelease]):
         return plan_ranges(
             self._counts.shape,
             guarantee=self._guarantee,
-            contribution=self._contribution,
+            contribution=self.contribution,
             strategy=self._strategies,
             workload=self._workloads,
         )

@@ -7,7 +7,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -99,6 +99,7 @@ class TableDraft(ABC, Generic[R]):
         kind: "ranges", "hierarchy" or "contingency".
         name: of the release.
         asked: what the caller stated besides the data, JSON values.
+        contribution: the protected unit and the neighbouring relation.
     """
 
     kind: ClassVar[str]
@@ -107,7 +108,15 @@ class TableDraft(ABC, Generic[R]):
         check_name(name)
         self.name = name
         self.asked: dict[str, Any] = json.loads(json.dumps({**asked, "format": FORMAT}))
+        self.contribution = Contribution.from_dict(self.asked["contribution"])
         self._counts = counts  # exact, hence secret
+
+    def call_unit(self, unit: str) -> None:
+        """Say what a protected unit is called, before the release: no noise depends on it."""
+        if unit != self.contribution.unit:
+            self.contribution = replace(self.contribution, unit=unit)
+            self.asked["contribution"] = self.contribution.to_dict()
+            self.__dict__.pop("plan", None)  # one that was made already states it too
 
     def input_digest(self, key: Key) -> str:
         """Keyed digest of the exact input (HMAC-SHA256), hexadecimal.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -17,7 +18,34 @@ from counton.shift import Shift
 Relation = Literal["add_remove", "replace"]
 
 _RELATIONS = ("add_remove", "replace")
+#: What a unit is called where nobody says.
+ANY_UNIT = "unit"
+_LONGEST_UNIT = 200
+
 _MOST = 2**40  # noise for a larger change could not be summed in int64
+
+
+def checked_unit(unit: object, what: str = "unit") -> str:
+    """What a protected unit is called, written one way: NFC, without white space around it.
+
+    Raises:
+        InvalidInput: no text, empty, over 200 characters, or with what is not printed.
+
+    >>> checked_unit(" visiteur e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
+    True
+    """
+    word = unicodedata.normalize("NFC", unit).strip() if isinstance(unit, str) else ""
+    if not word or not word.isprintable():
+        raise InvalidInput(
+            f"{what} is {unit!r}; it must be a word such as 'visitor', without control characters: "
+            f"what one protected unit is called"
+        )
+    if len(word) > _LONGEST_UNIT:
+        raise InvalidInput(
+            f"{what} has {len(word)} characters; it may have at most {_LONGEST_UNIT}: choose a "
+            f"shorter word"
+        )
+    return word
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +69,8 @@ class Contribution:
             the end.
         separation: steps between any two of them, at least.
         every: steps from one scheduled step to the next; None without a fixed schedule.
-        unit: what one protected unit is called.
+        unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
+            it: a state takes it for what its units are called already.
 
     >>> print(Contribution.add_remove())
     one unit, which counts in one cell of one step by at most 1, added or removed
@@ -85,11 +114,7 @@ class Contribution:
             )
         if self.steps == 1:  # nothing to be apart from
             object.__setattr__(self, "separation", 1)
-        if type(self.unit) is not str or not self.unit.strip() or not self.unit.isprintable():
-            raise InvalidInput(
-                f"unit is {self.unit!r}; it must be a word such as 'visitor': what one protected "
-                f"unit is called"
-            )
+        object.__setattr__(self, "unit", checked_unit(self.unit))
 
     @classmethod
     def add_remove(

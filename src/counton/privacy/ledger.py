@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.exact import Number, exact, text
 from counton.expiry import checked_age
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, checked_unit
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,
@@ -182,8 +182,8 @@ class Ledger:
         epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
         epsilon = 1; spent so far: ...
         """
-        entry = Spend(name, guarantee, unit, relation)
-        _check_entry(entry)
+        entry = _checked(Spend(name, guarantee, unit, relation))
+        unit = entry.unit
         account = self._accounts.get(unit) or self._opened([entry])
         counted = self._as_counted(entry, account.relation)
         after = account.filter if counted is None else account.filter.after(counted)
@@ -323,9 +323,7 @@ class Ledger:
             BudgetExceeded: the total exceeds the limit; the ledger is then of no use.
             InvalidInput: a guarantee cannot be counted against this limit.
         """
-        entries = list(entries)
-        for entry in entries:
-            _check_entry(entry)
+        entries = [_checked(entry) for entry in entries]
         for entry in entries:
             if entry.unit not in self._accounts:
                 same = [other for other in entries if other.unit == entry.unit]
@@ -350,7 +348,7 @@ class Ledger:
             )
         if unit is None:
             return next(iter(self._accounts.values()), None)
-        return self._accounts.get(unit)
+        return self._accounts.get(checked_unit(unit))
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
         """A guarantee at the ledger's age and by a relation.
@@ -444,11 +442,6 @@ def _check_relation(relation: object) -> None:
         raise InvalidInput(f"relation is {relation!r}; it must be 'add_remove' or 'replace'")
 
 
-def _check_entry(entry: Spend) -> None:
+def _checked(entry: Spend) -> Spend:
     _check_relation(entry.relation)
-    unit: object = entry.unit
-    if not isinstance(unit, str) or not unit.strip():
-        raise InvalidInput(
-            f"unit of release {entry.name!r} is {unit!r}; say what one protected unit is "
-            f"called, such as 'visitor'"
-        )
+    return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))

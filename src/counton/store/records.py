@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,13 +76,16 @@ def enter(
     Raises:
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond the limit.
+        InvalidInput: it is not clear by which kind of unit it counts.
     """
     name = counter.terms.name
     ledger.lock(connection)
     refuse_stream(connection, database, name)
     refuse_table(connection, database, name)
     terms = counter.terms
-    ledger.enter(connection, name, terms.guarantee, terms.contribution)
+    unit = ledger.enter(connection, name, terms.guarantee, terms.contribution)
+    # Before the first release, and no noise depends on it.
+    counter.terms = replace(terms, contribution=replace(terms.contribution, unit=unit))
     connection.execute(
         schema.streams.insert().values(
             name=name,

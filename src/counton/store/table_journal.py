@@ -22,6 +22,7 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.mechanisms.tables import R, TableDraft
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
+from counton.privacy.contribution import ANY_UNIT
 from counton.store import keyfile, ledger, records, schema
 from counton.store.database import Database, reading
 from counton.store.sqlite_file import NoState
@@ -31,6 +32,10 @@ State = str | os.PathLike[str]
 
 class _Entered(Exception):
     """Another process has entered a release of this name in the meantime."""
+
+
+class _Named(Exception):
+    """Another process has said in the meantime what a unit is called."""
 
 
 def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
@@ -45,6 +50,7 @@ def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
         ReplayMismatch: the state has released other data, or on other terms, under this name.
         StateError: the name is that of a stream, or the state cannot be used.
         BudgetExceeded: the guarantee goes beyond the limit; nothing is released.
+        InvalidInput: it is not clear by which kind of unit it counts (`ledger.counted_unit`).
         WrongKey: the key is not the one of the release, or its file cannot be used.
     """
     records.check_length(draft.name)
@@ -56,6 +62,8 @@ def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
         keeper = nullcontext(key) if isinstance(key, Key) else keyfile.for_creation(state, key)
         with keeper as held:
             return _enter(draft, state, held)
+    except _Named:
+        return released(draft, state, key)
     except _Entered:
         answer = _answer(draft, state, key)
         if answer is None:
@@ -77,6 +85,8 @@ def _answer(draft: TableDraft[R], state: State, key: Key | Path | None) -> R | N
             row = find(connection, draft.name)
             if row is None:
                 records.refuse_stream(connection, database, draft.name)
+                known = ledger.entries(connection)
+                draft.call_unit(ledger.counted_unit(known, draft.contribution.unit))
                 return None
         if isinstance(key, Key):
             held = key
@@ -100,6 +110,8 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
         terms = TableTerms.from_dict(json.loads(row.terms))
         asked = dict(json.loads(row.asked))
         digest = bytes(row.input_digest)
+    if draft.contribution.unit == ANY_UNIT:
+        draft.call_unit(terms.contribution.unit)
     other = draft.differences(terms, asked)
     if other:
         raise ReplayMismatch(
@@ -145,7 +157,9 @@ def _enter(draft: TableDraft[R], state: State, key: Key) -> R:
             if find(connection, draft.name) is not None:
                 raise _Entered
             records.refuse_stream(connection, database, draft.name)
-            ledger.enter(connection, draft.name, release.guarantee, release.contribution)
+            unit = ledger.enter(connection, draft.name, release.guarantee, release.contribution)
+            if unit != release.contribution.unit:
+                raise _Named
             connection.execute(schema.tables.insert().values(**row))
     finally:
         database.close()
