@@ -33,6 +33,8 @@ _PERIOD = 32
 #: Frequencies of jitter, in units of its own: the eighth power of a sine has fallen to 1e-11.
 _SMOOTHED = 64
 _SERIES_ERROR = 1e-10
+#: Laplace noise so wide that its sums are those of the continuous law.
+_WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
@@ -300,10 +302,11 @@ def _characteristic(law: Law, angles: NDArray[np.float64]) -> NDArray[np.float64
 def smooth_halfwidth(std: Any, law: Law, level: float = 0.95) -> Any:
     """Half-widths for estimates of which no more is known than their standard deviations.
 
-    The larger of the quantiles of a normal law and, with Laplace noise, of a single Laplace law. To
-    it comes half of the largest weight that a single draw can have, ``std / law.std``: draws are
-    whole numbers, so sums of few of them jump where those laws are smooth. Where noise is narrow,
-    a whole one comes to the quantile of one draw as well.
+    The largest of the quantiles of a normal law and, with Laplace noise, of one Laplace law and of
+    sums of a few, which exceed both around a level of 0.907. To it comes half of the largest weight
+    that a single draw can have, ``std / law.std``: draws are whole numbers, so sums of few of them
+    jump where those laws are smooth. Where noise is narrow, a whole one comes to the quantile of
+    one draw as well.
 
     Args:
         std: standard deviations.
@@ -322,7 +325,8 @@ def smooth_halfwidth(std: Any, law: Law, level: float = 0.95) -> Any:
         return np.zeros_like(np.asarray(std, dtype=np.float64))
     factor = NormalDist().inv_cdf((1 + level) / 2)
     if law.family == "laplace":
-        factor = max(factor, -math.log(1 - level) / math.sqrt(2))
+        sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) for n in (2, 3, 4, 6))
+        factor = max(factor, -math.log(1 - level) / math.sqrt(2), max(sums) / _WIDE.std)
     coarse = 0.5
     if is_narrow(law):
         factor, coarse = max(factor, _of_sum(((law, 1),), level) / law.std), 1.0
