@@ -235,7 +235,13 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
     >>> labels_bytes(np.array(["a", 1], dtype=object))
     b'5,5;str:aint:1'
     """
-    texts = [f"{type(label).__name__}:{label}" for label in labels.tolist()]
+    held = labels.tolist()
+    # Times finer than microseconds are held as plain integers, which are other labels.
+    times = labels.dtype.name if labels.dtype.kind in "mM" else None
+    texts = [
+        f"{times if times and type(label) is int else type(label).__name__}:{label}"
+        for label in held
+    ]
     lengths = ",".join(map(str, map(len, texts)))
     return f"{lengths};{''.join(texts)}".encode("utf-8", "surrogatepass")
 

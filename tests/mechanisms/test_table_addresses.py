@@ -22,6 +22,7 @@ from counton import (
     release_ranges,
 )
 from counton.strategies.lines import Dense
+from counton.strategies.trees import Tree
 
 KEY = chosen_key()
 
@@ -105,3 +106,13 @@ def test_contingency_tables(terms: Any, answer: str) -> None:
     domain: Any = {"sex": ["f", "m"], "smokes": ["no", "yes"]}
     release = release_contingency(data, columns=list(domain), domain=domain, key=KEY, **terms)
     assert digest(release.ranges.cells()) == answer
+
+
+def test_times_and_integers_are_other_labels() -> None:
+    """Fine times come out of numpy as integers; another tree is another table."""
+    numbers = np.array([1, 2])
+    kinds = [numbers, *(numbers.astype(kind) for kind in ("M8[ns]", "m8[ns]", "M8[us]", "M8[ps]"))]
+    digests = {Tree.from_leaves({"a": labels}, ["a"]).digest for labels in kinds}
+    assert len(digests) == len(kinds)
+    same = Tree.from_leaves({"a": numbers.astype("i1")}, ["a"]).digest
+    assert same == Tree.from_leaves({"a": numbers}, ["a"]).digest
