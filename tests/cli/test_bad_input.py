@@ -90,6 +90,47 @@ def test_bytes_of_another_encoding_leave_no_trace(
     assert contents() == before
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_events_that_are_no_utf_8_print_none_of_their_bytes(
+    encoding: str, place: Any, contents: Contents
+) -> None:
+    events = Path(place.write("e.csv", EVENTS))
+    events.write_bytes(events.read_text().encode(encoding))
+    before = contents()
+    done = place.count(str(events))
+    assert done.code == 2
+    assert "is UTF-16 or no text at all, and csv is text in UTF-8; convert it" in done.err
+    assert done.err.rstrip("\n").isprintable()
+    assert contents() == before
+
+
+def test_columns_with_control_characters_are_not_shown_raw(place: Any) -> None:
+    done = place.count(place.write("e.csv", EVENTS, header="\x1b[2Jtime,\x07group"))
+    assert (done.code, done.err.rstrip("\n").isprintable()) == (2, True)
+
+
+def test_a_truncated_file_is_no_matter_of_permissions(place: Any) -> None:
+    import gzip
+
+    whole = gzip.compress(Path(place.write("e.csv", EVENTS)).read_bytes())
+    (place.folder / "t.csv.gz").write_bytes(whole[:30])
+    done = place.count(str(place.folder / "t.csv.gz"))
+    assert done.code == 2
+    assert "permissions" not in done.err
+    assert "it may be truncated: write it again" in done.err
+
+
+@pytest.mark.parametrize(("upper", "resolution"), [("1e300", "1"), ("1", "1e-300")])
+def test_numbers_of_hundreds_of_digits_are_shown_short(
+    upper: str, resolution: str, place: Any
+) -> None:
+    new = place.new(value="group", lower="0", upper=upper, resolution=resolution)
+    done = place("sum", place.write("e.csv", EVENTS), *new)
+    assert done.code == 2
+    assert "makes 1e+300 grid cells of one unit's change; at most 2^40 are allowed" in done.err
+    assert len(done.err) < 200
+
+
 def test_an_events_file_of_another_encoding_is_refused_in_words(place: Any) -> None:
     done = place("count", "\udc80.csv", *place.new())
     assert done.code == 2

@@ -112,6 +112,25 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     assert place.estimates() == TOTALS
 
 
+def test_events_that_change_while_they_are_read_are_not_counted(
+    place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counton.events.tally import tally
+
+    events = place.write("e.csv", EVENTS)
+
+    def grows(*arguments: Any, **more: Any) -> Any:
+        found = tally(*arguments, **more)
+        place.write("e.csv", [*EVENTS, "04:10,a"])
+        return found
+
+    monkeypatch.setattr("counton.jobs.job.tally", grows)
+    done = place.count(events)
+    assert done.code == 2
+    assert "changed while it was read" in done.err
+    assert set(contents()) == {"e.csv"}
+
+
 # ----------------------------------------------------------------------- groups from the data
 
 

@@ -80,7 +80,8 @@ def explained(options: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
-    sys.stderr.write(f"counton: {_words(error, options)}\n")
+    words = "".join(c if c.isprintable() or c == "\n" else "?" for c in _words(error, options))
+    sys.stderr.write(f"counton: {words}\n")
     raise SystemExit(int(exit_code(error))) from error
 
 

@@ -186,6 +186,16 @@ def format_of(path: str, stated: str | None = None) -> Format:
     return found
 
 
+#: Gzip and zstd, which polars unpacks.
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+_LOOKED_AT = 4096
+
+
+def _beginning(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LOOKED_AT)
+
+
 def _digest(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -253,6 +263,7 @@ class EventFile:
         Raises:
             InvalidInput: the file cannot be read as its format, or lacks a column.
         """
+        self._refuse_no_text()
         present = self.columns()
         missing = [name for name in columns if name not in present]
         if missing:
@@ -261,6 +272,22 @@ class EventFile:
             )
         # A whole number in the first rows must not make later fractions unreadable.
         return self._open(dict.fromkeys(numbers, pl.Float64)).select(columns)
+
+    def _refuse_no_text(self) -> None:
+        """Refuse CSV and JSON lines in UTF-16, and what is no text; polars shows bytes of it."""
+        if self.format == "parquet":
+            return
+        try:
+            first = self._bytes if self._bytes is not None else _beginning(self._path)
+        except OSError as error:
+            raise self.unreadable(error) from error
+        if first.startswith(_COMPRESSED):
+            return
+        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first[:_LOOKED_AT]:
+            raise InvalidInput(
+                f"{self.name} is UTF-16 or no text at all, and {self.format} is text in UTF-8; "
+                f"convert it, or state its format ({field('file_format')})"
+            )
 
     def columns(self) -> list[str]:
         """Names of the columns.
@@ -277,7 +304,9 @@ class EventFile:
         """The error to raise when polars cannot read the file."""
         reason = str(error).strip().split("\n")[0]
         if isinstance(error, OSError):
-            return InvalidInput(f"{self.name} cannot be read ({reason}); check its permissions")
+            refused = isinstance(error, PermissionError) or "ermission denied" in reason
+            remedy = "check its permissions" if refused else "it may be truncated: write it again"
+            return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")
         return InvalidInput(
             f"{self.name} cannot be read as {self.format} ({reason}); repair it or state its format"
         )

@@ -321,6 +321,7 @@ def _run(
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
+    digest = file.digest()
     found = tally(
         file,
         definition.columns,
@@ -331,6 +332,11 @@ def _run(
         clock_change=asked.clock_change,
         time_format=request.time_format,
     )
+    if file.digest() != digest:
+        raise InvalidInput(
+            f"{file.name} changed while it was read, so it cannot be told what was counted; try "
+            f"again when it is whole"
+        )
     until, ended = _ended(asked, definition, found, None if saved is None else saved.step)
     if store is None or saved is None:
         _refuse_overflow(definition, _compared({}, found, definition, 0, ended, request.append))
@@ -345,7 +351,7 @@ def _run(
         before = stream.step  # another process may have released since the state was read
         intake = _compared(stream.observed(), found, definition, before, ended, request.append)
         _refuse_overflow(definition, intake)
-        sources = _sources(stream, file, request, intake)
+        sources = _sources(stream, file, digest, request, intake)
         late = intake.late_rows
         _release(stream, definition, intake, sources, request.append, progress)
     except BaseException:
@@ -504,7 +510,9 @@ def _create(request: Request, definition: Definition) -> Stream:
         )
 
 
-def _sources(stream: Stream, file: EventFile, request: Request, intake: Intake) -> tuple[str, ...]:
+def _sources(
+    stream: Stream, file: EventFile, sha256: str, request: Request, intake: Intake
+) -> tuple[str, ...]:
     """The file's digest, where it is new to the stream and something of the file is counted.
 
     A file of new events must not be counted twice, and neither as such after it was the file of all
@@ -515,7 +523,7 @@ def _sources(stream: Stream, file: EventFile, request: Request, intake: Intake) 
     """
     if not intake.found:
         return ()
-    digest = f"sha256:{file.digest()}"
+    digest = f"sha256:{sha256}"
     if not stream.has_source(digest):
         return (digest,)
     if not request.append:

@@ -189,22 +189,26 @@ class Contribution:
             )
         if low >= high:
             raise InvalidInput(
-                f"lower is {text(low)}, which is not below upper, {text(high)}: swap the bounds or "
-                f"widen them"
+                f"lower is {_short(low)}, which is not below upper, {_short(high)}: swap the "
+                f"bounds or widen them"
             )
         for name, bound in (("lower", low), ("upper", high)):
             if (bound / step).denominator != 1:
                 below = (bound // step) * step
                 raise InvalidInput(
-                    f"{name} is {text(bound)}, not a multiple of the resolution {text(step)}; the "
-                    f"nearest ones are {text(below)} and {text(below + step)}"
+                    f"{name} is {_short(bound)}, not a multiple of the resolution {_short(step)}; "
+                    f"the nearest ones are {_short(below)} and {_short(below + step)}"
                 )
         most = max(abs(low), abs(high))
         change = max(most, high - low) if neighbours == "replace" else most
         if change / step > _MOST:
+            least, cells = step, Fraction(change // step)
+            while change / least > _MOST:
+                least *= 1000
             raise InvalidInput(
-                f"resolution is {text(step)}, which makes {int(change / step)} grid cells of one "
-                f"unit's change; at most 2^40 are allowed: use {text(step * 1000)} or coarser"
+                f"resolution is {_short(step)}, which makes {_short(cells)} grid cells "
+                f"of one unit's change; at most 2^40 are allowed: use {_short(least)} or coarser, "
+                f"or narrower bounds"
             )
         size = int(change / step)
         return cls(neighbours, 1, size, low, high, step, steps, separation, every, unit)
@@ -396,3 +400,9 @@ class Contribution:
             )
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"saved contribution {saved} does not fit: {error}") from error
+
+
+def _short(value: Fraction) -> str:
+    """A number in a message: exactly, unless that takes more than 40 characters."""
+    exactly = text(value)
+    return exactly if len(exactly) <= 40 else f"{float(value):.3g}"
