@@ -7,10 +7,14 @@ guarantee or of a law is the fraction its shortest decimal text says.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 
@@ -205,3 +209,76 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
     else:
         text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
     return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
+
+
+def unmasked(values: Any, what: str) -> Any:
+    """Values in which nothing is masked: below a mask stands whatever was there.
+
+    Args:
+        values: anything that numpy makes an array of, also lists of such, to any depth.
+        what: they are, in messages.
+
+    Returns:
+        ``values``, or the array that they make of themselves by ``__array__``.
+
+    Raises:
+        InvalidInput: naming the first masked value's place.
+
+    >>> unmasked([1, 2], "the counts")
+    [1, 2]
+    >>> unmasked([np.ma.array([1, 777], mask=[False, True])], "the counts")
+    Traceback (most recent call last):
+    ...
+    counton.errors.InvalidInput: element 1 of the counts has 1 masked values, the first at
+    position 2; ...
+    """
+    return _unmasked(values, what, _DEEPEST)
+
+
+#: Numbers and texts, which hold nothing further.
+_PLAIN = frozenset(
+    {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
+)
+_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
+_DEEPEST = 64  # more dimensions no array has
+
+
+def _unmasked(values: Any, what: str, depth: int) -> Any:
+    kind = type(values)
+    if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
+        return values
+    if kind is list and len(values) == 1 and type(values[0]) in _PLAIN:  # a single step
+        return values
+    parts = values
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
+        if isinstance(values, np.generic):
+            return values
+        try:
+            values = np.asanyarray(values)  # keeps a mask
+        except (ValueError, TypeError):
+            return values  # whoever needs an array says why there is none
+    if isinstance(values, np.ndarray):
+        _refuse_mask(values, what)
+        if values.dtype != object:
+            return values
+        parts = np.asarray(values).ravel().tolist()
+    elif isinstance(values, _HOLDING_PLAIN) or not (
+        hasattr(values, "__len__") and hasattr(values, "__getitem__")
+    ):
+        return values
+    if not _PLAIN.issuperset(map(type, parts)):
+        for place, part in enumerate(parts, 1):
+            if type(part) not in _PLAIN:
+                _unmasked(part, f"element {place:,} of {what}", depth - 1)
+    return values
+
+
+def _refuse_mask(array: NDArray[Any], what: str) -> None:
+    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
+        return  # in this order: numpy.ma takes long to import
+    hidden = np.flatnonzero(np.ma.getmaskarray(array))
+    if len(hidden):
+        raise InvalidInput(
+            f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
+            f"what is below a mask would be counted: fill or drop them first"
+        )

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.arrays import Integers
-from counton.columns import html, unmasked
+from counton.columns import html
 from counton.errors import InvalidInput, SumOverflow
+from counton.exact import unmasked
 from counton.laws import Family
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.terms import FORMAT, TableTerms, check_name

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.columns import unmasked
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import text
+from counton.exact import text, unmasked
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
-from counton.columns import unmasked
 from counton.errors import InvalidInput, ReplayMismatch, StateError
+from counton.exact import unmasked
 from counton.mechanisms import Releases
 from counton.store import schema
 from counton.store.database import reading

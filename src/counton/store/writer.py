@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Row
 
-from counton.columns import unmasked
 from counton.errors import InvalidInput, StateError, StreamConflict
-from counton.exact import check_integer
+from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
 from counton.store import journal, records, schema

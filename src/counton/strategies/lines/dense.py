@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.columns import unmasked
 from counton.errors import InvalidInput
+from counton.exact import unmasked
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LineStrategy
 

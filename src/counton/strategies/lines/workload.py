@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.arrays import Floats, Integers
-from counton.columns import unmasked
 from counton.errors import InvalidInput
+from counton.exact import unmasked
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 
