@@ -15,7 +15,7 @@ from counton.errors import InvalidInput
 from counton.expiry import Expiry
 from counton.laws import DiscreteLaplace
 from counton.privacy import expiration_loss
-from counton.privacy.expiration_loss import (
+from counton.privacy.loss_by_age import (
     AbsoluteCosts,
     QuadraticCosts,
     cost_at,

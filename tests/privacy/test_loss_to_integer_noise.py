@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counton.expiry import Expiry
 from counton.laws import DiscreteGaussian
 from counton.privacy import ZCDP, ExpiringZCDP, expiration_loss
-from counton.privacy.expiration_loss import concentrated_loss
+from counton.privacy.loss_by_age import concentrated_loss
 from counton.strategies import Expiring
 
 ORDERS = (1.000001, 1.01, 1.1, 1.5, 2, 4, 8, 16)
@@ -105,7 +105,7 @@ def test_it_grows_with_age_and_is_at_most_the_loss_of_whole_shifts(growth: str |
 
 def test_the_ratio_of_theta_is_bounded() -> None:
     # Four releases under one interval: Theta by summing over its three inner intervals.
-    from counton.privacy.expiration_loss import _log_ratio
+    from counton.privacy.loss_by_age import _log_ratio
 
     for rho in (0.05, 0.1, 0.15):
         variance = 1 / (2 * rho)

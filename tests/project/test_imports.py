@@ -93,6 +93,21 @@ def test_every_public_name_can_be_had() -> None:
         assert name in dir(counton)
 
 
+def test_no_public_name_becomes_a_module_once_that_module_is_loaded() -> None:
+    program = """
+import importlib, pkgutil, types
+import counton
+
+found = [m for m in pkgutil.walk_packages(counton.__path__, "counton.") if "__main__" not in m.name]
+loaded = [importlib.import_module(m.name) for m in found]
+for package in (counton, *loaded):
+    for name in getattr(package, "__all__", ()):
+        assert not isinstance(getattr(package, name), types.ModuleType), (package.__name__, name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_star_brings_all_public_names() -> None:
     assert sorted(counton.__all__) == sorted(counton._HOME)
 

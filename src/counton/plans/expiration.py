@@ -32,7 +32,7 @@ from counton.plans.expiration_search import (
 )
 from counton.plans.restarted import RestartedCounter
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
-from counton.privacy.expiration_loss import Analysis
+from counton.privacy.loss_by_age import Analysis
 from counton.strategies import Expiring
 
 #: Fewer steps than this say little about an endless stream.

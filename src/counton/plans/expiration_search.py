@@ -20,7 +20,7 @@ import numpy as np
 from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
-from counton.privacy.expiration_loss import Analysis, concentrated_loss, is_wide, loss_above
+from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_above
 from counton.strategies import Expiring
 
 #: With which plans promise their largest error, as Theorem 5.1 does.

@@ -14,7 +14,7 @@ from counton.privacy.ledger import Ledger, Spend
 from counton.shift import Shift
 
 if TYPE_CHECKING:
-    from counton.privacy.expiration_loss import expiration_loss as expiration_loss
+    from counton.privacy.loss_by_age import expiration_loss as expiration_loss
 
 __all__ = [
     "ZCDP",
@@ -35,4 +35,4 @@ __all__ = [
 ]
 
 # Which losses an age brings is asked of streams without an end only.
-__getattr__ = loader(__name__, {"expiration_loss": "counton.privacy.expiration_loss"})
+__getattr__ = loader(__name__, {"expiration_loss": "counton.privacy.loss_by_age"})

@@ -124,7 +124,7 @@ class ExpiringDP(ExpiringGuarantee):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
-        from counton.privacy.expiration_loss import loss_above
+        from counton.privacy.loss_by_age import loss_above
 
         loss = self.epsilon * loss_above(self._bound_expiry(), checked_age(age), "exact")
         return PureDP(loss) if loss else None
@@ -173,7 +173,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
-        from counton.privacy.expiration_loss import concentrated_loss
+        from counton.privacy.loss_by_age import concentrated_loss
 
         loss = concentrated_loss(self._bound_expiry(), self.rho, checked_age(age))
         return ZCDP(loss) if loss else None

@@ -3,7 +3,7 @@
 The nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1] with j >= 1; a release reads the
 intervals that contain its step. Nothing starts at 0, so the number of nodes read grows with the
 logarithm of the step and no horizon is needed. What an item loses to the releases seen so far grows
-slowly with its age: ``counton.privacy.expiration_loss``.
+slowly with its age: ``counton.privacy.loss_by_age``.
 """
 
 from __future__ import annotations
