@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.mechanisms.terms import StreamTerms
-from counton.privacy.grid import Numbers, totals_and_extremes
+from counton.privacy.value_grid import Numbers, totals_and_extremes
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, text
-from counton.privacy import grid
+from counton.privacy import value_grid
 from counton.shift import Shift
 
 Relation = Literal["add_remove", "replace"]
@@ -304,7 +304,7 @@ class Contribution:
         known = (most, 2) if width <= most else None
         return 2 * most, max(width**2, 2 * most**2), known
 
-    def clip(self, values: grid.Numbers) -> NDArray[np.float64]:
+    def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
         """Values of single units as they will count: clipped and on the grid, in data units.
 
         Raises:
@@ -313,9 +313,9 @@ class Contribution:
         >>> Contribution.clipped(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
         """
-        return np.asarray(grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
+        return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
 
-    def to_grid(self, values: grid.Numbers) -> NDArray[np.int64]:
+    def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
         """Values of single units in grid units: int64, the shape of ``values``.
 
         Clipped contributions clip and round to the nearest grid point. Counts must already be
@@ -329,10 +329,10 @@ class Contribution:
         array([ 0,  5, 20])
         """
         if self.resolution is None or self.lower is None or self.upper is None:
-            return np.asarray(grid.counts(values, self.per_cell))
-        return np.asarray(grid.clip(values, self.lower, self.upper, self.resolution))
+            return np.asarray(value_grid.counts(values, self.per_cell))
+        return np.asarray(value_grid.clip(values, self.lower, self.upper, self.resolution))
 
-    def grid_total(self, totals: grid.Numbers) -> NDArray[np.int64]:
+    def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
         """Totals of a step in data units as exact grid integers: int64, the shape of ``totals``.
 
         Integers, Fractions and Decimals must lie on the grid. Floats may be off by a hundredth of
@@ -346,12 +346,12 @@ class Contribution:
         >>> Contribution.clipped(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
         array(3)
         """
-        return np.asarray(grid.totals(totals, self.resolution))
+        return np.asarray(value_grid.totals(totals, self.resolution))
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
         """Grid integers in data units: int64 for counts, else the nearest float64."""
         cells = np.asarray(totals)
-        return cells if self.resolution is None else grid.to_data(cells, self.resolution)
+        return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
 
     @property
     def _step(self) -> Fraction:

@@ -29,6 +29,7 @@ from counton.testing.line_laws import (
     check_running_sums,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.rows import LawBroken
 from counton.testing.stream_laws import (
     check_arguments,
     check_factorisation,
@@ -46,7 +47,6 @@ from counton.testing.stream_laws import (
     check_windows,
 )
 from counton.testing.table_laws import check_columns
-from counton.testing.tables import LawBroken
 from counton.testing.tree_laws import (
     check_tree_description,
     check_tree_estimates,

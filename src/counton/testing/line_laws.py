@@ -17,8 +17,8 @@ from counton.strategies import NodeNoise
 from counton.strategies.lines import LineStrategy, Queries
 from counton.strategies.lines.workload import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.rows import LawBroken, require
 from counton.testing.table_laws import check_columns
-from counton.testing.tables import LawBroken, require
 
 #: Claimed variances may be off by this much: the square root sums its series to 5e-6.
 _TOLERANCE = 6e-6

@@ -17,7 +17,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
 from counton.strategies.base import PART, WIDE
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
-from counton.testing.tables import (
+from counton.testing.rows import (
     Address,
     LawBroken,
     columns_in_order,

@@ -11,7 +11,7 @@ import numpy as np
 from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.strategies import TableStrategy
-from counton.testing.tables import LawBroken, require
+from counton.testing.rows import LawBroken, require
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:

@@ -17,8 +17,8 @@ from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.estimating import estimates_of, node_sums
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.rows import Address, LawBroken, require
 from counton.testing.table_laws import check_columns
-from counton.testing.tables import Address, LawBroken, require
 
 #: Steps of 2^-10, and noise that is large against them for weights of up to 2^28.
 _BITS = 10
