@@ -91,6 +91,7 @@ def check(release: RangesRelease, wanted: float) -> None:
             assert within <= 1.35 * needed + atom, (box, law, half, needed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", BUDGETS, ids=str)
 @pytest.mark.parametrize(
     "strategy",
@@ -190,6 +191,7 @@ def test_weights_without_a_lattice(law: Law, weights: list[float]) -> None:
         assert shorter < 0 or (sampled <= shorter).mean() <= level + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.88, 0.9, 0.906, 0.907, 0.908, 0.92, 0.95, 0.999])
 def test_wide_noise_is_covered_by_the_smooth_rule(level: Any) -> None:
     laws: list[Law] = [DiscreteLaplace(Fraction(20)), DiscreteLaplace(Fraction(3000))]
