@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, NamedTuple, get_args
 
 from counton.errors import BudgetExceeded, InvalidInput, field
@@ -262,11 +261,6 @@ class Ledger:
         if rest is not None and account.relation == "replace" and relation == "add_remove":
             return promised_when_replaced(rest)
         return rest
-
-    @property
-    def limit_loss(self) -> Fraction:
-        """Epsilon or rho of the limit."""
-        return self.limit.rho if isinstance(self.limit, ZCDP) else self.limit.epsilon
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which `from_dict` rebuilds the ledger exactly."""
