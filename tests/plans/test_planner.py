@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.mechanisms.calibration import law_for
 from counton.plans import crossing_delta, plan
-from counton.plans.planner import contenders
+from counton.plans.planner import candidate_strategies
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -38,7 +38,7 @@ def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> 
 @pytest.mark.parametrize("metric", ["mean", "max"])
 @pytest.mark.parametrize("horizon", [1, 2, 3, 10, 250, 1000])
 def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
-    """All arities, and all heights and zeros that suffice, not only the contenders."""
+    """All arities, and all heights and zeros that suffice, not only the candidates."""
     everything: list[StreamStrategy] = [
         Binary(horizon),
         HonakerOnline(horizon),
@@ -134,7 +134,9 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
     horizon: int, when: dict[str, Any]
 ) -> None:
     """Every number of zeros, and heights far beyond what the horizon needs, for both norms."""
-    candidates = dict(contenders(horizon, "mean", **{"steps": None, **when})[0])["smooth binary"]
+    candidates = dict(candidate_strategies(horizon, "mean", **{"steps": None, **when})[0])[
+        "smooth binary"
+    ]
     everything = [
         SmoothBinary(horizon, height, zeros)
         for height in range(2, horizon + 12)
@@ -156,7 +158,7 @@ def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
         tree = SmoothBinary(21, height, zeros)
         moved = tree.shift(steps=100, separation=10)
         assert moved.l2_squared * tree.overall_variance("max") == expected
-    kinds = dict(contenders(21, "mean", 100, 10)[0])
+    kinds = dict(candidate_strategies(21, "mean", 100, 10)[0])
     assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]
 
 
@@ -231,7 +233,7 @@ def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
 
 def paper_crossing(horizon: int) -> float:
     """With the bounds in print: Elders' Laplace on odd trees, Balle and Wang's Gaussian."""
-    kinds, _ = contenders(horizon, "mean")
+    kinds, _ = candidate_strategies(horizon, "mean")
     trees = [KAry(horizon, k) for k in range(3, 60, 2)]
     assert min(t.overall_variance("mean") * t.height**2 for t in trees) >= min(
         t.overall_variance("mean") * float(t.l1_sensitivity()) ** 2
@@ -330,7 +332,7 @@ def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> 
     """At short horizons too, where one level is best: the planner and ``best`` agree."""
     kind = "k-ary with subtraction" if subtraction else "k-ary"
     for horizon in range(1, 71):
-        members = dict(contenders(horizon, metric)[0])[kind]
+        members = dict(candidate_strategies(horizon, metric)[0])[kind]
         for norm in (1, 2):
             best = KAry.best(horizon, metric, subtraction, norm)
             costs = [

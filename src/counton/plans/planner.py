@@ -224,7 +224,7 @@ def plan(
     check_contribution(contribution)
     cells = check_shape(shape)
     if strategies is None:
-        kinds, left_out = contenders(
+        kinds, left_out = candidate_strategies(
             horizon, metric, contribution.steps, contribution.separation, contribution.every
         )
     else:
@@ -297,7 +297,7 @@ def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
 
 
 @lru_cache(maxsize=64)
-def contenders(
+def candidate_strategies(
     horizon: int,
     metric: Metric,
     steps: int | None = 1,
@@ -310,7 +310,7 @@ def contenders(
     smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
     ``every`` say how often a unit counts, as in `Contribution`.
 
-    >>> kinds, notes = contenders(1000, "mean")
+    >>> kinds, notes = candidate_strategies(1000, "mean")
     >>> [name for name, _ in kinds]
     ['binary', 'Honaker online', 'k-ary', 'k-ary with subtraction', 'smooth binary',
      'smooth binary, even height', 'square root']
