@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+
 import pytest
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
@@ -9,10 +12,33 @@ from postgresql_server import postgres, postgres_server
 __all__ = ["postgres", "postgres_server"]  # fixtures for all tests
 
 # No deadline: how long an example takes depends on the machine, and no test here is about time.
-settings.register_profile(
-    "counton", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+# The same examples every time, so that a test which passed passes again; other ones are looked for
+# with --hypothesis-profile=search.
+for _name, _same in (("counton", True), ("search", False)):
+    settings.register_profile(
+        _name,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+        derandomize=_same,
+    )
 settings.load_profile("counton")
+
+
+@pytest.fixture(autouse=True)
+def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh keys of a test are its own, and the same in every run.
+
+    Noise is integers: of some dozen draws two are alike by chance now and then, and a test that
+    says they differ would fail once in a hundred runs.
+    """
+    number = itertools.count()
+
+    def token_bytes(size: int) -> bytes:
+        said = f"{request.node.nodeid} {next(number)}".encode()
+        return hashlib.shake_256(said).digest(size)
+
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
