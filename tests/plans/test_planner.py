@@ -18,12 +18,14 @@ from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import (
     Binary,
     HonakerOnline,
+    Independent,
     KAry,
     Metric,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.base import ReleaseForm
 
 UNIT = Contribution.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
@@ -351,6 +353,56 @@ def test_little_noise_wants_few_levels(horizon: int, epsilon: int) -> None:
     assert plan(horizon, PureDP(epsilon)).best.mean_std <= alone.mean_std * (1 + 1e-12)
 
 
+# --- counts of single steps ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+@pytest.mark.parametrize("metric", ["mean", "max"])
+@pytest.mark.parametrize("horizon", [1, 7, 90])
+def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
+    """Over all released numbers, one by one, for all arities, heights and zeros."""
+
+    def error(strategy: StreamStrategy) -> float:
+        ends = np.arange(horizon + 1)
+        variances = [strategy.variance(ends[1:]), strategy.window_variance(ends[:-1], ends[1:])]
+        variance = np.max(variances) if metric == "max" else np.mean(variances)
+        return float(variance) * law_for(strategy, guarantee, UNIT).law.variance
+
+    ranked = plan(horizon, guarantee, metric, release="both", simple=True)
+    least = min(error(strategy) for kind in all_trees(horizon).values() for strategy in kind)
+    assert ranked.best.std(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
+    assert ranked.best.std(metric) ** 2 <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
+    thrice = Contribution.add_remove(steps=3)
+    for contribution in (UNIT, thrice):
+        ranked = plan(100, guarantee, contribution=contribution, release="windows")
+        law = law_for(Independent(100), guarantee, contribution).law
+        assert ranked.best.strategy == Independent(100)
+        assert ranked.best.mean_std == ranked.best.max_std == pytest.approx(math.sqrt(law.variance))
+        assert {choice.strategy.workload for choice in ranked} == {"windows"}
+
+
+@pytest.mark.parametrize("form", ["totals", "windows", "both"])
+def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
+    everything = plan(1000, ZCDP(0.5), release=form)
+    integers = plan(1000, ZCDP(0.5), release=form, simple=True)
+    assert any(choice.strategy.fraction_bits for choice in everything)
+    assert not any(choice.strategy.fraction_bits for choice in integers)
+    kept = [choice.strategy for choice in everything if not choice.strategy.fraction_bits]
+    assert [choice.strategy for choice in integers] == kept
+
+
+def test_no_totals_from_a_strategy_of_windows() -> None:
+    given = [Independent(100), Binary(100)]
+    result = plan(100, PureDP(1), strategies=given)
+    assert [choice.strategy for choice in result] == [Binary(100)]
+    assert "releases no totals" in result.notes[0]
+    assert len(plan(100, PureDP(1), strategies=given, release="windows")) == 2
+
+
 # --- refusals ----------------------------------------------------------------------------------
 
 
@@ -359,6 +411,8 @@ def test_bad_arguments_are_refused() -> None:
         plan(0, PureDP(1))
     with pytest.raises(InvalidInput, match="metric"):
         plan(10, PureDP(1), "median")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="release"):
+        plan(10, PureDP(1), release="all")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="guarantee"):
         plan(10, 1.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="shape"):

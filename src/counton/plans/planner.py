@@ -18,22 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from counton import strategies as known
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law
 from counton.mechanisms.calibration import check_contribution, law_for
 from counton.mechanisms.terms import check_shape
 from counton.privacy import ApproxDP, Calibration, Contribution, Guarantee
-from counton.strategies import (
-    Binary,
-    HonakerOnline,
-    KAry,
-    Metric,
-    SmoothBinary,
-    SqrtToeplitz,
-    StreamStrategy,
-)
-from counton.strategies.base import check_metric
+from counton.strategies import Metric, StreamStrategy
+from counton.strategies.base import ReleaseForm, check_metric, check_release_form
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
@@ -51,7 +44,7 @@ class Choice:
         strategy: to be given to ``Counter``.
         calibration: its noise law, and which other laws were considered.
         mean_std, max_std: standard deviation of a released cell in data units, root of the mean
-            and of the largest variance over all steps.
+            and of the largest variance over all numbers that are released.
         why: in words.
 
     >>> from counton.privacy import PureDP
@@ -88,7 +81,7 @@ class Plan:
     """Strategies in order of their exact error.
 
     Attributes:
-        horizon, guarantee, metric, contribution, shape: what was asked.
+        horizon, guarantee, metric, contribution, shape, release: what was asked.
         choices: best first.
         notes: what was left out, and why.
 
@@ -103,6 +96,7 @@ class Plan:
     metric: Metric
     contribution: Contribution
     shape: tuple[int, ...]
+    release: ReleaseForm
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
 
@@ -185,6 +179,9 @@ def plan(
     contribution: Contribution | None = None,
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy] | None = None,
+    *,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
 ) -> Plan:
     """Strategies ranked by the exact variance of their releases.
 
@@ -198,6 +195,10 @@ def plan(
         contribution: what one protected unit can change; default: one count, present or absent.
         shape: shape of one step's input.
         strategies: rank these instead.
+        release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
+            strategy that releases nothing else; or "both", as many counts, the differences of
+            totals, as totals.
+        simple: only strategies that release integers.
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -215,6 +216,7 @@ def plan(
     """
     horizon = check_integer("horizon", horizon, 1)
     check_metric(metric)
+    check_release_form(release)
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
@@ -225,7 +227,13 @@ def plan(
     cells = check_shape(shape)
     if strategies is None:
         kinds, left_out = candidate_strategies(
-            horizon, metric, contribution.steps, contribution.separation, contribution.every
+            horizon,
+            metric,
+            contribution.steps,
+            contribution.separation,
+            contribution.every,
+            release=release,
+            simple=simple,
         )
     else:
         kinds = tuple((type(s).__name__, (s,)) for s in strategies)
@@ -238,8 +246,11 @@ def plan(
             if strategy.horizon is not None and strategy.horizon < horizon:
                 notes.append(f"{strategy!r}: left out, it serves fewer than {horizon:,} steps")
                 continue
+            if strategy.workload == "windows" != release:
+                notes.append(f"{strategy!r}: left out, it releases no totals")
+                continue
             try:
-                choice = _choice(kind, strategy, guarantee, contribution, cells)
+                choice = _choice(kind, strategy, guarantee, contribution, cells, release)
             except InvalidInput as error:
                 notes.append(shorten(f"{strategy!r}: left out, {error}", 240, placeholder=" ..."))
                 continue
@@ -262,7 +273,7 @@ def plan(
         replace(choice, rank=i + 1, why=_why(choice, choices, metric))
         for i, choice in enumerate(choices)
     )
-    return Plan(horizon, guarantee, metric, contribution, cells, ranked, tuple(notes))
+    return Plan(horizon, guarantee, metric, contribution, cells, release, ranked, tuple(notes))
 
 
 def _choice(
@@ -271,12 +282,13 @@ def _choice(
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],
+    release: ReleaseForm,
 ) -> Choice:
     calibration = law_for(strategy, guarantee, contribution, shape)
     node_variance = calibration.law.variance / 4.0**strategy.lattice_bits
     resolution = 1.0 if contribution.resolution is None else float(contribution.resolution)
     mean_std, max_std = (
-        math.sqrt(strategy.overall_variance(metric) * node_variance) * resolution
+        math.sqrt(strategy.released_variance(metric, release) * node_variance) * resolution
         for metric in ("mean", "max")
     )
     return Choice(0, kind, strategy, calibration, mean_std, max_std, "")
@@ -303,6 +315,9 @@ def candidate_strategies(
     steps: int | None = 1,
     separation: int = 1,
     every: int | None = None,
+    *,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
 ) -> tuple[tuple[tuple[str, tuple[StreamStrategy, ...]], ...], tuple[str, ...]]:
     """Strategies by kind, and notes on kinds which cannot serve the horizon.
 
@@ -317,39 +332,48 @@ def candidate_strategies(
     """
 
     def trees(subtraction: bool) -> Iterable[StreamStrategy]:
-        if steps == 1:
-            return KAry.undominated(horizon, metric, subtraction)
-        return undominated(KAry.candidates(horizon, subtraction))
+        if steps == 1 and release == "totals":
+            return known.KAry.undominated(horizon, metric, subtraction)
+        return undominated(known.KAry.candidates(horizon, subtraction))
 
     def smooth() -> Iterable[StreamStrategy]:
-        if steps == 1:
-            return SmoothBinary.undominated(horizon)
-        return undominated(SmoothBinary.candidates(horizon))
+        if steps == 1 and release == "totals":
+            return known.SmoothBinary.undominated(horizon)
+        return undominated(known.SmoothBinary.candidates(horizon))
 
     def undominated(candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
         """In order of error: those that no other of less error moves less, in either norm."""
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
-        for strategy in sorted(candidates, key=lambda one: one.overall_variance(metric)):
+        for strategy in sorted(candidates, key=lambda one: one.released_variance(metric, release)):
             shift = strategy.shift(steps=steps, separation=separation, every=every)
             if all(l1 > shift.l1 or l2 > shift.l2_squared for l1, l2 in moved):
                 front.append(strategy)
                 moved.append((shift.l1, shift.l2_squared))
         return front
 
-    sources: dict[str, Callable[[], Iterable[StreamStrategy]]] = {
-        "binary": lambda: [Binary(horizon)],
-        "Honaker online": lambda: [HonakerOnline(horizon)],
-        "k-ary": lambda: trees(subtraction=False),
-        "k-ary with subtraction": lambda: trees(subtraction=True),
-        "smooth binary": smooth,
-        "smooth binary, even height": lambda: [SmoothBinary.even(horizon)],
-        "square root": lambda: [SqrtToeplitz(horizon)],
-    }
+    sources: dict[str, Callable[[], Iterable[StreamStrategy]]] = (
+        {
+            "one draw a step": lambda: [known.Independent(horizon)],
+            "growing cascade": lambda: [known.GrowingCascade((horizon - 1).bit_length())],
+        }
+        if release == "windows"
+        else {
+            "binary": lambda: [known.Binary(horizon)],
+            "Honaker online": lambda: [known.HonakerOnline(horizon)],
+            "k-ary": lambda: trees(subtraction=False),
+            "k-ary with subtraction": lambda: trees(subtraction=True),
+            "smooth binary": smooth,
+            "smooth binary, even height": lambda: [known.SmoothBinary.even(horizon)],
+            "square root": lambda: [known.SqrtToeplitz(horizon)],
+        }
+    )
     kinds, notes = [], []
     for name, source in sources.items():
         try:
-            kinds.append((name, tuple(source())))
+            members = tuple(source())
+            if not simple or not any(strategy.fraction_bits for strategy in members):
+                kinds.append((name, members))
         except InvalidInput as error:
             notes.append(f"{name}: left out, {error}")
     return tuple(kinds), tuple(notes)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
     from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
+    from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
@@ -34,6 +35,7 @@ _HOME = {
     "Expiring": "counton.strategies.streams.expiring",
     "GrowingCascade": "counton.strategies.streams.growing",
     "HonakerOnline": "counton.strategies.streams.honaker",
+    "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
     "SmoothBinary": "counton.strategies.streams.smooth",
     "SqrtToeplitz": "counton.strategies.streams.square_root",
@@ -44,6 +46,7 @@ __all__ = [
     "Expiring",
     "GrowingCascade",
     "HonakerOnline",
+    "Independent",
     "KAry",
     "Metric",
     "Node",

@@ -75,6 +75,8 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 Relation = Literal["add_remove", "move"]
 #: What a stream releases: totals so far, or each step's own count.
 Workload = Literal["totals", "windows"]
+#: What is to be accurate: totals, each step's own count, or both, counts as differences of totals.
+ReleaseForm = Literal["totals", "windows", "both"]
 #: One step or many.
 Steps = int | Sequence[int] | range | NDArray[np.int64]
 
@@ -82,6 +84,8 @@ Steps = int | Sequence[int] | range | NDArray[np.int64]
 LARGEST_HORIZON = 2**62
 #: Most steps of a stream, or cells of a line, over which anything is written out as a matrix.
 LARGEST_DENSE = 4096
+#: Most steps whose variances are computed one by one for a mean over all of them.
+_LARGEST_ENUMERATED = 2**22
 #: Numbers of a part of a batch's noise (measured; values never depend on it).
 PART = 2**17
 
@@ -311,6 +315,49 @@ class StreamStrategy(Strategy):
     @abstractmethod
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed."""
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """Mean or maximum over all steps of the variance of what is released about a step alone.
+
+        With totals that is the difference of two releases, `window_variance` of one step.
+
+        Raises:
+            InvalidInput: an unknown metric, an unbounded strategy, or more than 2^22 steps where
+                the strategy knows no other way than one by one.
+        """
+        check_metric(metric)
+        if self.workload == "windows":
+            return self.overall_variance(metric)
+        if self.horizon is None or self.horizon > _LARGEST_ENUMERATED:
+            raise InvalidInput(
+                f"{self!r} has no mean variance of single steps beyond {_LARGEST_ENUMERATED:,} "
+                f"steps; ask for totals, or use a tree such as KAry"
+            )
+        ends = np.arange(self.horizon + 1)
+        variances = self.window_variance(ends[:-1], ends[1:])
+        return float(variances.max() if metric == "max" else variances.mean())
+
+    def released_variance(self, metric: Metric, release: ReleaseForm = "totals") -> float:
+        """Mean or maximum variance of all numbers that are released over the horizon.
+
+        In units of the variance of one node's noise. With "both" those are as many totals as
+        counts of single steps.
+
+        Raises:
+            InvalidInput: an unknown metric or form, or as `overall_window_variance`.
+
+        >>> from counton.strategies import Binary
+        >>> [Binary(1000).released_variance("max", form) for form in ("totals", "windows", "both")]
+        [9.0, 10.0, 10.0]
+        """
+        check_release_form(release)
+        if release == "totals":
+            return self.overall_variance(metric)
+        alone = self.overall_window_variance(metric)
+        if release == "windows":
+            return alone
+        totals = self.overall_variance(metric)
+        return max(alone, totals) if metric == "max" else (alone + totals) / 2
 
     @abstractmethod
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -548,6 +595,16 @@ def check_metric(metric: str) -> None:
     """
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")
+
+
+def check_release_form(release: str) -> None:
+    """Refuse what is none of "totals", "windows" and "both".
+
+    Raises:
+        InvalidInput: naming the value and the choices.
+    """
+    if release not in ("totals", "windows", "both"):
+        raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
 
 
 def check_norm(norm: int) -> None:

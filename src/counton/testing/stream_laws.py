@@ -15,7 +15,7 @@ import numpy as np
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
-from counton.strategies.base import PART, WIDE
+from counton.strategies.base import PART, WIDE, Metric
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import (
     Address,
@@ -333,7 +333,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 
 
 def check_overall_variance(strategy: StreamStrategy) -> None:
-    """``error`` is the mean and the maximum of ``variance`` over the horizon.
+    """Mean and maximum over the horizon are those of the variances of totals and single steps.
 
     Raises:
         LawBroken: it is not.
@@ -341,17 +341,21 @@ def check_overall_variance(strategy: StreamStrategy) -> None:
     >>> from counton.strategies import Binary
     >>> check_overall_variance(Binary(12))
     """
-    variance = strategy.variance(range(1, count_steps(strategy, None) + 1))
-    for metric, enumerated in (
-        ("mean", math.fsum(variance) / len(variance)),
-        ("max", max(variance)),
+    ends = np.arange(count_steps(strategy, None) + 1)
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for claim, variance in (
+        (strategy.overall_variance, strategy.variance(ends[1:])),
+        (strategy.overall_window_variance, strategy.window_variance(ends[:-1], ends[1:])),
     ):
-        claimed = strategy.overall_variance(metric)  # type: ignore[arg-type]
-        require(
-            math.isclose(claimed, enumerated, rel_tol=1e-12),
-            strategy,
-            f"error({metric}) is {claimed}, enumeration says {enumerated}",
-        )
+        for metric, enumerated in zip(
+            metrics, (math.fsum(variance) / len(variance), max(variance)), strict=True
+        ):
+            claimed = claim(metric)
+            require(
+                math.isclose(claimed, enumerated, rel_tol=1e-12),
+                strategy,
+                f"{claim.__name__}({metric}) is {claimed}, enumeration says {enumerated}",
+            )
 
 
 def check_noise_is_rows(

@@ -6,6 +6,7 @@ set bit of t, so the noise at t is the noise at t without its lowest set bit, pl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -64,6 +65,22 @@ def dyadic_error(horizon: int, weight: Callable[[int], Fraction], metric: Metric
             heaviest = max(heaviest, kept + below[level])
             kept += weight(level)
     return max(heaviest, kept)
+
+
+def dyadic_window_error(tree: StreamStrategy, metric: Metric) -> float:
+    """Mean or maximum variance of single steps, where it follows from the step's trailing zeros.
+
+    >>> dyadic_window_error(Binary(6), "mean"), dyadic_window_error(Binary(6), "max")
+    (1.6666666666666667, 3.0)
+    """
+    assert tree.horizon is not None
+    zeros = np.arange(tree.horizon.bit_length())
+    last = np.int64(1) << zeros
+    variances = tree.window_variance(last - 1, last)
+    if metric == "max":
+        return float(variances.max())
+    steps = [tree.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
+    return math.fsum(variances * np.array(steps, np.float64)) / tree.horizon
 
 
 class Binary(StreamStrategy):
@@ -154,6 +171,11 @@ class Binary(StreamStrategy):
         """Mean or maximum number of set bits over the horizon, in closed form."""
         check_metric(metric)
         return float(dyadic_error(self.horizon, lambda level: Fraction(1), metric))
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """See `StreamStrategy.overall_window_variance`; in closed form."""
+        check_metric(metric)
+        return dyadic_window_error(self, metric)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: top down for narrow nodes, row by row for wide ones."""

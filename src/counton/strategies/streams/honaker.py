@@ -36,7 +36,7 @@ from counton.strategies.base import (
     nodes_per_chunk,
 )
 from counton.strategies.participation import Part
-from counton.strategies.streams.binary import below_split, dyadic_error
+from counton.strategies.streams.binary import below_split, dyadic_error, dyadic_window_error
 
 LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
@@ -166,6 +166,11 @@ class HonakerOnline(StreamStrategy):
         """Mean or maximum variance over the horizon, in closed form."""
         check_metric(metric)
         return float(dyadic_error(self.horizon, _variance, metric))
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """See `StreamStrategy.overall_window_variance`; in closed form."""
+        check_metric(metric)
+        return dyadic_window_error(self, metric)
 
     def node_law(self, base: Law, level: int) -> Law:
         """The same law for all levels, if its sums fit.

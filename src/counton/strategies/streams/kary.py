@@ -335,6 +335,15 @@ class KAry(StreamStrategy):
         """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
         return float(self._error(metric))
 
+    def overall_window_variance(self, metric: Metric) -> float:
+        """1, and k - 1 more for each digit that is carried on; in closed form."""
+        check_metric(metric)
+        carried, largest = 0, 0
+        number = self.horizon  # its cuts say how often each digit was carried on to the next
+        while (number := self._digits.cut(number)) > 0:
+            carried, largest = carried + number, largest + 1
+        return 1 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
+
     def _error(self, metric: Metric) -> Fraction:
         check_metric(metric)
         if metric == "max":

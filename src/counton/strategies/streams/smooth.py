@@ -284,6 +284,25 @@ class SmoothBinary(StreamStrategy):
         check_metric(metric)
         return float(self._ones)
 
+    def overall_window_variance(self, metric: Metric) -> float:
+        """Twice the nodes that a release reads anew; the first reads all of its own.
+
+        As many nodes are new as the lowest run of ones of the leaf before is long. Over all
+        releases these are the nodes read so far, which are numbered.
+        """
+        check_metric(metric)
+        ones, last = self._ones, self.horizon
+        if metric == "max":
+            # The leaf 1..1 0, at place ``ones``, is the first with all ones in its lowest run.
+            later = 0 if last == 1 else ones if last > ones else ones - 1
+            return float(max(ones, 2 * later))
+        first, leaf = (unrank(self.height, self.zeros, rank) for rank in (1, last))
+        read = sum(
+            self._place(leaf, level) + (leaf >> level & 1) - self._place(first, level)
+            for level in range(self.height)
+        )
+        return (2 * read - ones) / last
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: level by level for narrow nodes, row by row for wide ones."""
         self.check_window(steps)

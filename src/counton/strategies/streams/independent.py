@@ -1,0 +1,95 @@
+"""Each step's own count with noise of its own: A = B = C = 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.exact import check_integer
+from counton.strategies.base import (
+    LARGEST_HORIZON,
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    Steps,
+    StreamStrategy,
+    Workload,
+    check_metric,
+)
+from counton.strategies.participation import Schedule
+
+
+class Independent(StreamStrategy):
+    """One draw a step, for who wants counts of single steps and no totals.
+
+    No strategy has less error: with all columns of C of 1-norm or 2-norm at most 1, the mean
+    variance of the best estimates is tr (C^T C)^-1 / T >= (1/T) sum 1 / ||C e_t||_2^2 >= 1. For
+    units that count in k steps the same follows from the mean over all sets of k steps.
+
+    Args:
+        horizon: steps it serves, at most 2^62.
+
+    Raises:
+        InvalidInput: horizon not an integer, below 1 or above 2^62.
+
+    >>> single = Independent(8760)
+    >>> single.workload, single.sensitivity(1), single.window_variance(0, [1, 24]).tolist()
+    ('windows', 1.0, [1.0, 24.0])
+    """
+
+    horizon: int
+    workload: ClassVar[Workload] = "windows"
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The horizon."""
+        return {"horizon": self.horizon}
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """The step's own node."""
+        return (Node(0, self.check_step(step), 1),)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The step's own node."""
+        return (Node(0, self.check_step(step), 1),)
+
+    def l1_sensitivity(self) -> Fraction:
+        """1."""
+        return Fraction(1)
+
+    def squared_sensitivity(self) -> Fraction:
+        """1."""
+        return Fraction(1)
+
+    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        """One node for each step."""
+        return schedule.steps
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """1 at every step."""
+        return np.ones(self.check_steps(steps).shape)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """As many as there are steps."""
+        first, last = self.check_ends(starts, stops)
+        return (last - first).astype(np.float64)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """1, mean and maximum alike."""
+        check_metric(metric)
+        return 1.0
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """The draws of the steps."""
+        self.check_window(steps)
+        if len(steps) == 0:
+            return np.zeros((0, *field.shape), np.int64)
+        return field.run(0, steps)
