@@ -329,3 +329,56 @@ def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
+    events, out = place.write("e.csv", EVENTS), place.folder / "out.parquet"
+    done = place.count(events, "--release", "both", "--out", str(out), "--json")
+    last = json.loads(done.out)["last"]
+    assert [row["estimate"] for row in last["groups"]] == TOTALS[-1]
+    assert [row["window_estimate"] for row in last["groups"]] == [0, 0]
+    assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
+    words = _flat(place.count(events).out)
+    assert "estimate ┃ 95% interval ┃ in this window ┃ 95% interval" in words
+    assert "of window 3 by itself" in words
+    alone = place.count(events, "--release", "windows", "--name", "alone")
+    assert "number of events in window 3, which ended 2013-01-01 03:00:00, UTC" in alone.out
+
+
+def test_sums_are_written_beside_the_table(place: Any) -> None:
+    events, out = place.write("e.csv", [*EVENTS, "06:30,a"]), place.folder / "out.csv"
+    done = place("count", events, *place.new(steps="48"), "--sums", "1d,1w", "--out", str(out))
+    assert f"sums of 1d written to {place.folder / 'out.1d.csv'}" in _flat(done.out)
+    days = pl.read_csv(place.folder / "out.1d.csv")
+    assert days.select("first_step", "last_step", "whole", "group", "sum").rows() == [
+        (1, 6, False, "a", 3),
+        (1, 6, False, "b", 2),
+    ]
+    assert (place.folder / "out.1w.csv").exists()
+
+
+@pytest.mark.slow
+def test_both_are_drawn_beside_each_other(place: Any) -> None:
+    plot = place.folder / "chart.png"
+    place.count(place.write("e.csv", EVENTS), "--release", "both", "--plot", str(plot))
+    assert plot.stat().st_size > 10_000
+    assert (place.folder / "chart.windows.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--release", "all"], "--release is 'all'; use one of totals, windows, both"),
+        (["--sums", "1d"], "--sums 1d is written beside the table; give --out too"),
+        (["--sums", "1y", "--out", "o.csv"], "--sums 1y is no length of a period; write 1d"),
+        (["--sums", "1d", "--out", "o.csv", "--every", "7h"], "inside the window of 7h from"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_made(
+    place: Any, options: list[str], words: str
+) -> None:
+    new = place.new(steps="48", every=None if "--every" in options else "1h")
+    done = place("count", place.write("e.csv", EVENTS), *new, *options)
+    assert done.code == 2
+    assert words in _flat(done.err)
+    assert not place.state.exists()

@@ -59,7 +59,7 @@ def test_a_later_run_states_nothing_anew(request_: Request) -> None:
 def test_numbers_may_be_numbers(request_: Request) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(replace(request_, what="sum", **bounds)) as outcome:  # type: ignore[arg-type]
-        assert outcome.released().estimates[-1].tolist() == [5.5, 1.0]
+        assert outcome.released().own.estimates[-1].tolist() == [5.5, 1.0]
     expiring = replace(request_, name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"

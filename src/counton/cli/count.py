@@ -5,6 +5,8 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +22,7 @@ from counton.cli.printing import (
     print_words,
     working,
 )
+from counton.errors import InvalidInput, field
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
@@ -40,16 +43,22 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    check_outputs(
-        outputs.out,
-        outputs.plot,
-        state=request.state,
-        key=request.key,
-        read=[request.events, request.domain],
-    )
+    sums = _files_of_sums(outputs)
+    for out in (outputs.out, *sums.values()):
+        check_outputs(
+            out,
+            outputs.plot,
+            state=request.state,
+            key=request.key,
+            read=[request.events, request.domain],
+        )
     check_level(outputs.level)
 
     def approve(definition: Definition) -> None:
+        for every in sums:
+            from counton.jobs.periods import check_periods
+
+            check_periods(definition.windows, every, definition.strategy.delay)
         if outputs.plot is not None:
             from counton.plots.totals import check_groups
 
@@ -63,19 +72,40 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
         if outcome.after:
             progress("reading the journal", 0.7)
             released = outcome.released(outputs.level)
-            _write(outcome, released, outputs, progress)
+            _write(outcome, released, outputs, sums, progress)
     for note in operator_notes(outcome):
         print_line(errors, note)
     if outputs.json:
-        print_json(as_json(outcome, released, request, outputs))
+        print_json(as_json(outcome, released, request, outputs, sums))
     else:
-        show(Console(), outcome, released, outputs)
+        show(Console(), outcome, released, outputs, sums)
 
 
-def _write(outcome: Outcome, released: Released, outputs: Outputs, progress: Progress) -> None:
+def _files_of_sums(outputs: Outputs) -> dict[str, Path]:
+    """Where sums over periods are written, by the length of a period."""
+    if outputs.sums is None:
+        return {}
+    out = outputs.out
+    if out is None:
+        raise InvalidInput(
+            f"{field('sums', outputs.sums)} is written beside the table; give {field('out')} too"
+        )
+    named = [every.strip() for every in outputs.sums.split(",")]
+    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
+
+
+def _write(
+    outcome: Outcome,
+    released: Released,
+    outputs: Outputs,
+    sums: dict[str, Path],
+    progress: Progress,
+) -> None:
     if outputs.out is not None:
         progress("writing the table", 0.75)
         write_table(released.table(), outputs.out)
+    for every, path in sums.items():
+        write_table(released.sums(every), path)
     if outputs.plot is None:
         return
     progress("drawing", 0.85)
@@ -84,15 +114,32 @@ def _write(outcome: Outcome, released: Released, outputs: Outputs, progress: Pro
 
     definition = outcome.definition
     by = f", by {definition.columns.group}" if definition.columns.group else ""
-    figure = plot_totals(
-        released.curves(),
-        f"Running {subject(definition)}{by}",
+    protected = (
         f"{definition.guarantee} protects each single {definition.unit} "
-        f"({definition.contribution.neighbours}); bands: {100 * outputs.level:g}% intervals",
-        f"since {released.local_start()}"
-        + (f", each point released {released.delay:,} windows later" if released.delay else ""),
+        f"({definition.contribution.neighbours}); bands: {100 * outputs.level:g}% intervals"
     )
-    replace_file(outputs.plot, lambda name: save_figure(figure, name))
+    pictures = _pictures(definition.release, outputs.plot)
+    drawn = {}
+    if "totals" in pictures:
+        late = f", each point released {released.delay:,} windows later" if released.delay else ""
+        title = f"Running {subject(definition)}{by}"
+        drawn["totals"] = released.curves(), title, f"since {released.local_start()}{late}"
+    if "windows" in pictures:
+        curves, every = released.window_curves()
+        title = f"{subject(definition)[0].upper()}{subject(definition)[1:]}{by}"
+        drawn["windows"] = curves, title, f"in each window of {every}"
+    for what, (curves, title, scale) in drawn.items():
+        figure = plot_totals(curves, title, protected, scale)
+        replace_file(pictures[what], partial(save_figure, figure))
+
+
+def _pictures(release: str, plot: Path | None) -> dict[str, Path]:
+    """Where totals and windows are drawn: beside each other, if both are asked for."""
+    if plot is None:
+        return {}
+    if release != "both":
+        return {release: plot}
+    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
 
 
 def operator_notes(outcome: Outcome) -> list[str]:
@@ -167,19 +214,31 @@ def show(
     outcome: Outcome,
     released: Released | None,
     outputs: Outputs,
+    sums: dict[str, Path],
 ) -> None:
     """Print words and the last step's table."""
     print_line(console, progress_line(outcome), bold=True)
     words = protection(outcome)
     if released is not None:
-        last = f"{released.std[-1]:,.4g}"
-        words.append(("noise", f"standard deviation {last} at step {released.steps[-1]:,}"))
+        words.append(("noise", f"standard deviation {noise(released)}"))
     print_words(console, words)
     if released is None:
         return
     print_line(console, _heading(outcome.definition, released))
     print_table(console, _table(outcome.definition, released, outputs.level))
+    for every, path in sums.items():
+        print_line(console, f"sums of {every} written to {path}")
     print_files(console, outputs.out, outputs.plot)
+
+
+def noise(released: Released) -> str:
+    """Standard deviations of what was released last."""
+    parts, step = [], f"{released.steps[-1]:,}"
+    if released.totals is not None:
+        parts.append(f"{released.totals.std[-1]:,.4g} at step {step}")
+    if released.windows is not None:
+        parts.append(f"{released.windows.std[-1]:,.4g} of window {step} by itself")
+    return ", ".join(parts)
 
 
 def subject(definition: Definition) -> str:
@@ -207,26 +266,37 @@ def _heading(definition: Definition, released: Released) -> str:
     )
     zone, step = definition.windows.timezone, f"{released.steps[-1]:,}"
     until = f"up to {counted}, released at" if released.delay else "after"
+    if definition.release == "windows":
+        return f"\n{subject(definition)} in window {step}, which ended {end}, {zone}"
     return f"\nrunning {subject(definition)} {until} step {step} ({end}, {zone})"
 
 
 def _table(definition: Definition, released: Released, level: float) -> Table:
     table = Table()
     table.add_column(definition.columns.group or "")
-    table.add_column("estimate", justify="right")
-    table.add_column(f"{100 * level:g}% interval", justify="right")
-    half = float(released.half[-1])
+    shown = [series for series in (released.totals, released.windows) if series is not None]
+    for name in ("estimate", "in this window")[: len(shown)]:
+        table.add_column(name, justify="right")
+        table.add_column(f"{100 * level:g}% interval", justify="right")
     for index, group in enumerate(definition.groups):
-        value, lower, upper = (
-            quantity(float(array[-1, index]), half, array.dtype.kind == "i")
-            for array in (released.estimates, released.lower, released.upper)
-        )
-        table.add_row(group, value, f"{lower} to {upper}")
+        cells = []
+        for series in shown:
+            half = float(series.half[-1])
+            value, lower, upper = (
+                quantity(float(array[-1, index]), half, array.dtype.kind == "i")
+                for array in (series.estimates, series.lower, series.upper)
+            )
+            cells += [value, f"{lower} to {upper}"]
+        table.add_row(group, *cells)
     return table
 
 
 def as_json(
-    outcome: Outcome, released: Released | None, request: Request, outputs: Outputs
+    outcome: Outcome,
+    released: Released | None,
+    request: Request,
+    outputs: Outputs,
+    sums: dict[str, Path],
 ) -> dict[str, Any]:
     """The machine-readable report."""
     definition = outcome.definition
@@ -242,10 +312,12 @@ def as_json(
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
+        "release": definition.release,
         "strategy": repr(definition.strategy),
         "delay": definition.strategy.delay,
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
+        "sums": {every: str(path) for every, path in sums.items()},
         "plot": None if outputs.plot is None else str(outputs.plot),
         "last": None,
     }
@@ -254,15 +326,21 @@ def as_json(
             "step": released.steps[-1],
             "window_end": moment(int(definition.windows.ends(released.steps)[-1])).isoformat(),
             "counted_until": moment(released.counted_until()).isoformat(),
-            "std": float(released.std[-1]),
-            "groups": [
-                {
-                    "group": group,
-                    "estimate": released.estimates[-1, index].item(),
-                    "lower": released.lower[-1, index].item(),
-                    "upper": released.upper[-1, index].item(),
-                }
-                for index, group in enumerate(definition.groups)
-            ],
+            **_last(released),
         }
     return report
+
+
+def _last(released: Released) -> dict[str, Any]:
+    """The last step: deviations, and numbers by group; windows' names begin with ``window_``."""
+    last: dict[str, Any] = {}
+    groups: list[dict[str, Any]] = [{"group": group} for group in released.definition.groups]
+    for prefix, series in (("", released.totals), ("window_", released.windows)):
+        if series is None:
+            continue
+        last[f"{prefix}std"] = float(series.std[-1])
+        for index, row in enumerate(groups):
+            row[f"{prefix}estimate"] = series.estimates[-1, index].item()
+            row[f"{prefix}lower"] = series.lower[-1, index].item()
+            row[f"{prefix}upper"] = series.upper[-1, index].item()
+    return {**last, "groups": groups}

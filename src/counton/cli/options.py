@@ -112,6 +112,9 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "epsilon": _asked(_TEXT, "privacy loss of one row"),
         "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
         "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
+        "release": _asked(
+            _TEXT, "totals so far, windows (each one's own number), or both; default: totals"
+        ),
         "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth or sqrt"),
         "metric": _asked(_TEXT, "error to make small: mean or max"),
         "expire": _asked(
@@ -163,7 +166,10 @@ class Outputs:
 
     out: Path | None = option(None, "write all released steps: .csv, .parquet, .jsonl")
     plot: Path | None = option(None, "draw all released steps: .png, .svg or .pdf")
-    level: float = option(0.95, "probability that an interval holds the true total")
+    sums: str | None = option(
+        None, "also write what happened in each 1d,1w,1mo: OUT with that before its ending"
+    )
+    level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
 
 

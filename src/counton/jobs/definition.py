@@ -15,6 +15,7 @@ from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_tim
 from counton.exact import Number
 from counton.jobs.request import (
     EXPIRING,
+    RELEASES,
     Request,
     checked,
     guarantee_from,
@@ -55,6 +56,7 @@ class Definition:
         domain: the declared groups, or None for one total.
         unit: what one row is called in the output.
         guarantee, contribution, strategy: as in `Counter`.
+        release: whether totals so far, the windows' own counts, or both are published.
         choice, metric: by what the strategy was chosen.
 
     >>> request = Request(
@@ -74,6 +76,7 @@ class Definition:
     guarantee: Guarantee
     contribution: Contribution
     strategy: StreamStrategy
+    release: str
     choice: str
     metric: str
 
@@ -102,6 +105,7 @@ class Definition:
             "timezone": self.windows.timezone,
             "domain": None if self.domain is None else list(self.domain),
             "unit": self.unit,
+            "release": self.release,
             "strategy": self.choice,
             "metric": self.metric,
         }
@@ -132,6 +136,7 @@ class Definition:
             guarantee=saved.guarantee,
             contribution=saved.contribution,
             strategy=saved.strategy,
+            release=details.get("release", "totals"),  # states of before there was a choice
             choice=details["strategy"],
             metric=details["metric"],
         )
@@ -209,6 +214,10 @@ def _check_choices(request: Request) -> None:
         given = getattr(request, name)
         if given not in known:
             raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
+    if request.release not in (None, *RELEASES):
+        raise InvalidInput(
+            f"{field('release')} is {request.release!r}; use one of {', '.join(RELEASES)}"
+        )
     if request.strategy not in (None, "auto", *STRATEGIES):
         raise InvalidInput(
             f"strategy {request.strategy!r} is not known; use auto or one of "
@@ -319,7 +328,13 @@ def define(asked: Asked) -> Definition:
     columns = Columns(_needed(request.time, "time"), request.by, request.value)
     guarantee: Guarantee
     strategy: StreamStrategy
+    release = request.release or "totals"
     if asked.endless is not None:
+        if release != "totals" and asked.endless.delay:
+            raise InvalidInput(
+                f"{field('release', release)} does not go with {field('delay', request.delay)}, "
+                f"since a release then counts up to an earlier window; leave one of them out"
+            )
         if not isinstance(asked.guarantee, ExpiringDP | ExpiringZCDP):
             raise _needs_one_loss()
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
@@ -335,6 +350,7 @@ def define(asked: Asked) -> Definition:
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
+        release=release,
         choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
         metric=asked.metric or "mean",
     )
@@ -405,6 +421,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("timezone"), request.timezone, windows.timezone),
         (field("domain"), asked.domain, definition.domain),
         (field("unit"), request.unit and checked_unit(request.unit), definition.unit),
+        (field("release"), request.release, definition.release),
         (field("strategy"), request.strategy, definition.choice),
         (field("metric"), asked.metric, definition.metric),
         (field("growth"), growth, kept_growth),

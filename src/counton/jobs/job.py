@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,8 @@ from counton.events.windows import load_zone, microseconds, moment, with_moments
 from counton.jobs.definition import Asked, Definition, ask, check, define
 from counton.jobs.intake import Intake, compare
 from counton.jobs.request import Progress, Request, checked, silent
-from counton.mechanisms.intervals import halfwidths
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import Store, Stream, keyfile, state_file
@@ -38,44 +40,21 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Released:
-    """All released steps; estimates and bounds have shape ``(steps, groups)``.
+class Series:
+    """Numbers with their noise: one for each step and group.
 
     Attributes:
-        definition: of the stream.
-        steps: 1 to the last step released.
-        estimates: what was released, in data units.
+        estimates: what is published, in data units, shape ``(steps, groups)``.
         std: standard deviation of the noise by step.
         half: half-width of the intervals by step.
 
-    >>> from counton.jobs.definition import ask, define
-    >>> from counton.jobs.request import Request
-    >>> request = Request(
-    ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
-    ...     steps=8760, epsilon=1
-    ... )
-    >>> std, half = np.array([4.0, 4.0]), np.array([9.0, 9.0])
-    >>> released = Released(define(ask(request)), range(1, 3), np.array([[12], [17]]), std, half)
-    >>> released.table().select("step", "group", "lower", "upper").rows()
-    [(1, 'all', 3, 21), (2, 'all', 8, 26)]
+    >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
+    [[3], [8]]
     """
 
-    definition: Definition
-    steps: range
     estimates: Numbers
     std: NDArray[np.float64]
     half: NDArray[np.float64]
-
-    @classmethod
-    def read(cls, stream: Stream, definition: Definition, level: float) -> Released:
-        """Everything in the journal, with intervals of confidence ``level``."""
-        releases = stream.releases()
-        steps = range(1, len(releases.steps) + 1)
-        values = np.asarray(releases.values).reshape(len(steps), len(definition.groups))
-        std = np.asarray(releases.std, dtype=np.float64)
-        terms = stream.terms
-        half = halfwidths(terms.strategy, terms.law, steps, level)
-        return cls(definition, steps, values, std, half * float(terms.resolution))
 
     @property
     def lower(self) -> Numbers:
@@ -91,6 +70,135 @@ class Released:
         if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+
+    def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
+        return {
+            f"{prefix}estimate": self.estimates.ravel(),
+            f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
+            f"{prefix}lower": self.lower.ravel(),
+            f"{prefix}upper": self.upper.ravel(),
+        }
+
+
+@dataclass(frozen=True)
+class Released:
+    """All released steps.
+
+    Attributes:
+        definition: of the stream.
+        terms: of the stream.
+        steps: 1 to the last step released.
+        own: what the journal holds, totals or windows.
+        level: confidence of the intervals.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.jobs.definition import ask, define
+    >>> request = Request(
+    ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
+    ...     steps=8760, epsilon=1, release="both"
+    ... )
+    >>> definition = define(ask(request))
+    >>> counter = Counter(definition.strategy, PureDP(1), key=Key.generate(), name="visits")
+    >>> own = Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
+    >>> released = Released(definition, counter.terms, range(1, 3), own, 0.95)
+    >>> released.table().select("step", "group", "lower", "upper", "window_estimate").rows()
+    [(1, 'all', 3, 21, 12), (2, 'all', 8, 26, 5)]
+    """
+
+    definition: Definition
+    terms: StreamTerms
+    steps: range
+    own: Series
+    level: float
+
+    @classmethod
+    def read(cls, stream: Stream, definition: Definition, level: float) -> Released:
+        """Everything in the journal, with intervals of confidence ``level``."""
+        releases = stream.releases()
+        steps = range(1, len(releases.steps) + 1)
+        values = np.asarray(releases.values).reshape(len(steps), len(definition.groups))
+        terms = stream.terms
+        half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
+        own = Series(values, np.asarray(releases.std, dtype=np.float64), half)
+        return cls(definition, terms, steps, own, level)
+
+    @property
+    def totals(self) -> Series | None:
+        """So far, after each step; None where they are not asked for."""
+        return None if self.definition.release == "windows" else self.own
+
+    @cached_property
+    def windows(self) -> Series | None:
+        """Of each window by itself; None where that is not asked for."""
+        if self.definition.release == "totals":
+            return None
+        if self.terms.strategy.workload == "windows":
+            return self.own
+        stops = np.arange(1, self.steps.stop)
+        return self.between(stops - 1, stops)
+
+    @property
+    def main(self) -> Series:
+        """The totals, or the windows where no totals are asked for."""
+        found = self.windows if self.totals is None else self.totals
+        assert found is not None
+        return found
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """What happened in the steps start + 1 .. stop, for each pair of ends.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop <= last step.
+        """
+        strategy, values = self.terms.strategy, self.own.estimates
+        sums = values if strategy.workload == "totals" else np.cumsum(values, axis=0)
+        so_far = np.concatenate([np.zeros((1, values.shape[1]), sums.dtype), sums])
+        half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
+        return Series(
+            so_far[stops] - so_far[starts],
+            self.terms.window_std(starts, stops),
+            half * float(self.terms.resolution),
+        )
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """What happened in each day, week or month: one row a period and group.
+
+        Columns: window_start, window_end, first_step, last_step, whole, group, sum, std, lower,
+        upper. The sums of all periods are the last total. The first period and the last are not
+        ``whole`` where the released windows do not cover them.
+
+        Args:
+            every: length of a period: ``1d``, ``1w``, ``1mo``, or several.
+
+        Raises:
+            InvalidInput: no such length, periods that begin inside a window, or a stream with a
+                delay.
+        """
+        from counton.jobs.periods import check_periods, periods_of
+
+        windows, groups = self.definition.windows, self.definition.groups
+        check_periods(windows, every, self.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        first, last = periods.edges[:-1], periods.edges[1:]
+        ends = windows.ends(range(self.steps.stop))  # from the stream's beginning
+
+        def each(values: Any) -> pl.Series:
+            return pl.Series(values).gather(np.repeat(np.arange(len(first)), len(groups)))
+
+        sums = self.between(first, last).columns()
+        return pl.DataFrame(
+            {
+                "window_start": each(_moments(ends[first], self.definition)),
+                "window_end": each(_moments(ends[last], self.definition)),
+                "first_step": each(first + 1),
+                "last_step": each(last),
+                "whole": each(periods.whole),
+                "group": pl.Series(list(groups) * len(first), dtype=pl.String),
+                "sum": sums.pop("estimate"),
+                **sums,
+            }
+        )
 
     def local_start(self) -> str:
         """Beginning of the first window in local time."""
@@ -125,18 +233,46 @@ class Released:
         return np.asarray(local, dtype="datetime64[us]")
 
     def curves(self) -> Curves:
-        """What a chart shows: totals over the times up to which they count."""
+        """What a chart of totals shows: over the times up to which they count."""
+        shown = slice(min(self.delay, len(self.steps) - 1), None)  # before it nothing is counted
+        return self._curves(self.local_counted()[shown], self.own, shown)
+
+    def window_curves(self, most: int = 400) -> tuple[Curves, str]:
+        """What a chart of windows shows, and how long they are.
+
+        Where there are more than ``most`` windows, they are added up to days, weeks or months, of
+        which only whole ones are shown.
+        """
+        from counton.jobs.periods import periods_of
+
+        windows = self.definition.windows
+        if len(self.steps) > most:
+            for every in ("1d", "1w", "1mo", "12mo"):
+                try:
+                    periods = periods_of(windows, every, self.steps[-1])
+                except InvalidInput:  # these windows are no parts of days
+                    continue
+                edges = periods.edges
+                if 1 < periods.whole.sum() <= most:
+                    series = self.between(edges[:-1], edges[1:])
+                    ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
+                    return self._curves(ends[periods.whole], series, periods.whole), every
+        stops = np.arange(1, self.steps.stop)
+        series = self.windows or self.between(stops - 1, stops)
+        return self._curves(self.local_ends(), series, slice(None)), windows.every
+
+    def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
 
-        shown = slice(min(self.delay, len(self.steps) - 1), None)  # before it nothing is counted
         arrays = (
-            np.asarray(a, np.float64)[shown] for a in (self.estimates, self.lower, self.upper)
+            np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
         )
-        return Curves(self.local_counted()[shown], self.definition.groups, *arrays)
+        return Curves(times, self.definition.groups, *arrays)
 
     def table(self) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper.
 
+        The last four are those of totals; windows' own numbers have ``window_`` before these names.
         With a delay also ``counted_until``: the total is that of the events before it.
         """
         windows, groups = self.definition.windows, self.definition.groups
@@ -153,10 +289,8 @@ class Released:
                 "window_end": each(_moments(windows.ends(self.steps), self.definition)),
                 **(delayed if self.delay else {}),
                 "group": pl.Series(list(groups) * steps, dtype=pl.String),
-                "estimate": self.estimates.ravel(),
-                "std": np.repeat(self.std, len(groups)),
-                "lower": self.lower.ravel(),
-                "upper": self.upper.ravel(),
+                **({} if self.totals is None else self.totals.columns()),
+                **({} if self.windows is None else self.windows.columns("window_")),
             }
         )
 
@@ -266,7 +400,7 @@ def run(
     ...     epsilon=1
     ... )
     >>> with run(request) as outcome:
-    ...     outcome.before, outcome.after, outcome.released().estimates.shape
+    ...     outcome.before, outcome.after, outcome.released().own.estimates.shape
     (0, 2, (2, 1))
     >>> with run(Request("count", events, state, until="2024-03-04")) as outcome:
     ...     outcome.before, outcome.after, outcome.late

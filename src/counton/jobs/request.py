@@ -23,6 +23,8 @@ _Given = TypeVar("_Given")
 #: What the choice of strategy is recorded as for streams without an end.
 EXPIRING = "expiring"
 METRICS = ("mean", "max")
+#: What is published of each window: the total so far, the window's own count, or both.
+RELEASES = ("totals", "windows", "both")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Request:
         until: windows that ended by then are released; None: by the newest event's time.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
+        release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         expire, growth, delay: of a stream without an end.
         unit: what one row is called, also in the ledger; left out: as in the state, else "event".
@@ -75,6 +78,7 @@ class Request:
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    release: str | None = None
     strategy: str | None = None
     metric: str | None = None
     expire: bool = False

@@ -1,0 +1,114 @@
+"""Sums over days, weeks and months: what the releases of a stream say of each of these periods.
+
+A period is a run of whole windows. What happened in it is the difference of two released totals, or
+the sum of the windows' own numbers; so the sums of all periods, and those of all windows, are the
+same total. Nothing more is released: a sum is computed from what is public, and its noise, and
+hence its interval, follow from which releases it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.events.windows import Windows, load_zone, microseconds, moment
+
+_PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
+#: Fewest days of a unit, so that no more periods than these cover some time.
+_FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
+_TEN_YEARS = 3653 * 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Consecutive periods that cover the first steps of a stream, each of whole windows.
+
+    Attributes:
+        every: length: ``1d``, ``1w``, ``1mo``, or several.
+        edges: the steps that end a period, from 0 on: shape ``(periods + 1,)``.
+        whole: whether the steps cover the period from its beginning to its end; of all but the
+            first and the last they do.
+    """
+
+    every: str
+    edges: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+
+def periods_of(windows: Windows, every: str, steps: int) -> Periods:
+    """The periods that begin in the first ``steps`` windows, or before them, by the local calendar.
+
+    Days begin at midnight, weeks on Monday, months on the first; several days or weeks are counted
+    from that of the first window, several months from a January.
+
+    Raises:
+        InvalidInput: no such length, or a period that begins inside a window.
+
+    >>> from datetime import UTC
+    >>> windows = Windows(datetime(2024, 2, 28, 12, tzinfo=UTC), "12h", 60)
+    >>> periods_of(windows, "1mo", 8).edges.tolist(), periods_of(windows, "1d", 6).edges.tolist()
+    ([0, 3, 8], [0, 1, 3, 5, 6])
+    >>> periods_of(windows, "1d", 5).whole.tolist(), periods_of(windows, "1d", 6).whole.tolist()
+    ([False, True, True], [False, True, True, False])
+    """
+    match = _PERIOD.fullmatch(every)
+    if match is None:
+        raise InvalidInput(
+            f"{field('sums', every)} is no length of a period; write 1d, 1w, 1mo or 3mo, and "
+            f"commas between several"
+        )
+    amount, unit = int(match[1]), match[2]
+    zone = load_zone(windows.timezone)
+    first, last = microseconds(windows.start), int(windows.ends(range(steps, steps + 1))[0])
+    begin = _begin(windows.start.astimezone(zone), amount, unit)
+    most = (moment(last) - begin).days // (_FEWEST_DAYS[unit] * amount) + 2
+    begins = Windows(begin, every, most, windows.timezone).starts(range(1, most + 2))
+    inner = begins[(begins > first) & (begins < last)]
+    before = windows.step_of(inner) - 1  # windows that have ended when a period begins
+    windows_begin = windows.starts(range(1, steps + 1))[before]
+    wrong = np.flatnonzero(windows_begin != inner)
+    if len(wrong):
+        inside, window = (
+            moment(int(us[wrong[0]])).astimezone(zone).isoformat() for us in (inner, windows_begin)
+        )
+        raise InvalidInput(
+            f"{field('sums', every)} has a period that begins at {inside}, inside the window of "
+            f"{windows.every} from {window}; choose periods that are made of whole windows"
+        )
+    whole = np.ones(len(inner) + 1, dtype=np.bool_)
+    whole[0] = first in begins
+    whole[-1] &= last in begins
+    return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
+
+
+def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
+    """Refuse periods which some windows of the next ten years are not parts of.
+
+    Raises:
+        InvalidInput: as `periods_of`, or a delay: releases then count other windows.
+
+    >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
+    """
+    if delay:
+        raise InvalidInput(
+            f"{field('sums', every)} does not go with {field('delay', delay)}, since a release "
+            f"then counts up to an earlier window; leave it out"
+        )
+    steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
+    periods_of(windows, every, max(steps, 1))
+
+
+def _begin(start: datetime, amount: int, unit: str) -> datetime:
+    """Beginning of the period in which a local time lies."""
+    day = start.date()
+    if unit == "w":
+        day -= timedelta(days=day.weekday())
+    if unit == "mo":
+        months = (day.year * 12 + day.month - 1) // amount * amount
+        day = day.replace(year=months // 12, month=months % 12 + 1, day=1)
+    return datetime.combine(day, time(), start.tzinfo)
