@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Contribution, Ledger, PureDP, Shift
+from counton.strategies import Binary, KAry, SqrtToeplitz
 
 
 def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
@@ -244,3 +246,47 @@ def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
     with pytest.raises(InvalidInput, match=match):
         Ledger(PureDP(1)).spend("a", PureDP(1), unit=unit)
     assert Contribution.add_remove(unit="x" * 200).unit == "x" * 200
+
+
+def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell() -> None:
+    """Brute force: every multiset of steps and cells, on strategies of every kind."""
+    for strategy in (Binary(5), KAry(5, 3, subtraction=True), SqrtToeplitz(4)):
+        horizon = strategy.horizon
+        assert horizon is not None
+        one = strategy.shift()
+        unit = 1 << strategy.lattice_bits
+        columns = [
+            {node[:2]: int(node.weight * unit) for node in strategy.column(step)}
+            for step in range(1, horizon + 1)
+        ]
+        places = list(product(range(horizon), range(2)))
+        for most, once in product((1, 2, 3), (None, "group")):
+            contribution = Contribution.events(most, once=once)  # type: ignore[arg-type]
+            claimed = contribution.shift(one, cells=2)
+            l1 = l2 = 0
+            kept = min(most, 2) if once else most  # no two events in one of two cells
+            for events in combinations_with_replacement(places, kept):
+                cells = [cell for _, cell in events]
+                if once and len(set(cells)) < kept:
+                    continue
+                moved: Counter[tuple[object, int]] = Counter()
+                for step, cell in events:
+                    for node, weight in columns[step].items():
+                        moved[node, cell] += weight
+                l1 = max(l1, sum(map(abs, moved.values())))
+                l2 = max(l2, sum(value**2 for value in moved.values()))
+            assert (claimed.l1, claimed.l2_squared) == (l1, l2)
+            assert (claimed.entries is None) == (one.entries is None or (once is None and most > 1))
+
+
+def test_events_are_no_steps_and_cells() -> None:
+    with pytest.raises(InvalidInput, match="says nothing of cells and steps"):
+        Contribution("add_remove", 2, 1, most=3)
+    with pytest.raises(InvalidInput, match="once is 'day'"):
+        Contribution.events(3, once="day")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="most is 0"):
+        Contribution.events(0)
+    for bounds in (None, Contribution.clipped(-1, 10, 0.5)):
+        given = Contribution.events(4, once="group", bounds=bounds, unit="visitor")
+        assert Contribution.from_dict(given.to_dict()) == given
+        assert not given.acts_once

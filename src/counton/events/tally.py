@@ -84,18 +84,19 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold the event's time, its group and its value (None: there is none)."""
+    """Which columns hold an event's time, group, value, user and id (None: there is none)."""
 
     time: str
     group: str | None = None
     value: str | None = None
+    user: str | None = None
+    id: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, each once."""
-        return tuple(
-            dict.fromkeys(name for name in (self.time, self.group, self.value) if name is not None)
-        )
+        named = (self.time, self.group, self.value, self.user, self.id)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,32 @@ STRATEGIES = {
     "sqrt": "SqrtToeplitz",
 }
 WHAT = ("count", "sum")
+_PERIODS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month"}
 _BOUNDS = ("lower", "upper", "resolution")
+
+
+class People(NamedTuple):
+    """Whose events they are and how many of them count: what is protected is a user.
+
+    Attributes:
+        most: at most so many events of a user count; with ``per`` in each period, with ``first`` in
+            as many groups, one in each.
+        per: length of a period, as of a window; None: the whole stream is one.
+        distinct: at most one event of a user counts in each window and group.
+        first: at most one event of a user counts in each group, for ever.
+
+    >>> People(3, "1d").of("visitor")
+    "visitor's day"
+    """
+
+    most: int
+    per: str | None = None
+    distinct: bool = False
+    first: bool = False
+
+    def of(self, user: str) -> str:
+        """What one protected unit is called: the user, or the user's period."""
+        return user if self.per is None else f"{user}'s {_PERIODS.get(self.per, self.per)}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +79,8 @@ class Definition:
         columns: where time, group and value stand in the events.
         windows: how time is cut; window k is step k.
         domain: the declared groups, or None for one total.
-        unit: what one row is called in the output.
+        unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
+        people: whose events they are, and how many count; None where single events are protected.
         guarantee, contribution, strategy: as in `Counter`.
         release: whether totals so far, the windows' own counts, or both are published.
         choice, metric: by what the strategy was chosen.
@@ -79,6 +105,7 @@ class Definition:
     release: str
     choice: str
     metric: str
+    people: People | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -104,6 +131,9 @@ class Definition:
             "steps": self.windows.steps,
             "timezone": self.windows.timezone,
             "domain": None if self.domain is None else list(self.domain),
+            "user": self.columns.user,
+            "id": self.columns.id,
+            "people": None if self.people is None else self.people._asdict(),
             "unit": self.unit,
             "release": self.release,
             "strategy": self.choice,
@@ -124,7 +154,9 @@ class Definition:
             )
         return cls(
             what=details["what"],
-            columns=Columns(details["time"], details["by"], details["value"]),
+            columns=Columns(
+                details["time"], details["by"], details["value"], details["user"], details["id"]
+            ),
             windows=Windows(
                 datetime.fromisoformat(details["from"]),
                 details["every"],
@@ -139,6 +171,7 @@ class Definition:
             release=details.get("release", "totals"),  # states of before there was a choice
             choice=details["strategy"],
             metric=details["metric"],
+            people=None if details["people"] is None else People(**details["people"]),
         )
 
 
@@ -151,6 +184,7 @@ class Asked(NamedTuple):
         domain: the declared groups.
         guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
         bounds: what one row of a sum can change.
+        people: how many events of a user count, in a new stream.
         endless: the strategy of a stream without an end.
         metric: by which error the strategy is chosen.
     """
@@ -161,6 +195,7 @@ class Asked(NamedTuple):
     domain: tuple[str, ...] | None
     guarantee: Guarantee | None
     bounds: Contribution | None
+    people: People | None
     endless: Expiring | None
     metric: Literal["mean", "max"] | None
     unknown: Unknown
@@ -202,6 +237,7 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
         domain=_groups(request, by, known=saved is not None),
         guarantee=guarantee,
         bounds=_bounds(request, needed=saved is None),
+        people=_people(request, timezone) if saved is None else None,
         endless=endless,
         metric=None if request.metric is None else metric_from(request.metric),
         unknown=cast(Unknown, request.unknown),
@@ -276,6 +312,47 @@ def _bounds(request: Request, *, needed: bool) -> Contribution | None:
     return Contribution.clipped(lower, upper, resolution)
 
 
+def _people(request: Request, timezone: str) -> People | None:
+    """How many events of a user count, in a new stream."""
+    most, per = request.most, request.per
+    fields = [(name, getattr(request, name)) for name in ("most", "per", "distinct", "first")]
+    given = [(name, value) for name, value in fields if value not in (None, False)]
+    if request.user is None:
+        if given:
+            raise InvalidInput(
+                f"{field(*given[0])} needs {field('user')}, the column that says whose an event "
+                f"is; give it, or leave {field(given[0][0])} out"
+            )
+        return None
+    if most is not None and most < 1:
+        raise InvalidInput(
+            f"{field('most', most)} would count nothing; give at least 1: how many events of one "
+            f"user count"
+        )
+    if request.first:
+        for name, value in given:
+            if name in ("per", "distinct"):
+                raise InvalidInput(
+                    f"{field(name, value)} does not go with {field('first', True)}, by which a "
+                    f"user counts once for ever; leave one of them out"
+                )
+        if most is not None and most > 1 and request.by is None:
+            raise InvalidInput(
+                f"{field('most', most)} with {field('first', True)} is in how many groups a user "
+                f"counts, and there is no {field('by')}; leave {field('most')} out"
+            )
+        return People(1 if most is None else most, first=True)
+    if most is None:
+        raise InvalidInput(
+            f"{field('user', request.user)} needs {field('most')}, how many events of one user "
+            f"count: noise must hide them all; or give {field('first', True)} to count each user "
+            f"once for ever"
+        )
+    if per is not None:
+        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)  # its length, checked
+    return People(most, per, request.distinct)
+
+
 def _endless(request: Request) -> Expiring:
     """The strategy of a new stream without an end."""
     for name in ("strategy", "metric"):
@@ -323,9 +400,14 @@ def define(asked: Asked) -> Definition:
         windows = Windows.endless(start, every, timezone)
     else:
         windows = Windows(start, every, _needed(request.steps, "steps"), timezone)
-    unit = request.unit or "event"
+    unit, people = unit_of(request), asked.people
     contribution = replace(asked.bounds or Contribution.add_remove(), unit=unit)
-    columns = Columns(_needed(request.time, "time"), request.by, request.value)
+    if people is not None:
+        once: Literal["group"] | None = "group" if people.first else None
+        contribution = Contribution.events(people.most, once=once, bounds=contribution, unit=unit)
+    columns = Columns(
+        _needed(request.time, "time"), request.by, request.value, request.user, request.id
+    )
     guarantee: Guarantee
     strategy: StreamStrategy
     release = request.release or "totals"
@@ -353,7 +435,19 @@ def define(asked: Asked) -> Definition:
         release=release,
         choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
         metric=asked.metric or "mean",
+        people=people,
     )
+
+
+def unit_of(request: Request) -> str:
+    """What a new stream protects, in the word by which the ledger counts it.
+
+    >>> unit_of(Request("count", "visits.csv", "visits.db", user="cookie", most=3, per="1d"))
+    "user's day"
+    """
+    if request.user is None:
+        return request.unit or "event"
+    return People(request.most or 1, request.per).of(request.unit or "user")
 
 
 def _needed(value: _Given | None, name: str) -> _Given:
@@ -410,7 +504,15 @@ def check(definition: Definition, asked: Asked) -> None:
             guarantee = guarantee.bound_to(asked.endless)
     kept_growth = None if asked.endless is None else asked.endless.growth
     start = None if asked.start is None else asked.start.astimezone(UTC)
-    bounds = asked.bounds and replace(asked.bounds, unit=definition.unit)
+    bounds = asked.bounds and replace(
+        asked.bounds,
+        unit=definition.unit,
+        most=definition.contribution.most,
+        once=definition.contribution.once,
+    )
+    people, unit = definition.people, request.unit and checked_unit(request.unit)
+    if people is not None and unit:
+        unit = people.of(unit)
     for name, given, kept in (
         (field("time"), request.time, columns.time),
         (field("by"), request.by, columns.group),
@@ -420,7 +522,13 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("start"), start, windows.start.astimezone(UTC)),
         (field("timezone"), request.timezone, windows.timezone),
         (field("domain"), asked.domain, definition.domain),
-        (field("unit"), request.unit and checked_unit(request.unit), definition.unit),
+        (field("user"), request.user, columns.user),
+        (field("id"), request.id, columns.id),
+        (field("most"), request.most, people and people.most),
+        (field("per"), request.per, people and people.per),
+        (field("distinct"), request.distinct or None, people and people.distinct),
+        (field("first"), request.first or None, people and people.first),
+        (field("unit"), unit, definition.unit),
         (field("release"), request.release, definition.release),
         (field("strategy"), request.strategy, definition.choice),
         (field("metric"), asked.metric, definition.metric),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,12 +22,13 @@ from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOve
 from counton.events.files import EventFile, is_file, table_columns, text_lines
 from counton.events.tally import Tally, tally
 from counton.events.windows import load_zone, microseconds, moment, with_moments
-from counton.jobs.definition import Asked, Definition, ask, check, define
+from counton.jobs.definition import Asked, Definition, ask, check, define, unit_of
 from counton.jobs.intake import Intake, compare
 from counton.jobs.request import Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
+from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import Store, Stream, keyfile, state_file
 from counton.store.ledger import counted_unit
@@ -443,8 +444,8 @@ def _run(
     else:
         definition = None
         spends = () if store is None else store.spends
-        if spends:
-            request = replace(request, unit=counted_unit(spends, request.unit or ANY_UNIT))
+        if store is not None and spends:
+            request = _named(request, spends, store.details)
     file = EventFile(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, file)
     asked = ask(request, definition)
@@ -452,6 +453,10 @@ def _run(
         definition = define(asked)
     else:
         check(definition, asked)
+    if definition.people is not None or definition.columns.id is not None:
+        raise InvalidInput(
+            f"{field('user')} and {field('id')} are not enforced yet; leave them out"
+        )
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
@@ -493,6 +498,34 @@ def _run(
         raise
     stated = asked.until is not None
     return Outcome(definition, stream, before, stream.step, until, stated, found, late)
+
+
+def _named(
+    request: Request, spends: Sequence[Spend], details: Mapping[str, Mapping[str, Any]]
+) -> Request:
+    """A new stream's request with the word by which its state counts what it protects.
+
+    Raises:
+        InvalidInput: see `counted_unit`; or the word stands for a user where the stream protects
+            single events, or the other way round.
+    """
+    opposite = {
+        name
+        for name, facts in details.items()
+        if (facts.get("user") is None) != (request.user is None)
+    }
+    alike = [spend for spend in spends if spend.name not in opposite]
+    others = {spend.unit: spend.name for spend in spends if spend.name in opposite}
+    stated = request.unit or request.user is not None or not alike
+    unit = counted_unit(alike, unit_of(request) if stated else ANY_UNIT)
+    if unit in others:
+        what = ("user", "event") if request.user is None else ("event", "user")
+        raise InvalidInput(
+            f"{unit!r} is one {what[0]} in the stream {others[unit]!r} of this state and would be "
+            f"one {what[1]} here, so that the ledger would add up what does not add up; name one "
+            f"{what[1]} otherwise: {field('unit', what[1])}"
+        )
+    return request if request.user is not None else replace(request, unit=unit)
 
 
 def _refuse_domain_of_events(

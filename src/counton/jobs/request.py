@@ -51,7 +51,14 @@ class Request:
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         expire, growth, delay: of a stream without an end.
-        unit: what one row is called, also in the ledger; left out: as in the state, else "event".
+        user: column that says whose an event is; then a user is protected, not one event.
+        most: at most so many events of a user count.
+        per: or so many in each period of a user, ``1d``: then one user's one period is protected.
+        distinct: at most one event of a user counts in each window and group.
+        first: at most one event of a user counts in each group, for ever, in ``most`` groups (1).
+        id: column that says which event a row is; it counts once, in whatever files it comes.
+        unit: what is protected, as the ledger calls it: one row, or with ``user`` one user (whose
+            period has the period's name too); left out: as in the state, else "event" or "user".
         name: within the state.
         key: file of the key; None: ``STATE.key``.
         file_format, time_format, clock_change: how the events are read.
@@ -84,6 +91,12 @@ class Request:
     expire: bool = False
     growth: Number | None = None
     delay: int | None = None
+    user: str | None = None
+    most: int | None = None
+    per: str | None = None
+    distinct: bool = False
+    first: bool = False
+    id: str | None = None
     unit: str | None = None
     name: str = "events"
     key: str | os.PathLike[str] | None = None
@@ -182,8 +195,8 @@ class HierarchyRequest:
 
 
 _FILES = ("events", "series", "leaves")
-_FLAGS = ("confirmed", "expire", "append", "move")
-_WHOLE = ("steps", "delay")
+_FLAGS = ("confirmed", "expire", "append", "distinct", "first", "move")
+_WHOLE = ("steps", "delay", "most")
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (

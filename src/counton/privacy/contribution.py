@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -16,8 +16,13 @@ from counton.privacy import value_grid
 from counton.shift import Shift
 
 Relation = Literal["add_remove", "replace"]
+#: How far apart the events of one unit are kept.
+Once = Literal["group"]
 
 _RELATIONS = ("add_remove", "replace")
+_ONCE = ("group",)
+#: Relation, cells and steps where only the number of events is bounded.
+_ANYWHERE = ("add_remove", 1, 1)
 #: What a unit is called where nobody says.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
@@ -56,9 +61,10 @@ class Contribution:
     apart; with ``every`` in a fixed schedule instead, the steps i, i + every, i + 2 every, ... for
     one i: ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. For
     ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead. In
-    each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Limits are
-    promises: data which breaks them is not protected as stated, so keep only the first so many
-    events of each unit.
+    each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Where instead a
+    number of events is bounded and not where they stand, state ``most``. Limits are promises: data
+    which breaks them is not protected as stated, so keep only the first so many events of each
+    unit.
 
     Attributes:
         relation: neighbours differ by a unit that is added or removed, or by one replaced.
@@ -69,6 +75,9 @@ class Contribution:
             the end.
         separation: steps between any two of them, at least.
         every: steps from one scheduled step to the next; None without a fixed schedule.
+        most: most events of one unit, each in one cell of any step by up to ``per_cell``; None
+            where steps and cells are stated.
+        once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
         unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
             it: a state takes it for what its units are called already.
 
@@ -89,6 +98,8 @@ class Contribution:
     separation: int = 1
     every: int | None = None
     unit: str = "unit"
+    most: int | None = None
+    once: Once | None = None
 
     def __post_init__(self) -> None:
         if self.relation not in _RELATIONS:
@@ -98,10 +109,20 @@ class Contribution:
         if self.steps is None and self.every is None:
             object.__setattr__(self, "steps", 1)
         most = "state the most that one unit can change"
-        for name in ("cells", "per_cell", "steps", "separation", "every"):
+        for name in ("cells", "per_cell", "steps", "separation", "every", "most"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check_integer(name, value, 1, _MOST, most))
+        if self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
+            raise InvalidInput(
+                f"most is {self.most}, and a number of events says nothing of cells and steps: "
+                f"leave these out, and count units as added or removed"
+            )
+        if self.once is not None and (self.most is None or self.once not in _ONCE):
+            raise InvalidInput(
+                f"once is {self.once!r}; it must be {' or '.join(map(repr, _ONCE))}, with most, or "
+                f"None"
+            )
         if self.every is not None and self.separation != 1:
             raise InvalidInput(
                 f"separation is {self.separation} and every is {self.every}; a fixed schedule says "
@@ -213,6 +234,37 @@ class Contribution:
         size = int(change / step)
         return cls(neighbours, 1, size, low, high, step, steps, separation, every, unit)
 
+    @classmethod
+    def events(
+        cls,
+        most: int,
+        *,
+        once: Once | None = None,
+        bounds: Contribution | None = None,
+        unit: str = "unit",
+    ) -> Contribution:
+        """A unit present or absent with up to ``most`` events, in whatever steps and cells.
+
+        All of them may be in one step and cell, where they move the nodes most: the norms are
+        ``most`` times those of one event. With ``once="group"`` no two are in one cell, so that
+        none of them meet in a node and the squared 2-norm is ``most`` times that of one.
+
+        Args:
+            most: most events of one unit that count.
+            once: see the class.
+            bounds: how each event's value is clipped (`clipped`); None for counts.
+            unit: what one protected unit is called.
+
+        Raises:
+            InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word.
+
+        >>> print(Contribution.events(3, unit="visitor"))
+        one visitor, whose up to 3 events count in any cells and steps, each by at most 1, added or
+        removed
+        """
+        one = cls.add_remove() if bounds is None else bounds
+        return replace(one, most=most, once=once, unit=unit)
+
     @property
     def neighbours(self) -> str:
         """The neighbouring relation, in words."""
@@ -221,7 +273,7 @@ class Contribution:
     @property
     def acts_once(self) -> bool:
         """Whether a unit counts in one step only."""
-        return self.steps == 1
+        return self.steps == 1 and self.most in (None, 1)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """What is protected, and the neighbouring relation, in words.
@@ -233,6 +285,8 @@ class Contribution:
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, which counts in up to 2 cells each by at most 1, replaced by another'
         """
+        if self.most is not None:
+            return f"one {unit or self.unit}, {self._events_in_words()}, {self.neighbours}"
         where = f" of {self._steps_in_words()}" if steps else ""
         if self.resolution is not None and self.lower is not None and self.upper is not None:
             counts = (
@@ -245,6 +299,22 @@ class Contribution:
             comma = "," if where.count(",") else ""
             counts = f"which counts in {cells}{where}{comma}{each} by at most {self.per_cell:,}"
         return f"one {unit or self.unit}, {counts}, {self.neighbours}"
+
+    def _events_in_words(self) -> str:
+        one = self.most == 1
+        events = "one event" if one else f"up to {self.most:,} events"
+        if one:
+            where = "in one cell of one step"
+        elif self.once == "group":
+            where = "in as many cells, each in one step"
+        else:
+            where = "in any cells and steps"
+        how = f"by at most {self.per_cell:,}"
+        if self.resolution is not None and self.lower is not None and self.upper is not None:
+            bounds = f"[{text(self.lower)}, {text(self.upper)}]"
+            how = f"with values clipped to {bounds} in steps of {text(self.resolution)}"
+        each = "" if one or self.resolution is not None else "each "
+        return f"whose {events} count{'s' * one} {where}, {each}{how}"
 
     def _steps_in_words(self) -> str:
         if self.every is not None:
@@ -281,6 +351,11 @@ class Contribution:
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
         l1, l2_squared, changes = self._change(cells)
+        if self.most is not None and self.once is None:
+            # All in one step and cell is the worst of any arrangement: |sum of C e_s| is at most
+            # the sum of the norms. Entries are those of one event, or many: not one worst change.
+            l1, l2_squared = l1 * self.most, l2_squared * self.most**2
+            changes = changes if self.most == 1 else None
         entries = None
         if one.entries is not None and changes is not None:
             size, count = changes
@@ -290,6 +365,10 @@ class Contribution:
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
         """l1 and squared l2 of the worst change of one step's vector, and its entries if known."""
         size = self.per_cell
+        if self.once == "group" and self.most is not None:
+            # Events in different cells enter different nodes, whatever their steps.
+            count = min(self.most, cells)
+            return size * count, size**2 * count, (size, count)
         if self.relation == "add_remove":
             count = min(self.cells, cells)
             return size * count, size**2 * count, (size, count)
@@ -375,7 +454,7 @@ class Contribution:
                 "resolution": text(self.resolution),
             }
         usual = Contribution(self.relation, 1, 1)
-        for name in ("steps", "separation", "every", "unit"):
+        for name in ("steps", "separation", "every", "unit", "most", "once"):
             value = getattr(self, name)
             if value not in (None, getattr(usual, name)):
                 saved[name] = value
@@ -390,7 +469,9 @@ class Contribution:
         """
         try:
             if "resolution" in saved:
-                return cls.clipped(**saved)
+                events = {name: saved[name] for name in ("most", "once") if name in saved}
+                rest = {name: value for name, value in saved.items() if name not in events}
+                return replace(cls.clipped(**rest), **events)
             parameters = dict(saved)
             return cls(
                 parameters.pop("neighbours"),

@@ -83,6 +83,17 @@ class Store:
             return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
 
     @property
+    def details(self) -> dict[str, dict[str, Any]]:
+        """Public facts of its streams, by name.
+
+        Raises:
+            StateError: they cannot be read.
+        """
+        query = sa.select(schema.streams.c.name, schema.streams.c.details)
+        with self._database.transaction(write=False) as connection, reading("the streams' details"):
+            return {row.name: json.loads(row.details) for row in connection.execute(query)}
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """Names of what was released at one go, sorted."""
         with self._database.transaction(write=False) as connection:
