@@ -15,6 +15,7 @@ from counton.errors import InvalidInput, StateError
 from counton.events.windows import Windows, microseconds
 from counton.jobs import Released, Request, run
 from counton.jobs.periods import check_periods, periods_of
+from counton.strategies import Independent
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -143,6 +144,26 @@ def test_what_is_asked_is_kept_with_the_stream(year: Request) -> None:
         run(replace(year, release="both"))
     with pytest.raises(InvalidInput, match="release is 'all'; use one of totals, windows, both"):
         run(replace(year, release="all"))
+
+
+def test_windows_alone_have_one_draw_of_noise_each(year: Request) -> None:
+    alone = released(replace(year, release="windows"))
+    assert alone.terms.strategy == Independent(8784)
+    assert set(alone.table()["window_std"]) == {alone.terms.law.std}
+    both = released(replace(year, name="both", release="both")).table()
+    assert (both["window_std"] > 2 * alone.terms.law.std).all()
+    with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
+        run(replace(year, name="kary", release="windows", strategy="kary"))
+
+
+def test_a_simple_strategy_releases_integers(year: Request) -> None:
+    simple = replace(year, epsilon=None, rho=1, simple=True)
+    assert released(simple).table()["estimate"].dtype == pl.Int64
+    assert released(Request("count", year.events, year.state)).totals is not None
+    assert released(simple).totals is not None
+    run(replace(simple, name="best", simple=False)).close()
+    with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
+        run(replace(simple, name="best"))
 
 
 def test_a_delay_goes_with_totals_alone(year: Request) -> None:

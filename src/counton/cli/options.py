@@ -117,6 +117,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         ),
         "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth or sqrt"),
         "metric": _asked(_TEXT, "error to make small: mean or max"),
+        "simple": _asked(bool, "only strategies that release integers, no search", "--simple"),
         "expire": _asked(
             bool, "protection fades with age; no --steps needed: see plan --expire", "--expire"
         ),

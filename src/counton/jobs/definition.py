@@ -29,6 +29,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.strategies import Expiring
+    from counton.strategies.base import ReleaseForm
 
 _Given = TypeVar("_Given")
 _KIND = "events by window and group"
@@ -83,7 +84,7 @@ class Definition:
         people: whose events they are, and how many count; None where single events are protected.
         guarantee, contribution, strategy: as in `Counter`.
         release: whether totals so far, the windows' own counts, or both are published.
-        choice, metric: by what the strategy was chosen.
+        choice, metric, simple: by what the strategy was chosen.
 
     >>> request = Request(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
@@ -102,9 +103,10 @@ class Definition:
     guarantee: Guarantee
     contribution: Contribution
     strategy: StreamStrategy
-    release: str
+    release: ReleaseForm
     choice: str
     metric: str
+    simple: bool
     people: People | None = None
 
     @property
@@ -138,6 +140,7 @@ class Definition:
             "release": self.release,
             "strategy": self.choice,
             "metric": self.metric,
+            "simple": self.simple,
         }
 
     @classmethod
@@ -171,6 +174,7 @@ class Definition:
             release=details.get("release", "totals"),  # states of before there was a choice
             choice=details["strategy"],
             metric=details["metric"],
+            simple=details.get("simple", False),
             people=None if details["people"] is None else People(**details["people"]),
         )
 
@@ -355,8 +359,8 @@ def _people(request: Request, timezone: str) -> People | None:
 
 def _endless(request: Request) -> Expiring:
     """The strategy of a new stream without an end."""
-    for name in ("strategy", "metric"):
-        if getattr(request, name) is not None:
+    for name in ("strategy", "metric", "simple"):
+        if getattr(request, name) not in (None, False):
             raise InvalidInput(
                 f"{field(name, getattr(request, name))} does not go with {field('expire')}, which "
                 f"has a strategy of its own; leave one of them out"
@@ -410,7 +414,7 @@ def define(asked: Asked) -> Definition:
     )
     guarantee: Guarantee
     strategy: StreamStrategy
-    release = request.release or "totals"
+    release = cast("ReleaseForm", request.release or "totals")
     if asked.endless is not None:
         if release != "totals" and asked.endless.delay:
             raise InvalidInput(
@@ -422,7 +426,7 @@ def define(asked: Asked) -> Definition:
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
         guarantee = stated(asked.guarantee)
-        strategy = _choose(asked, windows.steps, guarantee, contribution)
+        strategy = _choose(asked, windows.steps, guarantee, contribution, release)
     return Definition(
         what=request.what,
         columns=columns,
@@ -435,6 +439,7 @@ def define(asked: Asked) -> Definition:
         release=release,
         choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
         metric=asked.metric or "mean",
+        simple=request.simple,
         people=people,
     )
 
@@ -460,15 +465,33 @@ def _needed(value: _Given | None, name: str) -> _Given:
 
 
 def _choose(
-    asked: Asked, horizon: int, guarantee: Guarantee, contribution: Contribution
+    asked: Asked,
+    horizon: int,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    release: ReleaseForm,
 ) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for."""
     from counton.plans import plan  # a later run needs no planner
 
     name = asked.request.strategy
+    if release == "windows" and name not in (None, "auto"):
+        raise InvalidInput(
+            f"{field('strategy', name)} is for totals, and does not go with "
+            f"{field('release', release)}, which needs one draw of noise a window; leave one of "
+            f"them out"
+        )
     shape = () if asked.domain is None else (len(asked.domain),)
     metric = asked.metric or "mean"
-    ranked = plan(horizon, guarantee, metric, contribution=contribution, shape=shape)
+    ranked = plan(
+        horizon,
+        guarantee,
+        metric,
+        contribution=contribution,
+        shape=shape,
+        release=release,
+        simple=asked.request.simple,
+    )
     for choice in ranked.choices:
         if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:
             return choice.strategy
@@ -532,6 +555,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("release"), request.release, definition.release),
         (field("strategy"), request.strategy, definition.choice),
         (field("metric"), asked.metric, definition.metric),
+        (field("simple"), request.simple or None, definition.simple),
         (field("growth"), growth, kept_growth),
         (field("delay"), request.delay, definition.strategy.delay),
         ("the guarantee", guarantee, definition.guarantee),

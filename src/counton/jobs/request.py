@@ -50,6 +50,7 @@ class Request:
         epsilon, delta, rho: the guarantee.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
+        simple: choose among strategies that release integers, without a search.
         expire, growth, delay: of a stream without an end.
         user: column that says whose an event is; then a user is protected, not one event.
         most: at most so many events of a user count.
@@ -88,6 +89,7 @@ class Request:
     release: str | None = None
     strategy: str | None = None
     metric: str | None = None
+    simple: bool = False
     expire: bool = False
     growth: Number | None = None
     delay: int | None = None
@@ -195,7 +197,7 @@ class HierarchyRequest:
 
 
 _FILES = ("events", "series", "leaves")
-_FLAGS = ("confirmed", "expire", "append", "distinct", "first", "move")
+_FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move")
 _WHOLE = ("steps", "delay", "most")
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
