@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.events.files import EventFile, read_domain
-from counton.events.tally import Columns, Tally, tally
+from counton.events.files import EventFile, Source, open_source, read_domain
+from counton.events.tally import Columns, Reading, Tally, tally
 from counton.events.windows import Windows, microseconds
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
@@ -42,8 +43,20 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
+def read(
+    events: object,
+    columns: Columns = COLUMNS,
+    windows: Windows = WINDOWS,
+    domain: tuple[str, ...] | None = ("a", "b"),
+    **options: Any,
+) -> Tally:
+    source = events if isinstance(events, Source) else open_source(events)
+    domain = None if columns.group is None else domain
+    return tally(source, Reading(columns, windows, **options), domain)
+
+
 def counted(path: str) -> Tally:
-    return tally(EventFile(path), COLUMNS, WINDOWS, ("a", "b"))
+    return read(path)
 
 
 def dense(found: Tally) -> list[list[int]]:
@@ -82,10 +95,10 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         buffer = io.BytesIO(FRAME.write_csv().encode())
 
     monkeypatch.setattr(sys, "stdin", Pipe())
-    file = EventFile("-")
-    found = tally(file, COLUMNS, WINDOWS, ("a", "b"))
+    file = open_source("-")
+    found = read(file, COLUMNS, WINDOWS, ("a", "b"))
     assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
-    assert len(file.digest()) == 64
+    assert len(file.digests([])[0]) == 64
 
 
 def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
@@ -110,7 +123,7 @@ def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
 )
 def test_times_in_text(text: str, write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1h", 4, "America/New_York")
-    found = tally(EventFile(write(f"time\n{text}\n")), Columns("time"), windows)
+    found = read(write(f"time\n{text}\n"), Columns("time"), windows)
     assert found.newest == microseconds(datetime(2013, 1, 1, 5, 30, tzinfo=UTC))
     assert found.cells["step"].to_list() == [1]
 
@@ -128,14 +141,14 @@ def test_times_in_text(text: str, write: Write) -> None:
     ],
 )
 def test_stated_time_formats(form: str, text: str, write: Write) -> None:
-    file = EventFile(write(f"time\n{text}\n"))
-    found = tally(file, Columns("time"), Windows(WINDOWS.start, "1h", 24), time_format=form)
+    file = open_source(write(f"time\n{text}\n"))
+    found = read(file, Columns("time"), Windows(WINDOWS.start, "1h", 24), time_format=form)
     assert found.newest == microseconds(datetime(2013, 1, 1, 5, 30, tzinfo=UTC))
 
 
 def test_a_date_is_its_local_midnight(write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1d", 2, "America/New_York")
-    found = tally(EventFile(write("time\n2013-01-02\n")), Columns("time"), windows)
+    found = read(write("time\n2013-01-02\n"), Columns("time"), windows)
     assert found.cells["step"].to_list() == [2]
 
 
@@ -156,23 +169,23 @@ def test_rows_that_cannot_be_counted_are_refused(rows: str, words: str, write: W
 
 def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1h", 8760, "America/New_York")
-    file = EventFile(write("time\n2013-11-03 01:30\n"))
+    file = open_source(write("time\n2013-11-03 01:30\n"))
     with pytest.raises(InvalidInput, match="skip or pass twice"):
-        tally(file, Columns("time"), windows)
-    early = tally(file, Columns("time"), windows, clock_change="earliest")
-    late = tally(file, Columns("time"), windows, clock_change="latest")
+        read(file, Columns("time"), windows)
+    early = read(file, Columns("time"), windows, clock_change="earliest")
+    late = read(file, Columns("time"), windows, clock_change="latest")
     assert None not in (late.newest, early.newest)
     assert (late.newest or 0) - (early.newest or 0) == 3_600_000_000
-    skipped = EventFile(write("time\n2013-03-10 02:30\n"))
+    skipped = open_source(write("time\n2013-03-10 02:30\n"))
     with pytest.raises(InvalidInput, match="skip or pass twice"):
-        tally(skipped, Columns("time"), windows, clock_change="earliest")
+        read(skipped, Columns("time"), windows, clock_change="earliest")
 
 
 def test_undeclared_groups_may_be_dropped(write: Write) -> None:
-    file = EventFile(
+    file = open_source(
         write("time,group\n2013-01-01T00:00Z,a\n2013-01-01T00:00Z,c\n2013-01-01T01:00Z,\n")
     )
-    found = tally(file, COLUMNS, WINDOWS, ("a", "b"), unknown="drop")
+    found = read(file, unknown="drop")
     assert (found.unknown, found.cells["total"].sum()) == (2, 1)
 
 
@@ -194,7 +207,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
     path = str(tmp_path / f"values.{kind}")
     frame = FRAME.head(4).with_columns(value=pl.Series([1.0, 2.5, 100.0, -7.0]))
     frame.write_csv(path) if kind == "csv" else frame.write_ndjson(path)
-    found = tally(EventFile(path), VALUED, WINDOWS, ("a", "b"), grid=halves)
+    found = read(path, VALUED, WINDOWS, ("a", "b"), grid=halves)
     assert dense(found) == [[7, 0], [0, 20], [0, 0], [-2, 0]]
     assert found.cells["rows"].to_list() == [2, 1, 1]
 
@@ -203,7 +216,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
 def test_values_that_are_no_finite_numbers_are_refused(value: str, write: Write) -> None:
     path = write(f"time,group,value\n2013-01-01T00:00Z,a,1\n2013-01-01T00:00Z,a,{value}\n")
     with pytest.raises(InvalidInput, match=r"row 2 .* value"):
-        tally(EventFile(path), VALUED, WINDOWS, ("a", "b"), grid=halves)
+        read(path, VALUED, WINDOWS, ("a", "b"), grid=halves)
 
 
 def test_sums_beyond_int64_are_refused(write: Write) -> None:
@@ -212,7 +225,7 @@ def test_sums_beyond_int64_are_refused(write: Write) -> None:
 
     rows = "2013-01-01T00:00Z,a,1\n" * 16  # 16 * 2^60 wraps to zero
     with pytest.raises(SumOverflow, match="2\\^61"):
-        tally(EventFile(write("time,group,value\n" + rows)), VALUED, WINDOWS, ("a", "b"), grid=huge)
+        read(write("time,group,value\n" + rows), VALUED, WINDOWS, ("a", "b"), grid=huge)
 
 
 @pytest.mark.parametrize(
@@ -302,3 +315,127 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(
     monkeypatch.setattr(pl, "scan_csv", denied)
     with pytest.raises(InvalidInput, match=r"Permission denied\); check its permissions"):
         EventFile(str(tmp_path / "e.csv")).columns()
+
+
+# --------------------------------------------------------------------- frames, and several files
+
+
+class Lent:
+    """A frame of some library: all that is known is that it speaks Arrow."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("lend", [lambda frame: frame, pl.DataFrame.lazy, Lent])
+def test_frames_give_the_counts_of_files(lend: Callable[[pl.DataFrame], object]) -> None:
+    found, again = (
+        read(lend(FRAME)),
+        read(lend(FRAME.with_columns(pl.col("time").str.to_datetime(time_zone="UTC")))),
+    )
+    assert dense(found) == dense(again) == [[2, 0], [0, 1], [0, 0], [1, 0]]
+    assert found.newest == again.newest == microseconds(datetime(2013, 1, 1, 4, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow", "duckdb"])
+def test_frames_of_other_libraries(package: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")  # by which pandas, too, hands over columns
+    library = pytest.importorskip(package)
+    rows = FRAME.to_dict(as_series=False)
+    frame: Any
+    if package == "duckdb":
+        path = str(tmp_path / "events.parquet")
+        FRAME.write_parquet(path)
+        frame = library.read_parquet(path)
+    else:
+        frame = library.DataFrame(rows) if package == "pandas" else library.table(rows)
+    assert dense(read(frame)) == [[2, 0], [0, 1], [0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("frame", [3, {"time": ["2013-01-01"]}, None, object()])
+def test_what_is_no_frame_is_refused(frame: object) -> None:
+    with pytest.raises(InvalidInput, match="neither the path of a file nor a data frame"):
+        open_source(frame)
+
+
+def test_digests_of_frames_are_of_their_rows() -> None:
+    names = ["time", "group"]
+    one, same = open_source(FRAME).digests(names), open_source(Lent(FRAME)).digests(names)
+    assert one == same == open_source(FRAME.with_columns(more=1).lazy()).digests(names)
+    assert one != open_source(FRAME.head(5)).digests(names)
+
+
+def test_a_problem_in_a_frame_names_its_row() -> None:
+    times = [datetime(2013, 1, 1, tzinfo=UTC), None]
+    with pytest.raises(InvalidInput, match="row 2 of the data frame has no time"):
+        read(pl.DataFrame({"time": times, "group": ["a", "b"]}))
+
+
+@pytest.fixture
+def three_files(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    FRAME[:2].write_csv(folder / "1.csv")
+    times = FRAME[2:4].with_columns(pl.col("time").str.to_datetime(time_zone="UTC"))
+    times.write_parquet(folder / "2.parquet")
+    (folder / "3.jsonl.gz").write_bytes(gzip.compress(FRAME[4:].write_ndjson().encode()))
+    (folder / "notes.md").write_text("no events")
+    return folder
+
+
+@pytest.mark.parametrize("how", ["folder", "pattern", "list", "mixed"])
+def test_several_files_are_counted_together(how: str, three_files: Path) -> None:
+    paths = [str(path) for path in sorted(three_files.iterdir()) if path.suffix != ".md"]
+    events: object = {
+        "folder": three_files,
+        "pattern": f"{three_files}/[123].*",
+        "list": paths,
+        "mixed": [f"{three_files}/*.csv", *paths[1:]],
+    }[how]
+    found = read(events)
+    assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
+    assert (found.rows, found.before, found.beyond) == (6, 1, 1)
+
+
+def test_a_problem_in_one_of_several_files_names_file_and_row(three_files: Path) -> None:
+    (three_files / "2a.csv").write_text("time,group\n2013-01-01T00:00Z,a\nnoon,b\n")
+    with pytest.raises(InvalidInput, match=r"row 2 of .*2a\.csv has a time that cannot be read"):
+        read(three_files)
+
+
+def test_one_of_several_files_that_cannot_be_read_is_named(three_files: Path) -> None:
+    (three_files / "2a.jsonl").write_text('{"time": "2013-01-01", "group": "a"}\n{broken\n')
+    with pytest.raises(InvalidInput, match=r"2a\.jsonl cannot be read as jsonl"):
+        read(three_files)
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([], "names no file"),
+        (["{}/1.csv", "{}/../logs/1.csv"], "is given twice"),
+        (["{}", "{}/1.csv"], "is given twice"),
+        ("{}/*.tsv", "no file matches"),
+        ("{}/none/1.csv", "there is no folder"),
+        ("{}/empty", "holds no event files"),
+        ([3], "of type int"),
+    ],
+)
+def test_files_that_are_none_or_twice_are_refused(
+    events: Any, words: str, three_files: Path
+) -> None:
+    (three_files / "empty").mkdir()
+    if isinstance(events, str):
+        named: object = events.format(three_files)
+    else:
+        named = [one.format(three_files) if isinstance(one, str) else one for one in events]
+    with pytest.raises(InvalidInput, match=words):
+        open_source(named)
+
+
+def test_two_columns_of_one_name_are_refused(write: Write) -> None:
+    with pytest.raises(InvalidInput, match="two columns 'group'"):
+        counted(write("time,group,group\n2013-01-01T00:00Z,a,b\n"))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from counton.events.windows import with_moments
+from counton.events.windows import NO_MOMENT, UNREADABLE_TIME, _from_any_shape, moments
 
 HOUR = 3_600_000_000
 
 
-def moments(texts: list[str], timezone: str = "UTC", time_format: str | None = None) -> list[int]:
-    frame = pl.LazyFrame({"time": texts})
-    found = with_moments(frame, "time", timezone, time_format=time_format).collect()
-    assert found["readable"].to_list() == [us is not None for us in found["us"]]
-    return found["us"].to_list()
+def read(
+    texts: list[str], timezone: str = "UTC", time_format: str | None = None
+) -> list[int | None]:
+    frame = pl.DataFrame({"time": texts})
+    found = frame.select(moments("time", pl.String(), timezone, time_format=time_format))
+    assert all(us > NO_MOMENT or us == UNREADABLE_TIME for us in found["time"])
+    return [us if us > NO_MOMENT else None for us in found["time"]]
 
 
 @pytest.mark.parametrize(
@@ -36,19 +42,19 @@ def moments(texts: list[str], timezone: str = "UTC", time_format: str | None = N
     ],
 )
 def test_iso_8601_and_its_short_forms(text: str, hours: float) -> None:
-    assert moments([text]) == [round(hours * HOUR)]
+    assert read([text]) == [round(hours * HOUR)]
 
 
 @pytest.mark.parametrize(
     "text", ["", "?", "1970-01", "1970-13-01", "1970-01-01T25", "x-05", "1970-01-01-05", "05:00+00"]
 )
 def test_what_is_no_time_is_not_read(text: str) -> None:
-    assert moments([text]) == [None]
+    assert read([text]) == [None]
 
 
 def test_local_times_are_those_of_the_zone() -> None:
-    assert moments(["1970-01-01T05"], "America/New_York") == [10 * HOUR]
-    assert moments(["1970-01-01T05+00"], "America/New_York") == [5 * HOUR]
+    assert read(["1970-01-01T05"], "America/New_York") == [10 * HOUR]
+    assert read(["1970-01-01T05+00"], "America/New_York") == [5 * HOUR]
 
 
 @pytest.mark.parametrize(
@@ -62,4 +68,43 @@ def test_local_times_are_those_of_the_zone() -> None:
     ],
 )
 def test_stated_formats_with_and_without_an_offset(time_format: str, text: str) -> None:
-    assert moments([text], "America/New_York", time_format) == [5 * HOUR]
+    assert read([text], "America/New_York", time_format) == [5 * HOUR]
+
+
+SHAPES = [
+    "2013-03-10T01:30:00Z",
+    "2013-03-10 01:30:00+01:00",
+    "2013-03-10T01:30:00-0330",
+    "2013-03-10T01:30:00",
+    "2013-03-10T01:30:00.5",
+    "2013-03-10T01:30:00.123Z",
+    "2013-03-10T01:30:00.123456789+05:45",
+    "2013-03-10 02:30:00",  # skipped in New York
+    "2013-11-03 01:30:00",  # comes twice there
+]
+ODD = [
+    *SHAPES,
+    *("", " 2013-03-10T01:30:00Z ", "2013-03-10", "2013-03-10T01:30Z", "2013-03-10T01:30:00 Z"),
+    *("2013-03-10T01:30:00.+01Z", "2013-03-10T01:30:00.12-4Z", "2013-03-10T01:30:00.1234Z"),
+    *("2013-02-30T01:30:00Z", "2013-03-10T01:30:60Z", "2013-03-10T01:30:00+25:00", "never"),
+    *("2013-3-1T01:30:00Z", "2013-3-10T1:30:00.00Z", "+12013-3-1T1:30:00Z", "2013-03-10T01:30:5 Z"),
+    *("2013-03-10T01:30:00.123456Z\n", "２０１３-03-10T01:30:00Z", "2013-03-10T01:30:00é"),
+    *("2013-03-10T01:30:00+24:00", "2013-03-10T01:30:00-15:45", "2013-03-10T01:30:00+0"),
+]
+
+
+@pytest.mark.parametrize("first", SHAPES)
+@pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
+def test_times_of_one_shape_are_read_as_by_the_general_parser(first: str, timezone: str) -> None:
+    texts = pl.Series("time", [None, first, *ODD, None])
+    found = texts.to_frame().select(moments("time", pl.String(), timezone)).to_series()
+    assert found.to_list() == _from_any_shape(texts, timezone, "raise", None).to_list()
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 2**33), st.sampled_from(SHAPES)), min_size=1))
+def test_all_shapes_of_a_moment_are_read_alike(rows: list[tuple[int, str]]) -> None:
+    texts = []
+    for seconds, shape in rows:
+        moment = datetime.fromtimestamp(seconds, UTC)
+        texts.append(moment.strftime("%Y-%m-%d") + shape[10] + moment.strftime("%H:%M:%S") + "Z")
+    assert read(texts) == [seconds * 10**6 for seconds, _ in rows]

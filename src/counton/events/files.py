@@ -1,20 +1,25 @@
-"""Event files: CSV, Parquet or JSON lines, one row per event, read lazily with polars.
+"""Where rows of events come from: files, standard input, data frames; read lazily with polars.
 
-And the declared groups of a histogram (`read_domain`). Declared, because observed groups would
-leak: whether a rare group appears in the output at all would tell whether its one event is in the
-data, whatever noise the counts have; so the list of groups must come from public knowledge.
+A `Source` is what a run is given: one or several `Rows`, each with columns of its own types, one
+row per event. A file's are CSV, Parquet or JSON lines. And the declared groups of a histogram
+(`read_domain`). Declared, because observed groups would leak: whether a rare group appears in the
+output at all would tell whether its one event is in the data, whatever noise the counts have; so
+the list of groups must come from public knowledge.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import IO, Any, Literal, cast, get_args
 
 import polars as pl
 
@@ -201,7 +206,81 @@ def _digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class EventFile:
+class Rows(ABC):
+    """Rows with named columns: one file, standard input, or a data frame.
+
+    Attributes:
+        name: what messages call it.
+        kind: as what it is read, in messages.
+    """
+
+    name: str
+    kind: str
+
+    @abstractmethod
+    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
+        """All columns; those of ``numbers`` hold numbers, where a format has no types."""
+
+    @abstractmethod
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of a file's bytes, or of a frame's ``columns``, in hexadecimal."""
+
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        """Whether a file is this one, by whatever path, or holds the same bytes."""
+        return False
+
+    def changed(self) -> bool:
+        """Whether it was written since it was opened."""
+        return False
+
+    def scan(self, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.LazyFrame:
+        """The named columns, text where the format has no types of its own.
+
+        Args:
+            columns: names of the columns wanted.
+            numbers: those of them which hold numbers.
+
+        Raises:
+            InvalidInput: it cannot be read as what it is, lacks a column or has one twice.
+        """
+        present = self.columns()
+        for name in columns:
+            if name not in present:
+                raise InvalidInput(
+                    f"{self.name} has no column {name!r}; its columns are {', '.join(present)}"
+                )
+            if f"{name}_duplicated_0" in present:  # as polars calls the second one
+                raise InvalidInput(
+                    f"{self.name} has two columns {name!r}, so it cannot be told which is meant; "
+                    f"rename or remove one of them"
+                )
+        # A whole number in the first rows must not make later fractions unreadable.
+        return self.frame(numbers).select(columns)
+
+    def columns(self) -> list[str]:
+        """Names of the columns.
+
+        Raises:
+            InvalidInput: it cannot be read as what it is.
+        """
+        try:
+            return self.frame().collect_schema().names()
+        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: Exception) -> InvalidInput:
+        """The error to raise when polars cannot read the rows."""
+        reason = str(error).strip().split("\n")[0]
+        if isinstance(error, OSError):
+            refused = isinstance(error, PermissionError) or "ermission denied" in reason
+            remedy = "check its permissions" if refused else "it may be truncated: write it again"
+            return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")
+        return InvalidInput(
+            f"{self.name} cannot be read as {self.kind} ({reason}); repair it or state its format"
+        )
+
+
+class EventFile(Rows):
     """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
 
     Args:
@@ -213,109 +292,275 @@ class EventFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], stated: str | None = None) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise InvalidInput(
-                f"{field('events')} is of type {type(path).__name__}, which is not the path of a "
-                f"file; write it to one (a data frame: write_parquet or to_parquet)"
-            )
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         if path == "-":
-            self.format: Format = format_of(path, stated or "csv")
+            self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
         else:
-            self.format = format_of(path, stated)
+            self.kind = format_of(path, stated)
             if Path(path).is_fifo():  # as bash's <(command) is
                 self._bytes = Path(path).read_bytes()
             elif not Path(path).is_file():
                 raise InvalidInput(
                     f"{path!r} is not a file; check the path, or use - to pipe events"
                 )
-        self._path = path
+        self.path = path
+        self._stamp = self._present()
         if (len(self._bytes) if self._bytes is not None else Path(path).stat().st_size) == 0:
             raise InvalidInput(
                 f"{self.name} is empty (0 bytes); it needs at least one row of events"
             )
 
-    def digest(self) -> str:
-        """SHA-256 of the bytes, in hexadecimal."""
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """See `Rows.digest`."""
         if self._bytes is not None:
             return hashlib.sha256(self._bytes).hexdigest()
-        return _digest(self._path)
+        return _digest(self.path)
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Whether another file is this one, by whatever path, or holds the same bytes."""
+        """See `Rows.has_bytes_of`."""
         size = Path(other).stat().st_size
         if self._bytes is not None:
             return len(self._bytes) == size and _digest(other) == self.digest()
-        if Path(self._path).samefile(other):
+        if Path(self.path).samefile(other):
             return True
-        return Path(self._path).stat().st_size == size and _digest(other) == self.digest()
+        return Path(self.path).stat().st_size == size and _digest(other) == self.digest()
 
-    def scan(self, columns: tuple[str, ...], numbers: tuple[str, ...] = ()) -> pl.LazyFrame:
-        """The named columns, text where the format has no types of its own.
+    def changed(self) -> bool:
+        """Whether the file was written, or replaced, since it was opened."""
+        return self._present() != self._stamp
 
-        Args:
-            columns: names of the columns wanted.
-            numbers: those of them which hold numbers.
+    def _present(self) -> tuple[int, ...]:
+        if self._bytes is not None:
+            return ()
+        found = Path(self.path).stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-        Raises:
-            InvalidInput: the file cannot be read as its format, or lacks a column.
-        """
+    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `Rows.frame`."""
         self._refuse_no_text()
-        present = self.columns()
-        missing = [name for name in columns if name not in present]
-        if missing:
-            raise InvalidInput(
-                f"{self.name} has no column {missing[0]!r}; its columns are {', '.join(present)}"
-            )
-        # A whole number in the first rows must not make later fractions unreadable.
-        return self._open(dict.fromkeys(numbers, pl.Float64)).select(columns)
+        source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
+        if self.kind == "csv":
+            # Text only: a column of times or group names must not be guessed to be numbers.
+            return pl.scan_csv(source, infer_schema=False, glob=False)
+        if self.kind == "parquet":
+            return pl.scan_parquet(source, glob=False)
+        return pl.scan_ndjson(
+            source,
+            infer_schema_length=10_000,
+            schema_overrides=dict.fromkeys(numbers, pl.Float64),
+        )
 
     def _refuse_no_text(self) -> None:
         """Refuse CSV and JSON lines in UTF-16, and what is no text; polars shows bytes of it."""
-        if self.format == "parquet":
+        if self.kind == "parquet":
             return
         try:
-            first = self._bytes if self._bytes is not None else _beginning(self._path)
+            first = self._bytes if self._bytes is not None else _beginning(self.path)
         except OSError as error:
             raise self.unreadable(error) from error
         if first.startswith(_COMPRESSED):
             return
         if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first[:_LOOKED_AT]:
             raise InvalidInput(
-                f"{self.name} is UTF-16 or no text at all, and {self.format} is text in UTF-8; "
+                f"{self.name} is UTF-16 or no text at all, and {self.kind} is text in UTF-8; "
                 f"convert it, or state its format ({field('file_format')})"
             )
 
-    def columns(self) -> list[str]:
-        """Names of the columns.
 
-        Raises:
-            InvalidInput: the file cannot be read as its format.
-        """
-        try:
-            return self._open({}).collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-            raise self.unreadable(error) from error
+#: What a frame lends its columns by, without a copy (the Arrow PyCapsule interface).
+_STREAM = "__arrow_c_stream__"
+
+
+class EventFrame(Rows):
+    """Rows of a data frame. A lazy frame of polars stays lazy; others are not copied.
+
+    Args:
+        frame: of polars (eager or lazy), or an object with ``__arrow_c_stream__``.
+
+    Raises:
+        InvalidInput: nothing that speaks Arrow, or a frame that cannot be handed over.
+
+    >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))
+    >>> rows.columns()
+    ['time', 'page']
+    """
+
+    name = "the data frame"
+    kind = "a data frame"
+
+    def __init__(self, frame: object) -> None:
+        self._frame = _in_polars(frame)
+
+    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `Rows.frame`."""
+        return self._frame
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of the named columns as CSV."""
+        hashed = _Hashed()
+        self._frame.select(columns).sink_csv(
+            cast(IO[bytes], hashed)
+        )  # in parts: it may be larger than memory
+        return hashed.sha256.hexdigest()
 
     def unreadable(self, error: Exception) -> InvalidInput:
-        """The error to raise when polars cannot read the file."""
+        """See `Rows.unreadable`."""
         reason = str(error).strip().split("\n")[0]
-        if isinstance(error, OSError):
-            refused = isinstance(error, PermissionError) or "ermission denied" in reason
-            remedy = "check its permissions" if refused else "it may be truncated: write it again"
-            return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")
-        return InvalidInput(
-            f"{self.name} cannot be read as {self.format} ({reason}); repair it or state its format"
-        )
+        return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
 
-    def _open(self, types: dict[str, type[pl.DataType]]) -> pl.LazyFrame:
-        source = Path(self._path) if self._bytes is None else io.BytesIO(self._bytes)
-        if self.format == "csv":
-            # Text only: a column of times or group names must not be guessed to be numbers.
-            return pl.scan_csv(source, infer_schema=False, glob=False)
-        if self.format == "parquet":
-            return pl.scan_parquet(source, glob=False)
-        return pl.scan_ndjson(source, infer_schema_length=10_000, schema_overrides=types)
+
+class _Hashed:
+    """A file of which only the digest is kept."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def _in_polars(frame: Any) -> pl.LazyFrame:
+    if isinstance(frame, pl.LazyFrame):
+        return frame
+    if not hasattr(frame, _STREAM):
+        raise InvalidInput(
+            f"{field('events')} is of type {type(frame).__name__}, which is neither the path of a "
+            f"file nor a data frame that speaks Arrow; give a path, or a frame of polars, pandas, "
+            f"pyarrow or DuckDB"
+        )
+    try:
+        return pl.DataFrame(frame).lazy()
+    except ImportError as error:  # pandas lends its columns by way of pyarrow
+        raise InvalidInput(
+            f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, which "
+            f"needs pyarrow to hand over its columns; install pyarrow, or give a path"
+        ) from error
+    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"{field('events')} is a {type(frame).__name__} that cannot be read as a data frame "
+            f"({str(error).splitlines()[0]}); give its columns plain types, or a path"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Source:
+    """All rows that a run is given.
+
+    >>> from counton.events.files import open_source
+    >>> open_source(pl.DataFrame({"time": ["2024-03-01T09:00"]})).name
+    'the data frame'
+
+    Attributes:
+        parts: files in their order, or one frame; each has its own types of columns.
+        name: what messages call the whole.
+    """
+
+    parts: tuple[Rows, ...]
+    name: str
+
+    def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """SHA-256 of each part: see `Rows.digest`."""
+        return tuple(part.digest(columns) for part in self.parts)
+
+    def columns(self) -> list[str]:
+        """Names of the columns of the first part."""
+        return self.parts[0].columns()
+
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        """Whether a file is a part, by whatever path, or holds the same bytes."""
+        return any(part.has_bytes_of(other) for part in self.parts)
+
+    def changed(self) -> Rows | None:
+        """A part that was written since it was opened, if any."""
+        return next((part for part in self.parts if part.changed()), None)
+
+
+def open_source(events: object, stated: str | None = None) -> Source:
+    """The rows of a path, of several, of a folder or pattern, or of a data frame.
+
+    Args:
+        events: path of a file, ``-`` for standard input, a folder (the event files in it), a
+            pattern such as ``logs/2024-*.csv``, a sequence of these; or whatever speaks Arrow:
+            frames and lazy frames of polars, pandas, pyarrow, DuckDB.
+        stated: format of the files; from their names if None.
+
+    Raises:
+        InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an
+            unknown format.
+    """
+    if not isinstance(events, str | os.PathLike | list | tuple):
+        frame = EventFrame(events)
+        return Source((frame,), frame.name)
+    if stated is not None:
+        format_of("", stated)
+    paths = event_paths(events, stated)
+    parts = tuple(EventFile(path, stated) for path in paths)
+    name = parts[0].name if len(parts) == 1 else f"{len(parts):,} files from {parts[0].name}"
+    return Source(parts, name)
+
+
+def event_paths(events: object, stated: str | None = None) -> list[str]:
+    """Paths of the files that events are read from; none of a data frame.
+
+    Raises:
+        InvalidInput: a folder or pattern without event files, or a file twice.
+    """
+    if not isinstance(events, str | os.PathLike | list | tuple):
+        return []
+    given = [events] if isinstance(events, str | os.PathLike) else list(events)
+    if not given:
+        raise InvalidInput(f"{field('events')} names no file; give at least one")
+    paths = [path for one in given for path in _found(one, stated)]
+    seen: set[str] = set()
+    for path in paths:
+        place = os.path.realpath(path) if path != "-" else path
+        if place in seen:
+            raise InvalidInput(f"{path!r} is given twice, and would be counted twice; give it once")
+        seen.add(place)
+    return paths
+
+
+def _found(given: object, stated: str | None) -> list[str]:
+    """Files that one path means: itself, those in a folder, those of a pattern."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('events')} holds a value of type {type(given).__name__}, which is not the "
+            f"path of a file; give paths, or one data frame alone"
+        )
+    path = os.fspath(given)
+    if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
+        return [path]
+    if os.path.isdir(path):
+        inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
+        if not inside:
+            raise InvalidInput(
+                f"the folder {path!r} holds no event files ({', '.join(_SUFFIXES)}, also .gz and "
+                f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}"
+            )
+        return inside
+    if not glob.has_magic(path):
+        folder = os.path.dirname(path)
+        missing = f"there is no folder {folder!r}" if folder and not os.path.isdir(folder) else ""
+        raise InvalidInput(
+            f"{path!r} is not a file{missing and f' ({missing})'}; check the path, or use - to "
+            f"pipe events"
+        )
+    matching = sorted(name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
+    if not matching:
+        raise InvalidInput(f"no file matches {path!r}; check the pattern")
+    return matching
+
+
+def _is_events(entry: os.DirEntry[str], stated: str | None) -> bool:
+    return (
+        entry.is_file()
+        and not entry.name.startswith((".", "_"))
+        and (stated is not None or _ending(entry.name) in _SUFFIXES)
+    )

@@ -1,4 +1,4 @@
-"""Events counted (or summed) by window and group in one pass over a file."""
+"""Events marked with their windows, then counted (or summed) by window and group, in one pass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.events.files import EventFile
-from counton.events.windows import ClockChange, Windows, with_moments
+from counton.events.files import Rows, Source
+from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
 Unknown = Literal["refuse", "drop"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
+#: Makes of marked rows (see `mark`) those that count.
+Bound = Callable[[pl.LazyFrame], pl.LazyFrame]
 Grid = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
@@ -39,6 +41,8 @@ class Problem(IntEnum):
     NO_GROUP = 4
     NO_VALUE = 5
     NOT_FINITE = 6
+    NO_USER = 7
+    NO_ID = 8
 
     @property
     def words(self) -> str:
@@ -62,6 +66,8 @@ _WORDS = {
     Problem.NO_GROUP: "no group",
     Problem.NO_VALUE: "no value",
     Problem.NOT_FINITE: "a value that is not a finite number",
+    Problem.NO_USER: "no user",
+    Problem.NO_ID: "no id",
 }
 _REMEDIES = {
     Problem.NONE: "count it",
@@ -79,12 +85,20 @@ _REMEDIES = {
     ),
     Problem.NO_VALUE: "remove such rows, or fill the value",
     Problem.NOT_FINITE: "write a finite number",
+    Problem.NO_USER: "say whose event it is, or remove such rows",
+    Problem.NO_ID: "give each row an id of its own, or remove such rows",
 }
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold an event's time, group, value, user and id (None: there is none)."""
+    """Which columns hold what; None: there is none.
+
+    Attributes:
+        time, group, value: of the event.
+        user: whose event it is.
+        id: what no two rows have in common, unless they are the same event.
+    """
 
     time: str
     group: str | None = None
@@ -121,167 +135,239 @@ class Tally:
     unknown: int
 
 
-def tally(
-    file: EventFile,
-    columns: Columns,
-    windows: Windows,
-    domain: Sequence[str] | None = None,
-    *,
-    unknown: Unknown = "refuse",
-    grid: Grid | None = None,
-    clock_change: ClockChange = "raise",
-    time_format: str | None = None,
-) -> Tally:
-    """Count a file's events by window and group.
+@dataclass(frozen=True)
+class Reading:
+    """How rows are read.
 
-    Args:
-        file: the events.
-        columns: where time, group and value stand.
+    Attributes:
+        columns: where time, group, value, user and id stand.
         windows: how time is cut.
-        domain: the declared groups; None exactly if there is no group column.
-        unknown: whether rows of other groups are refused or counted nowhere.
+        unknown: whether rows of undeclared groups are refused or counted nowhere.
         grid: puts values on the integers (`Contribution.to_grid`); needed with a value column.
         clock_change: which moment a local time means that comes twice.
         time_format: for times that are not ISO 8601.
+    """
+
+    columns: Columns
+    windows: Windows
+    unknown: Unknown = "refuse"
+    grid: Grid | None = None
+    clock_change: ClockChange = "raise"
+    time_format: str | None = None
+
+
+def tally(
+    source: Source,
+    reading: Reading,
+    domain: Sequence[str] | None = None,
+    *,
+    bound: Bound | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> Tally:
+    """Count events by window and group.
+
+    Args:
+        source: the events.
+        reading: how they are read.
+        domain: the declared groups; None exactly if there is no group column.
+        bound: makes of the marked rows those that are counted; keeps rows that are no events, whose
+            ``step`` is below `NO_MOMENT`.
+        watch: told how many rows have been read, as often as some have.
 
     Raises:
         InvalidInput: a missing column, a missing or unreadable time, a time that the
             clocks skip or pass twice, a missing or unknown group, a value that is missing, NaN or
-            infinite.
+            infinite, a missing user or id.
         SumOverflow: the sum of one cell is too large.
     """
-    frame = file.scan(columns.names, () if columns.value is None else (columns.value,))
-    marked = _mark(frame, columns, windows, unknown, grid, clock_change, time_format)
-    try:
-        found = (
-            marked.group_by("step", "group")
-            .agg(
-                pl.len().cast(pl.Int64).alias("rows"),
-                pl.col("total").sum(),
-                pl.col("total").cast(pl.Float64).abs().sum().alias("magnitude"),
-                pl.col("us").max(),
-                pl.col("problem").max(),
-            )
-            .collect(engine="streaming")
-        )
-        if found.height and found["problem"].max() != Problem.NONE:
-            raise _explain(file, columns, marked, windows.timezone)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise file.unreadable(error) from error
-    known, outside = _place(found, domain)
-    if outside.height and unknown == "refuse":
-        raise _unknown_groups(file, columns, outside)
+    rows = marked(source, reading, watch)
+    if bound is not None:
+        rows = bound(rows)
+    found = _collected(source, _cells(rows, domain, valued=reading.grid is not None))
+    if found.height and found["cell"].min() < NO_MOMENT:  # type: ignore[operator]
+        raise _explain(source, reading)
+    width = 1 if domain is None else len(domain) + 1
+    found = found.with_columns(step=pl.col("cell") // width, group=pl.col("cell") % width)
+    outside = pl.col("group") == (width if domain is None else width - 1)
+    unknown = int(found.filter(outside)["rows"].sum())
+    if unknown and reading.unknown == "refuse":
+        raise _unknown_groups(source, reading, domain or ())
+    known = found.filter(~outside)
     _check_sums(known)
-    inside = known.filter(pl.col("step").is_between(1, windows.steps))
+    steps = reading.windows.steps
+    inside = known.filter(pl.col("step").is_between(1, steps))
     return Tally(
         cells=inside.select("step", "group", "rows", "total").sort("step", "group"),
         newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
         rows=int(found["rows"].sum()),
         before=int(known.filter(pl.col("step") < 1)["rows"].sum()),
-        beyond=int(known.filter(pl.col("step") > windows.steps)["rows"].sum()),
-        unknown=int(outside["rows"].sum()),
+        beyond=int(known.filter(pl.col("step") > steps)["rows"].sum()),
+        unknown=unknown,
     )
 
 
-def _mark(
-    frame: pl.LazyFrame,
-    columns: Columns,
-    windows: Windows,
-    unknown: Unknown,
-    grid: Grid | None,
-    clock_change: ClockChange,
-    time_format: str | None,
+def _cells(rows: pl.LazyFrame, domain: Sequence[str] | None, *, valued: bool) -> pl.LazyFrame:
+    """Rows by cell: windows one after the other, each with its groups and one for all others."""
+    cell = pl.col("step")
+    if domain is not None:
+        groups = pl.Enum(list(domain))  # looked up faster than in a join
+        place = pl.col("group").cast(groups, strict=False).to_physical().cast(pl.Int64)
+        inside = cell * (len(domain) + 1) + place.fill_null(len(domain))
+        cell = pl.when(cell > NO_MOMENT).then(inside).otherwise(cell)
+    sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
+    if valued:
+        sums += [
+            pl.col("total").sum(),
+            pl.col("total").cast(pl.Float64).abs().sum().alias("magnitude"),
+        ]
+    found = rows.group_by(cell.alias("cell")).agg(sums)
+    if valued:
+        return found
+    return found.with_columns(total="rows", magnitude=pl.col("rows").cast(pl.Float64))
+
+
+def _collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return frame.collect(engine="streaming")
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(source, error) from error
+
+
+def _unreadable(source: Source, error: Exception) -> Exception:
+    """The error of the part that cannot be read."""
+    for part in source.parts[:-1]:
+        try:
+            part.frame().select(pl.all().is_null().any()).collect(engine="streaming")
+        except (pl.exceptions.PolarsError, OSError):
+            return part.unreadable(error)
+    return source.parts[-1].unreadable(error)
+
+
+def marked(
+    source: Source, reading: Reading, watch: Callable[[int], None] | None = None
 ) -> pl.LazyFrame:
-    """Columns step, group, total, us, problem: problem is a `Problem`."""
-    group = pl.lit("") if columns.group is None else pl.col(columns.group).cast(pl.String)
-    given = pl.lit(1.0) if columns.value is None else pl.col(columns.value)
-    named = frame.select(
-        time=pl.col(columns.time), missing=pl.col(columns.time).is_null(), group=group, given=given
-    )
-    timed = with_moments(named, "time", windows.timezone, clock_change, time_format)
-    value = pl.col("given").cast(pl.Float64, strict=False)
-    problem = (
-        pl.when("missing")
-        .then(Problem.NO_TIME)
-        .when(~pl.col("readable"))
-        .then(Problem.UNREADABLE_TIME)
-        .when(pl.col("us").is_null())
-        .then(Problem.CLOCK_CHANGE)
-        .when(pl.col("group").is_null() if unknown == "refuse" else False)
-        .then(Problem.NO_GROUP)
-        .when(pl.col("given").is_null())
-        .then(Problem.NO_VALUE)
-        .when(~value.is_finite().fill_null(False))
-        .then(Problem.NOT_FINITE)
-        .otherwise(Problem.NONE)
-    )
-    total = pl.lit(1, dtype=pl.Int64)
-    if grid is not None:
-        total = (
-            pl.when(value.is_finite())
-            .then(value)
-            .fill_null(0.0)
-            .map_batches(
-                lambda values: pl.Series(grid(values.to_numpy())),
-                return_dtype=pl.Int64,
-                is_elementwise=True,
-            )
-        )
-    step = (
-        pl.col("us")
-        .fill_null(0)
-        .map_batches(
-            lambda us: pl.Series(windows.step_of(us.to_numpy())),
-            return_dtype=pl.Int64,
-            is_elementwise=True,
-        )
-    )
-    return timed.select("group", "us", step=step, total=total, problem=problem.cast(pl.Int8))
+    """One row an event, in the source's order, whatever it is read from.
+
+    Args:
+        source: the events.
+        reading: how they are read.
+        watch: told how many rows have been read, as often as some have.
+
+    Returns:
+        Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
+        there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
+        instead), ``group`` (text), ``total`` (1, or the value on the grid), and, where
+        the columns are stated, ``user`` and ``id`` (text).
+
+    Raises:
+        InvalidInput: a column is missing, or cannot hold what it should.
+    """
+    parts = [_mark(part, reading, watch) for part in source.parts]
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
-def _explain(
-    file: EventFile, columns: Columns, marked: pl.LazyFrame, timezone: str
-) -> InvalidInput:
+def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = None) -> pl.LazyFrame:
+    columns = reading.columns
+    numbers = () if columns.value is None else (columns.value,)
+    frame = part.scan(columns.names, numbers)
+    types = frame.collect_schema()
+    us = moments(
+        columns.time,
+        types[columns.time],
+        reading.windows.timezone,
+        reading.clock_change,
+        reading.time_format,
+    )
+    if watch is not None:
+        us = _watched(us, watch)
+    taken = {"us": us}
+    for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
+        if column is not None:
+            taken[name] = pl.col(column).cast(pl.String)
+    if columns.value is not None:
+        taken["given"] = pl.col(columns.value)
+    step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
+    missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
+    if reading.unknown == "refuse":
+        missing.insert(0, ("group", Problem.NO_GROUP))
+    problems = [
+        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
+        for name, problem in missing
+        if name in taken
+    ]
+    if columns.value is not None:
+        value = pl.col("given").cast(pl.Float64, strict=False)
+        problems += [
+            (pl.col("given").is_null(), Problem.NO_VALUE),
+            (~value.is_finite().fill_null(False), Problem.NOT_FINITE),
+        ]
+        if reading.grid is not None:
+            total = _on_grid(value, reading.grid)
+    for wrong, problem in reversed(problems):
+        unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
+        step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
+    names = [name for name in ("group", "user", "id") if name in taken]
+    return frame.select(**taken).select("us", *names, step=step, total=total)
+
+
+def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
+    def passing(rows: pl.Series) -> pl.Series:
+        watch(len(rows))
+        return rows
+
+    return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def _on_grid(value: pl.Expr, grid: Grid) -> pl.Expr:
+    finite = pl.when(value.is_finite()).then(value).fill_null(0.0)
+    return finite.map_batches(
+        lambda values: pl.Series(grid(values.to_numpy())),
+        return_dtype=pl.Int64,
+        is_elementwise=True,
+    )
+
+
+def _explain(source: Source, reading: Reading) -> InvalidInput:
     """The error for the first row that cannot be counted, and how many there are."""
-    bad = marked.with_row_index("row", offset=1).filter(pl.col("problem") != Problem.NONE)
-    number = int(bad.select(pl.len()).collect().item())
-    first = bad.select("row", "problem").head(1).collect()
-    row, problem = int(first["row"][0]), Problem(int(first["problem"][0]))
+    number, first = 0, None
+    for part in source.parts:
+        steps = _mark(part, reading).select("step").with_row_index("row", offset=1)
+        bad = steps.filter(pl.col("step") < NO_MOMENT)
+        found = bad.select(
+            pl.len(), pl.col("row").first(), pl.col("step").sort_by("row").first()
+        ).collect(engine="streaming")
+        rows, row, step = found.row(0)
+        if rows and first is None:
+            first = part, int(row), Problem(NO_MOMENT - int(step))
+        number += rows
+    assert first is not None
+    part, row, problem = first
+    columns = reading.columns
     name = {
         Problem.NO_GROUP: columns.group,
         Problem.NO_VALUE: columns.value,
         Problem.NOT_FINITE: columns.value,
+        Problem.NO_USER: columns.user,
+        Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
     assert name is not None
-    text = file.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    text = part.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     return InvalidInput(
-        f"row {row:,} of {file.name} has {problem.words} in column {name!r} ({text!r})"
-        f"{others}; {problem.remedy(timezone)}"
+        f"row {row:,} of {part.name} has {problem.words} in column {name!r} ({text!r})"
+        f"{others}; {problem.remedy(reading.windows.timezone)}"
     )
 
 
-def _place(found: pl.DataFrame, domain: Sequence[str] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Replace group names by positions in the domain; rows of other groups come apart."""
-    if domain is None:
-        return found.with_columns(group=pl.lit(0, dtype=pl.Int64)), found.head(0)
-    places = pl.DataFrame(
-        {"group": list(domain), "place": range(len(domain))},
-        schema={"group": pl.String, "place": pl.Int64},
-    )
-    joined = found.join(places, on="group", how="left")
-    known = joined.filter(pl.col("place").is_not_null())
-    outside = joined.filter(pl.col("place").is_null())
-    return known.with_columns(group=pl.col("place")), outside
-
-
-def _unknown_groups(file: EventFile, columns: Columns, outside: pl.DataFrame) -> InvalidInput:
-    names = outside["group"].unique().sort().to_list()
+def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
+    other = pl.col("group").filter(~pl.col("group").is_in(list(domain))).unique().sort()
+    names = _collected(source, marked(source, reading).select(other))["group"].to_list()
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return InvalidInput(
-        f"{file.name} has groups in column {columns.group!r} that are not declared: {shown}{more}; "
-        f"correct the data or the domain, or drop unknown groups"
+        f"{source.name} has groups in column {reading.columns.group!r} that are not declared: "
+        f"{shown}{more}; correct the data or {field('domain')}, or drop such rows "
+        f"({field('unknown', 'drop')})"
     )
 
 

@@ -3,7 +3,7 @@
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
 Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
 on the day the clocks change); windows of days, weeks and months follow the local calendar. A column
-of times, whatever its type, is brought to such integers by `with_moments`.
+of times, whatever its type, is brought to such integers by `moments`.
 """
 
 from __future__ import annotations
@@ -47,21 +47,26 @@ _ISO_8601 = (
 _EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_370_764_800_000_000
 
 
-def with_moments(
-    frame: pl.LazyFrame,
+#: Above all steps and below all moments: what is no moment stands for itself, less than this.
+NO_MOMENT = -(2**62)
+NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
+
+
+def moments(
     name: str,
+    dtype: pl.DataType,
     timezone: str,
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
-) -> pl.LazyFrame:
-    """The frame and two columns more: ``us`` (Int64) and ``readable`` (Boolean).
+) -> pl.Expr:
+    """Microseconds since 1970 of a column of times (Int64), or why there are none.
 
-    A time that could be read but is no single moment, because the local clocks skip it or pass it
-    twice, is readable and its ``us`` is null.
+    Never null: a missing time is `NO_TIME`, one that cannot be read `UNREADABLE_TIME`, and one that
+    the local clocks skip or pass twice `CHANGED_CLOCKS`, all below `NO_MOMENT`.
 
     Args:
-        frame: has no columns ``us`` and ``readable``.
-        name: the column of times; it may change in the result.
+        name: the column.
+        dtype: its type.
         timezone: zone of times without an offset.
         clock_change: which moment a local time means that comes twice.
         time_format: ``epoch`` (seconds), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a strftime
@@ -70,30 +75,33 @@ def with_moments(
     Raises:
         InvalidInput: the type cannot hold times, or is a number without an epoch format.
 
-    >>> frame = pl.LazyFrame({"time": ["1970-01-01T00:00:01Z", "1970-01-01 01:00:01+01:00", "?"]})
-    >>> with_moments(frame, "time", "UTC").collect()["us"].to_list()
-    [1000000, 1000000, None]
+    >>> texts = pl.Series("time", ["1970-01-01T00:00:01Z", "1970-01-01 01:00:01+01:00", "?"])
+    >>> found = texts.to_frame().select(moments("time", texts.dtype, "UTC"))["time"]
+    >>> found.to_list() == [1000000, 1000000, UNREADABLE_TIME]
+    True
     """
-    column, dtype = pl.col(name), frame.collect_schema()[name]
+    column = pl.col(name)
+    missing = pl.when(column.is_null()).then(NO_TIME)
     if time_format in _EPOCHS:
-        return _marked(frame, _from_epoch(column, *_EPOCHS[time_format]))
+        return missing.otherwise(_from_epoch(column, *_EPOCHS[time_format])).fill_null(
+            UNREADABLE_TIME
+        )
     if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-        return _marked(frame, column.dt.cast_time_unit("us").dt.epoch("us"))
+        return column.dt.cast_time_unit("us").dt.epoch("us").fill_null(NO_TIME)
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
         local = column.cast(pl.Datetime("us"))
-        return frame.with_columns(
-            us=_local_to_utc(local, timezone, clock_change), readable=column.is_not_null()
-        )
+        moment = _local_to_utc(local, timezone, clock_change)
+        return moment.fill_null(missing.otherwise(CHANGED_CLOCKS))
     if dtype != pl.String:
         raise InvalidInput(
             f"column {name!r} holds {dtype}, not times; if these are numbers since 1970, state the "
             f"time format ({', '.join(EPOCH_FORMATS)})"
         )
-    return _from_text(frame, name, timezone, clock_change, time_format)
 
+    def read(texts: pl.Series) -> pl.Series:
+        return _from_text(texts, timezone, clock_change, time_format)
 
-def _marked(frame: pl.LazyFrame, moment: pl.Expr) -> pl.LazyFrame:
-    return frame.with_columns(us=moment).with_columns(readable=pl.col("us").is_not_null())
+    return column.map_batches(read, return_dtype=pl.Int64, is_elementwise=True)
 
 
 def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
@@ -111,13 +119,75 @@ def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
 
 
 def _from_text(
-    frame: pl.LazyFrame,
-    name: str,
-    timezone: str,
-    clock_change: ClockChange,
-    time_format: str | None,
-) -> pl.LazyFrame:
-    text = pl.col(name).str.strip_chars()
+    texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
+) -> pl.Series:
+    """As `moments`, of texts."""
+    found = None
+    if time_format is None and len(texts):
+        found = _from_one_shape(texts, timezone, clock_change)
+    if found is None:
+        return _from_any_shape(texts, timezone, clock_change, time_format)
+    other = found.is_null()
+    if not other.any():
+        return found
+    rest = _from_any_shape(texts.filter(other), timezone, clock_change, time_format)
+    return found.scatter(other.arg_true(), rest)
+
+
+#: What ISO 8601 writes after the seconds of times with an offset, and microseconds of the offset.
+_OFFSETS_US = {"Z": 0, "z": 0} | {
+    f"{sign}{minutes // 60:02}{separator}{minutes % 60:02}": int(f"{sign}1") * minutes * 60_000_000
+    for minutes in range(0, 16 * 60, 15)
+    for sign in "+-"
+    for separator in ("", ":")
+}
+
+
+def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
+    """Times written as the first one is, to the second or finer; others are null.
+
+    Programs write all times of a file alike, and seconds of a fixed shape are read in a sixth of
+    the time that a general parser takes. None where the first time has another shape.
+    """
+    first = texts.drop_nulls().first()
+    shape = None if first is None else _SECONDS.fullmatch(str(first))
+    if shape is None:
+        return None
+    local = texts.str.head(_SECONDS_LONG).str.to_datetime(
+        f"%Y-%m-%d{shape['between']}%H:%M:%S", time_unit="us", strict=False, cache=False
+    )
+    after = texts.str.slice(_SECONDS_LONG)
+    if fraction := shape["fraction"]:
+        # The digits after the point, down to microseconds, if all that are expected are there.
+        long = len(fraction)
+        digits = after.str.slice(1, min(long, 6)).str.to_integer(strict=False, dtype=pl.Int64)
+        us = digits * 10 ** max(6 - long, 0)
+        whole = after.str.contains(rf"^\.[0-9]{{{long}}}")
+        local = local + us.set(~whole, None).cast(pl.Duration("us"))
+        after = after.str.slice(1 + long)
+    offset = shape["offset"]
+    if (after == offset).all():  # a null counts as equal, and stays null
+        if not offset:
+            frame = pl.DataFrame({"time": local})
+            return frame.select(_local_to_utc(pl.col("time"), timezone, clock_change)).to_series()
+        return local.dt.epoch("us") - _OFFSETS_US[offset]
+    offsets = after.replace_strict(_OFFSETS_US, default=None, return_dtype=pl.Int64)
+    return local.dt.epoch("us") - offsets
+
+
+_SECONDS = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d:\d\d(\.(?P<fraction>\d{1,9}))?(?P<offset>"
+    + "|".join(["", *map(re.escape, _OFFSETS_US)])
+    + ")"
+)
+_SECONDS_LONG = len("2013-01-01T05:00:00")
+
+
+def _from_any_shape(
+    texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
+) -> pl.Series:
+    """As `moments`, of texts in ISO 8601's many shapes, or in a stated format."""
+    text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:
         for pattern, replacement in _ISO_8601:
@@ -127,22 +197,29 @@ def _from_text(
     else:
         with_offset, local = (), (time_format,)
     nothing = pl.lit(None, dtype=pl.Int64)
-    text_column = pl.col(name)
+    text_column = pl.col("text")
     absolute = [_parse(text_column, form).dt.epoch("us") for form in with_offset]
     naive = [_parse(text_column, form) for form in local]
     if time_format is None:
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
     # In stages, so that each text is normalised and parsed once.
     return (
-        frame.with_columns(text.alias(name))
+        pl.DataFrame({"given": texts})
+        .with_columns(text=text)
         .with_columns(
             us=pl.coalesce(*absolute, nothing),
-            readable=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
+            local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
         )
-        .with_columns(
-            us=pl.coalesce("us", _local_to_utc(pl.col("readable"), timezone, clock_change)),
-            readable=pl.col("us").is_not_null() | pl.col("readable").is_not_null(),
+        .select(
+            pl.coalesce("us", _local_to_utc(pl.col("local"), timezone, clock_change)).fill_null(
+                pl.when(pl.col("given").is_null())
+                .then(NO_TIME)
+                .when(pl.col("local").is_null())
+                .then(UNREADABLE_TIME)
+                .otherwise(CHANGED_CLOCKS)
+            )
         )
+        .to_series()
     )
 
 
@@ -390,6 +467,19 @@ class Windows:
         if self.length is None:
             return self._edges[steps.start : steps.stop]
         return self._origin + np.arange(steps.start, steps.stop, dtype=np.int64) * self.length
+
+    def step(self, us: str) -> pl.Expr:
+        """Window of each moment of a column, as `step_of`; what is no moment stays as it is."""
+        column = pl.col(us)
+        if self.length is None:
+            step = column.map_batches(
+                lambda moments: pl.Series(self.step_of(moments.to_numpy())),
+                return_dtype=pl.Int64,
+                is_elementwise=True,
+            )
+        else:
+            step = (column - self._origin) // self.length + 1
+        return pl.when(column > NO_MOMENT).then(step.clip(0, self.steps + 1)).otherwise(column)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
         """Window of each moment; at most 0 before window 1, ``steps + 1`` after the last."""

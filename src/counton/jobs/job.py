@@ -19,9 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOverflow, field
-from counton.events.files import EventFile, is_file, table_columns, text_lines
-from counton.events.tally import Tally, tally
-from counton.events.windows import load_zone, microseconds, moment, with_moments
+from counton.events.files import Source, is_file, open_source, table_columns, text_lines
+from counton.events.tally import Reading, Tally, tally
+from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
 from counton.jobs.definition import Asked, Definition, ask, check, define, unit_of
 from counton.jobs.intake import Intake, compare
 from counton.jobs.request import Progress, Request, checked, silent
@@ -446,8 +446,8 @@ def _run(
         spends = () if store is None else store.spends
         if store is not None and spends:
             request = _named(request, spends, store.details)
-    file = EventFile(request.events, request.file_format)
-    _refuse_domain_of_events(request, definition, file)
+    source = open_source(request.events, request.file_format)
+    _refuse_domain_of_events(request, definition, source)
     asked = ask(request, definition)
     if definition is None:
         definition = define(asked)
@@ -460,23 +460,23 @@ def _run(
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
-    digest = file.digest()
-    found = tally(
-        file,
+    reading = Reading(
         definition.columns,
         definition.windows,
-        definition.domain,
-        unknown=asked.unknown,
-        grid=definition.contribution.to_grid if definition.what == "sum" else None,
-        clock_change=asked.clock_change,
-        time_format=request.time_format,
+        asked.unknown,
+        definition.contribution.to_grid if definition.what == "sum" else None,
+        asked.clock_change,
+        request.time_format,
     )
-    if file.digest() != digest:
+    found = tally(source, reading, definition.domain)
+    digests = source.digests(definition.columns.names)
+    if (part := source.changed()) is not None:
         raise InvalidInput(
-            f"{file.name} changed while it was read, so it cannot be told what was counted; try "
+            f"{part.name} changed while it was read, so it cannot be told what was counted; try "
             f"again when it is whole"
         )
-    until, ended = _ended(asked, definition, found, None if saved is None else saved.step)
+    released = None if saved is None else saved.step
+    until, ended = _ended(asked, definition, source, found, released)
     if store is None or saved is None:
         _refuse_overflow(definition, _compared({}, found, definition, 0, ended, request.append))
         if store is not None:
@@ -490,7 +490,7 @@ def _run(
         before = stream.step  # another process may have released since the state was read
         intake = _compared(stream.observed(), found, definition, before, ended, request.append)
         _refuse_overflow(definition, intake)
-        sources = _sources(stream, file, digest, request, intake)
+        sources = _sources(stream, source, digests, request, intake)
         late = intake.late_rows
         _release(stream, definition, intake, sources, request.append, progress)
     except BaseException:
@@ -529,7 +529,7 @@ def _named(
 
 
 def _refuse_domain_of_events(
-    request: Request, definition: Definition | None, file: EventFile
+    request: Request, definition: Definition | None, source: Source
 ) -> None:
     """Groups read from the events would say whose events are in them."""
     domain = request.domain
@@ -537,11 +537,11 @@ def _refuse_domain_of_events(
         return
     time = request.time if definition is None else definition.columns.time
     how = None
-    if file.has_bytes_of(domain):
+    if source.has_bytes_of(domain):
         how = "is the file of the events"
     elif time is not None and time in table_columns(domain):
         how = f"has the events' column of times, {time!r}, so it looks like events"
-    elif time is not None and _are_rows(text_lines(domain), file, time, request.time_format):
+    elif time is not None and _are_rows(text_lines(domain), source, time, request.time_format):
         how = "has lines that are rows of events"
     if how is not None:
         raise InvalidInput(
@@ -551,12 +551,12 @@ def _refuse_domain_of_events(
         )
 
 
-def _are_rows(lines: Sequence[str], file: EventFile, time: str, time_format: str | None) -> bool:
+def _are_rows(lines: Sequence[str], source: Source, time: str, time_format: str | None) -> bool:
     """Whether lines are rows of events: the header, or a time where the events have theirs.
 
     At most 200 of the lines are looked at, from all parts of the text.
     """
-    names = file.columns()
+    names = source.columns()
     if time not in names or len(names) < 2:
         return False
     if any(names[0] in line and _cells(line, names) == names for line in lines):
@@ -566,12 +566,13 @@ def _are_rows(lines: Sequence[str], file: EventFile, time: str, time_format: str
     for line in lines[:: max(1, len(lines) // 200)]:
         cells = _cells(line, names)
         times.append(cells[place] if cells is not None and len(cells) == len(names) else None)
-    texts = pl.LazyFrame({"time": pl.Series(times, dtype=pl.String)})
+    texts = pl.DataFrame({"time": pl.Series(times, dtype=pl.String)})
     try:
-        found = with_moments(texts, "time", "UTC", "earliest", time_format).collect()
+        found = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
     except pl.exceptions.PolarsError:  # said of the events, which are read by the same format
         return False
-    return 2 * int(found["readable"].sum()) > len(times)
+    readable = found.to_series() > NO_MOMENT
+    return 2 * int(readable.sum()) > len(times)
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
@@ -586,7 +587,7 @@ def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
 
 
 def _ended(
-    asked: Asked, definition: Definition, found: Tally, released: int | None
+    asked: Asked, definition: Definition, source: Source, found: Tally, released: int | None
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then.
 
@@ -596,7 +597,7 @@ def _ended(
     end = moment(windows.end).isoformat()
     now = datetime.now(UTC)
     if asked.until is None:
-        until = _newest(asked, definition, found, end, new=released is None)
+        until = _newest(source, definition, found, end, new=released is None)
         return until, windows.ended_by(until)
     until, given = microseconds(asked.until), field("until", asked.request.until)
     if until > windows.end:
@@ -629,12 +630,12 @@ def _ended(
     return until, ended
 
 
-def _newest(asked: Asked, definition: Definition, found: Tally, end: str, *, new: bool) -> int:
+def _newest(source: Source, definition: Definition, found: Tally, end: str, *, new: bool) -> int:
     """Until when the newest event says that windows have ended."""
     windows = definition.windows
     if found.newest is None:
         raise InvalidInput(
-            f"{os.fspath(asked.request.events)} holds no rows, so it says of no window that it has "
+            f"{source.name} holds no rows, so it says of no window that it has "
             f"ended; give {field('until')}, or at least one event"
         )
     newest = moment(found.newest)
@@ -678,9 +679,9 @@ def _create(request: Request, definition: Definition) -> Stream:
 
 
 def _sources(
-    stream: Stream, file: EventFile, sha256: str, request: Request, intake: Intake
+    stream: Stream, source: Source, sha256s: Sequence[str], request: Request, intake: Intake
 ) -> tuple[str, ...]:
-    """The file's digest, where it is new to the stream and something of the file is counted.
+    """Digests of parts that are new to the stream, where something of the source is counted.
 
     A file of new events must not be counted twice, and neither as such after it was the file of all
     events; so the digests of both are kept.
@@ -690,15 +691,17 @@ def _sources(
     """
     if not intake.found:
         return ()
-    digest = f"sha256:{sha256}"
-    if not stream.has_source(digest):
-        return (digest,)
-    if not request.append:
-        return ()  # the same file of all events again, as every run of it may be
-    raise ReplayMismatch(
-        f"{file.name} has been counted already ({digest[:18]}...); leave it out, or drop "
-        f"{field('append', True)} if the file holds everything since the first window"
-    )
+    new = []
+    for part, sha256 in zip(source.parts, sha256s, strict=True):
+        digest = f"sha256:{sha256}"
+        if not stream.has_source(digest):
+            new.append(digest)
+        elif request.append:
+            raise ReplayMismatch(
+                f"{part.name} has been counted already ({digest[:18]}...); leave it out, or drop "
+                f"{field('append', True)} if the file holds everything since the first window"
+            )
+    return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 
 
 def _compared(
