@@ -56,7 +56,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"clock-change": "x"}, r"--clock-change is 'x'; use one of raise, earliest, latest"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
-    ({"out": "out.xls"}, r"'out.xls' cannot be told from its name"),
+    ({"out": "out.xls"}, r"'out.xls' does not end in .csv"),
     ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
     ({"plot": "chart.gif"}, r"'chart.gif' does not end in .png, .svg, .pdf"),
 ]
@@ -350,18 +350,6 @@ def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) ->
     done = place("sum", events, *place.again)
     assert done.code == 3
     assert "is a count and cannot be continued as a sum" in done.err
-    assert contents() == before
-
-
-def test_more_groups_than_a_chart_can_name_are_refused_before_anything_is_released(
-    place: Any, contents: Contents
-) -> None:
-    events = place.write("e.csv", EVENTS)
-    before = contents()
-    domain = ",".join(["a", "b", *(f"g{n}" for n in range(50))])
-    done = place("count", events, *place.new(domain=domain, plot=str(place.folder / "c.png")))
-    assert done.code == 2
-    assert "52 groups are too many for one chart" in done.err
     assert contents() == before
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 
 from counton import PureDP, plan_expiration, release_ranges
 from counton.errors import InvalidInput
@@ -100,8 +100,17 @@ def test_values_have_thousands_separators() -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nothing to draw"):
         plot_totals(curves([1.0], steps=0), "t", "s", "y")
-    with pytest.raises(InvalidInput, match="41 groups are too many"):
-        plot_totals(curves([1.0] * 41), "t", "s", "y")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("panels", "drawn"), [(False, 12), (True, 24)])
+def test_of_many_groups_the_largest_are_drawn_and_it_says_so(panels: bool, drawn: int) -> None:
+    many = curves([float(place) for place in range(41)])
+    figure = plot_totals(many, "t", "s", "y", panels=panels)
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    assert f"the {drawn} largest of 41 groups" in " ".join(" ".join(texts).split())
+    named = {name for name in many.groups for text in texts if text.split("   ")[0] == name}
+    assert named == set(many.groups[41 - drawn :])
 
 
 def test_long_names_are_cut() -> None:

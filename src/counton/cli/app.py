@@ -9,6 +9,7 @@ import typer
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     JSON,
+    ExportOptions,
     LedgerOptions,
     Outputs,
     PlanOptions,
@@ -109,6 +110,18 @@ def show(options: ShowOptions) -> None:
     from counton.cli.inspection import print_state
 
     print_state(options.state, options.json)
+
+
+@app.command()
+@takes(ExportOptions)
+def export(options: ExportOptions) -> None:
+    """Write what was released again, from the state alone: a table or a chart. Needs no key.
+
+    Any steps, any groups, intervals of any level. It disturbs nobody who is writing the stream.
+    """
+    from counton.cli.export import perform
+
+    perform(options)
 
 
 @app.command()

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import Outputs
-from counton.cli.outputs import check_outputs, write_table
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -26,6 +25,8 @@ from counton.errors import InvalidInput, field
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
+from counton.jobs.job import subject
+from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
 from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
@@ -59,10 +60,6 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
             from counton.jobs.periods import check_periods
 
             check_periods(definition.windows, every, definition.strategy.delay)
-        if outputs.plot is not None:
-            from counton.plots.totals import check_groups
-
-            check_groups(len(definition.groups))
 
     with (
         working(errors, always=bar) as progress,
@@ -101,45 +98,20 @@ def _write(
     sums: dict[str, Path],
     progress: Progress,
 ) -> None:
+    facts = about(outcome.stream.terms, outputs.level)
     if outputs.out is not None:
         progress("writing the table", 0.75)
-        write_table(released.table(), outputs.out)
+        write_table(released.table(), outputs.out, facts)
     for every, path in sums.items():
-        write_table(released.sums(every), path)
+        write_table(released.sums(every), path, facts)
     if outputs.plot is None:
         return
     progress("drawing", 0.85)
     from counton.plots.style import save_figure
-    from counton.plots.totals import plot_totals
 
-    definition = outcome.definition
-    by = f", by {definition.columns.group}" if definition.columns.group else ""
-    protected = (
-        f"{definition.guarantee} protects each single {definition.unit} "
-        f"({definition.contribution.neighbours}); bands: {100 * outputs.level:g}% intervals"
-    )
-    pictures = _pictures(definition.release, outputs.plot)
-    drawn = {}
-    if "totals" in pictures:
-        late = f", each point released {released.delay:,} windows later" if released.delay else ""
-        title = f"Running {subject(definition)}{by}"
-        drawn["totals"] = released.curves(), title, f"since {released.local_start()}{late}"
-    if "windows" in pictures:
-        curves, every = released.window_curves()
-        title = f"{subject(definition)[0].upper()}{subject(definition)[1:]}{by}"
-        drawn["windows"] = curves, title, f"in each window of {every}"
-    for what, (curves, title, scale) in drawn.items():
-        figure = plot_totals(curves, title, protected, scale)
+    pictures = pictures_of(outcome.definition.release, outputs.plot)
+    for what, figure in released.figures().items():
         replace_file(pictures[what], partial(save_figure, figure))
-
-
-def _pictures(release: str, plot: Path | None) -> dict[str, Path]:
-    """Where totals and windows are drawn: beside each other, if both are asked for."""
-    if plot is None:
-        return {}
-    if release != "both":
-        return {release: plot}
-    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
 
 
 def operator_notes(outcome: Outcome) -> list[str]:
@@ -239,24 +211,6 @@ def noise(released: Released) -> str:
     if released.windows is not None:
         parts.append(f"{released.windows.std[-1]:,.4g} of window {step} by itself")
     return ", ".join(parts)
-
-
-def subject(definition: Definition) -> str:
-    """What is counted or added up."""
-    if definition.what == "count":
-        return f"number of {plural(definition.unit)}"
-    return f"sum of {definition.columns.value}"
-
-
-def plural(unit: str) -> str:
-    """A unit's plural, for regular English words.
-
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
-    """
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
 
 
 def _heading(definition: Definition, released: Released) -> str:

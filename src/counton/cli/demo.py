@@ -80,7 +80,7 @@ def _data_folder() -> Path:
 def _export(data: Path, events: Path, carriers: Path) -> None:
     import polars as pl
 
-    from counton.cli.outputs import write_table
+    from counton.jobs.outputs import write_table
 
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         flights = pl.read_csv(

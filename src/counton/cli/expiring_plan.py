@@ -10,9 +10,9 @@ from rich.table import Table
 
 from counton.cli.ages import named_ages, targets_from
 from counton.cli.options import PlanOptions
-from counton.cli.outputs import PICTURES, check_output
 from counton.cli.printing import print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
+from counton.jobs.outputs import PICTURES, check_output
 from counton.plans import ExpirationPlan, plan_expiration
 from counton.plots import plot_loss
 from counton.plots.style import save_figure

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from counton.cli.options import TableOutputs, command_line
-from counton.cli.outputs import write_table
 from counton.errors import InvalidInput
+from counton.jobs.outputs import write_table
 from counton.jobs.request import HierarchyRequest
 
 _LEVELS = "continent,country,region,city"

@@ -21,6 +21,7 @@ from counton.jobs.request import HierarchyRequest, RangesRequest, Request
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
+_ENDINGS = ".parquet, .csv, .json, .jsonl or .arrow"
 
 
 def whole_number(text: str) -> int:
@@ -165,7 +166,9 @@ _FIELDS: dict[type, dict[str, Any]] = {
 class Outputs:
     """What ``count`` and ``sum`` do with what was released."""
 
-    out: Path | None = option(None, "write all released steps: .csv, .parquet, .jsonl")
+    out: Path | None = option(
+        None, "write all released steps: .parquet, .csv, .json, .jsonl or .arrow"
+    )
     plot: Path | None = option(None, "draw all released steps: .png, .svg or .pdf")
     sums: str | None = option(
         None, "also write what happened in each 1d,1w,1mo: OUT with that before its ending"
@@ -185,7 +188,7 @@ class _Guarantee:
 class TableOutputs:
     """What ``ranges`` and ``hierarchy`` do with what was released."""
 
-    out: Path = option(..., "write the table: .csv, .parquet, .jsonl")
+    out: Path = option(..., f"write the table: {_ENDINGS}")
     plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
     level: float = option(0.95, "probability that an interval holds the true count")
     json: bool = _json()
@@ -250,6 +253,24 @@ class ShowOptions:
     """Options of ``show``."""
 
     state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of ``export``."""
+
+    state: str = option(..., "SQLite file or database URL that keeps the releases; secret")
+    name: str | None = option(None, "of the stream or table; needed where there are several")
+    out: Path | None = option(
+        None, f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
+    )
+    steps: str | None = option(None, "steps of a stream, first and last: 25:48, 25: or :48")
+    start: str | None = option(None, "windows that begin then or later", "--from")
+    until: str | None = option(None, "windows that end by then")
+    groups: str | None = option(None, "only these, in this order: A,B,C")
+    panels: bool = option(False, "with a chart: one for each group, the largest 24", "--panels")
+    level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
 
 

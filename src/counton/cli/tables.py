@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import TableOutputs
-from counton.cli.outputs import check_outputs, write_table
 from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
+from counton.jobs.outputs import about, check_outputs, write_table
 from counton.jobs.request import HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
     HierarchyOutcome,
@@ -37,7 +37,7 @@ def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
     _check_files(request, [request.series, request.domain], outputs)
     outcome = run_ranges(request, level=outputs.level)
     release = outcome.release
-    write_table(outcome.table(), outputs.out)
+    write_table(outcome.table(), outputs.out, about(release.terms, outputs.level))
     if outputs.plot is not None:
         from counton.plots.tables import plot_ranges
 
@@ -68,7 +68,7 @@ def perform_hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
     _check_files(request, [request.leaves, request.domain], outputs)
     outcome = run_hierarchy(request, level=outputs.level)
     release = outcome.release
-    write_table(outcome.table(), outputs.out)
+    write_table(outcome.table(), outputs.out, about(release.terms, outputs.level))
     if outputs.plot is not None:
         from counton.plots.tables import plot_hierarchy
 

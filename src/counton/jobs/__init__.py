@@ -37,6 +37,8 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
+    from counton.jobs.exports import Exported as Exported
+    from counton.jobs.exports import export as export
     from counton.jobs.job import Outcome as Outcome
     from counton.jobs.job import Released as Released
     from counton.jobs.job import run as run
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Definition": "counton.jobs.definition",
+    "Exported": "counton.jobs.exports",
     "HierarchyOutcome": "counton.jobs.tables",
     "HierarchyRequest": "counton.jobs.request",
     "Outcome": "counton.jobs.job",
@@ -60,6 +63,7 @@ _HOME = {
     "RangesRequest": "counton.jobs.request",
     "Released": "counton.jobs.job",
     "Request": "counton.jobs.request",
+    "export": "counton.jobs.exports",
     "run": "counton.jobs.job",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
@@ -67,6 +71,7 @@ _HOME = {
 
 __all__ = [
     "Definition",
+    "Exported",
     "HierarchyOutcome",
     "HierarchyRequest",
     "Outcome",
@@ -75,6 +80,7 @@ __all__ = [
     "RangesRequest",
     "Released",
     "Request",
+    "export",
     "run",
     "run_hierarchy",
     "run_ranges",

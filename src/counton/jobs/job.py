@@ -35,7 +35,10 @@ from counton.store.ledger import counted_unit
 from counton.store.store import Found
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from counton.plots import Curves
+    from counton.store.store import Reader
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
@@ -72,6 +75,12 @@ class Series:
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
+    def after(self, step: int) -> Series:
+        """Without the first ``step`` of them."""
+        return (
+            self if not step else Series(self.estimates[step:], self.std[step:], self.half[step:])
+        )
+
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
         return {
@@ -84,7 +93,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Released:
-    """All released steps.
+    """All released steps, or some of them; all groups, or some.
 
     Attributes:
         definition: of the stream.
@@ -92,6 +101,8 @@ class Released:
         steps: 1 to the last step released.
         own: what the journal holds, totals or windows.
         level: confidence of the intervals.
+        first: the first step that tables and charts show.
+        chosen: the groups that these are, where they are not all.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs.definition import ask, define
@@ -112,9 +123,11 @@ class Released:
     steps: range
     own: Series
     level: float
+    first: int = 1
+    chosen: tuple[str, ...] | None = None
 
     @classmethod
-    def read(cls, stream: Stream, definition: Definition, level: float) -> Released:
+    def read(cls, stream: Stream | Reader, definition: Definition, level: float) -> Released:
         """Everything in the journal, with intervals of confidence ``level``."""
         releases = stream.releases()
         steps = range(1, len(releases.steps) + 1)
@@ -123,6 +136,53 @@ class Released:
         half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
         own = Series(values, np.asarray(releases.std, dtype=np.float64), half)
         return cls(definition, terms, steps, own, level)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups, in the order of their numbers."""
+        return self.definition.groups if self.chosen is None else self.chosen
+
+    @property
+    def shown(self) -> range:
+        """The steps that tables and charts show."""
+        return range(self.first, self.steps.stop)
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Released:
+        """Some of the steps and some of the groups; None: all.
+
+        Args:
+            steps: consecutive ones, all released.
+            groups: in the order in which they are wanted.
+
+        Raises:
+            InvalidInput: a group that is not among them, or one named twice.
+        """
+        found = self
+        if steps is not None:
+            last = steps.stop - 1
+            own = self.own
+            own = Series(own.estimates[:last], own.std[:last], own.half[:last])
+            found = replace(self, steps=range(1, steps.stop), own=own, first=steps.start)
+        if groups is None or tuple(groups) == found.groups:
+            return found
+        places = {group: place for place, group in enumerate(found.groups)}
+        for number, group in enumerate(groups):
+            if group not in places or group in groups[:number]:
+                why = "twice" if group in places else "which is not among the groups"
+                raise InvalidInput(
+                    f"{field('groups')} names {group!r}, {why}; choose from {_some(self.groups)}, "
+                    f"each once"
+                )
+        own = replace(found.own, estimates=found.own.estimates[:, [places[g] for g in groups]])
+        return replace(found, own=own, chosen=tuple(groups))
+
+    def largest(self, count: int) -> Released:
+        """The groups with the largest last numbers, if there are more than ``count``."""
+        if len(self.groups) <= count:
+            return self
+        last = np.asarray(self.main.estimates[-1], np.float64)
+        places = np.argsort(-last, kind="stable")[:count]
+        return self.only(groups=[self.groups[place] for place in places])
 
     @property
     def totals(self) -> Series | None:
@@ -178,7 +238,7 @@ class Released:
         """
         from counton.jobs.periods import check_periods, periods_of
 
-        windows, groups = self.definition.windows, self.definition.groups
+        windows, groups = self.definition.windows, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
         first, last = periods.edges[:-1], periods.edges[1:]
@@ -235,8 +295,10 @@ class Released:
 
     def curves(self) -> Curves:
         """What a chart of totals shows: over the times up to which they count."""
-        shown = slice(min(self.delay, len(self.steps) - 1), None)  # before it nothing is counted
-        return self._curves(self.local_counted()[shown], self.own, shown)
+        # Before the delay is over nothing is counted.
+        start = min(max(self.delay, self.first - 1), len(self.steps) - 1)
+        part = slice(start, None)
+        return self._curves(self.local_counted()[part], self.own, part)
 
     def window_curves(self, most: int = 400) -> tuple[Curves, str]:
         """What a chart of windows shows, and how long they are.
@@ -247,28 +309,68 @@ class Released:
         from counton.jobs.periods import periods_of
 
         windows = self.definition.windows
-        if len(self.steps) > most:
+        if len(self.shown) > most:
             for every in ("1d", "1w", "1mo", "12mo"):
                 try:
                     periods = periods_of(windows, every, self.steps[-1])
                 except InvalidInput:  # these windows are no parts of days
                     continue
                 edges = periods.edges
-                if 1 < periods.whole.sum() <= most:
+                whole = periods.whole & (edges[:-1] >= self.first - 1)
+                if 1 < whole.sum() <= most:
                     series = self.between(edges[:-1], edges[1:])
                     ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
-                    return self._curves(ends[periods.whole], series, periods.whole), every
+                    return self._curves(ends[whole], series, whole), every
         stops = np.arange(1, self.steps.stop)
         series = self.windows or self.between(stops - 1, stops)
-        return self._curves(self.local_ends(), series, slice(None)), windows.every
+        part = slice(self.first - 1, None)
+        return self._curves(self.local_ends()[part], series, part), windows.every
 
     def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
 
-        arrays = (
+        estimates, lower, upper = (
             np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
         )
-        return Curves(times, self.definition.groups, *arrays)
+        return Curves(times, self.groups, estimates, lower, upper)
+
+    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+        """Charts of ``totals``, of ``windows``, or both; of many groups the largest.
+
+        Args:
+            panels: one small chart for each group.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+        """
+        from counton.plots.totals import MOST_GROUPS, plot_totals
+
+        definition, part = self.definition, self.largest(MOST_GROUPS + 1)
+        by = f", by {definition.columns.group}" if definition.columns.group else ""
+        what = subject(definition)
+        drawn = {}
+        if self.totals is not None:
+            late = f", each point released {self.delay:,} windows later" if self.delay else ""
+            since = f"since {self.local_start()}{late}"
+            drawn["totals"] = part.curves(), f"Running {what}{by}", since
+        if definition.release != "totals":
+            curves, every = part.window_curves()
+            drawn["windows"] = (
+                curves,
+                f"{what[0].upper()}{what[1:]}{by}",
+                f"in each window of {every}",
+            )
+        protected = (
+            f"{definition.guarantee} protects each single {definition.unit} "
+            f"({definition.contribution.neighbours}); bands: {100 * self.level:g}% intervals"
+        )
+        several = len(self.groups)
+        return {
+            kind: plot_totals(
+                replace(curves, all_groups=several), title, protected, scale, panels=panels
+            )
+            for kind, (curves, title, scale) in drawn.items()
+        }
 
     def table(self) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper.
@@ -276,24 +378,48 @@ class Released:
         The last four are those of totals; windows' own numbers have ``window_`` before these names.
         With a delay also ``counted_until``: the total is that of the events before it.
         """
-        windows, groups = self.definition.windows, self.definition.groups
-        steps = len(self.steps)
+        windows, groups, before = self.definition.windows, self.groups, self.first - 1
+        steps = len(self.shown)
 
         def each(series: pl.Series) -> pl.Series:
             return series.gather(np.repeat(np.arange(steps), len(groups)))
 
-        delayed = {"counted_until": each(_moments(self._counted(), self.definition))}
+        delayed = {"counted_until": each(_moments(self._counted()[before:], self.definition))}
         return pl.DataFrame(
             {
-                "step": np.repeat(np.arange(1, steps + 1), len(groups)),
-                "window_start": each(_moments(windows.starts(self.steps), self.definition)),
-                "window_end": each(_moments(windows.ends(self.steps), self.definition)),
+                "step": np.repeat(np.asarray(self.shown), len(groups)),
+                "window_start": each(_moments(windows.starts(self.shown), self.definition)),
+                "window_end": each(_moments(windows.ends(self.shown), self.definition)),
                 **(delayed if self.delay else {}),
                 "group": pl.Series(list(groups) * steps, dtype=pl.String),
-                **({} if self.totals is None else self.totals.columns()),
-                **({} if self.windows is None else self.windows.columns("window_")),
+                **({} if self.totals is None else self.totals.after(before).columns()),
+                **({} if self.windows is None else self.windows.after(before).columns("window_")),
             }
         )
+
+
+def subject(definition: Definition) -> str:
+    """What is counted or added up."""
+    if definition.what == "count":
+        return f"number of {plural(definition.unit)}"
+    return f"sum of {definition.columns.value}"
+
+
+def plural(unit: str) -> str:
+    """A unit's plural, for regular English words.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return unit if unit.endswith("s") else f"{unit}s"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:

@@ -16,14 +16,24 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import quantity
 from counton.extras import require
-from counton.plots.style import FAINT, WIDTH, clean, colours, heading_inches, write_heading
+from counton.plots.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    WIDTH,
+    clean,
+    colours,
+    heading_inches,
+    write_heading,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-_MOST_GROUPS = 40
+#: Groups that one chart can name, how many of more are drawn, and how many in panels of their own.
+MOST_GROUPS, LARGEST_SHOWN, MOST_PANELS = 40, 12, 24
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
@@ -39,6 +49,7 @@ class Curves:
         times: ends of the windows, ``datetime64``, shape ``(steps,)``.
         groups: a name for each curve.
         estimates, lower, upper: shape ``(steps, groups)``.
+        all_groups: how many groups there are; None: these.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -51,26 +62,57 @@ class Curves:
     estimates: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    all_groups: int | None = None
+
+    def largest(self, count: int) -> Curves:
+        """The groups whose last estimates are largest, largest first, if there are more."""
+        if len(self.groups) <= count:
+            return self
+        kept = largest_groups(self.estimates[-1], count)
+        return Curves(
+            self.times,
+            [self.groups[index] for index in kept],
+            self.estimates[:, kept],
+            self.lower[:, kept],
+            self.upper[:, kept],
+            self.all_groups or len(self.groups),
+        )
 
     def thinned(self, most: int = _MOST_POINTS) -> Curves:
         """At most about ``most`` steps, the last among them."""
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
-        parts = (array[keep] for array in (self.estimates, self.lower, self.upper))
-        return Curves(self.times[keep], self.groups, *parts)
+        estimates, lower, upper = (
+            array[keep] for array in (self.estimates, self.lower, self.upper)
+        )
+        return Curves(self.times[keep], self.groups, estimates, lower, upper, self.all_groups)
 
 
-def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+def largest_groups(last: NDArray[Any], count: int) -> list[int]:
+    """Places of the largest numbers, largest first; of equal ones the earlier.
+
+    >>> largest_groups(np.array([4, 9, 7, 9]), 3)
+    [1, 3, 2]
+    """
+    return [int(place) for place in np.argsort(-last, kind="stable")[:count]]
+
+
+def plot_totals(
+    curves: Curves, title: str, subtitle: str, ylabel: str, *, panels: bool = False
+) -> Figure:
     """A chart of running totals; groups of very different size get an axis of their own.
+
+    Of more groups than a chart can name (40) the 12 largest are drawn, and it says so.
 
     Args:
         curves: what to draw; at least one step and one group.
         title: what is counted.
         subtitle: what is protected and what the bands mean.
         ylabel: what the axis shows.
+        panels: a small chart for each group, the largest 24, each with an axis of its own.
 
     Raises:
-        InvalidInput: nothing to draw, or more groups than a chart can name.
+        InvalidInput: nothing to draw.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -79,12 +121,22 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     7.5
     """
     require("matplotlib")
-    from matplotlib.figure import Figure
-
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
-    check_groups(len(curves.groups))
+    if panels or len(curves.groups) > MOST_GROUPS:
+        most = MOST_PANELS if panels else LARGEST_SHOWN
+        if len(curves.groups) > most:
+            curves, several = curves.largest(most), curves.all_groups or len(curves.groups)
+            subtitle += f"; the {most} largest of {several:,} groups"
     curves = curves.thinned()
+    if panels:
+        return _small_charts(curves, title, subtitle, ylabel)
+    return _one_chart(curves, title, subtitle, ylabel)
+
+
+def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+    from matplotlib.figure import Figure
+
     panels = split_by_size(curves.estimates[-1])
     heights = [max(2.2, 0.32 * len(panel)) for panel in panels]
     head = heading_inches(title, subtitle) + 0.25
@@ -118,17 +170,41 @@ def plot_totals(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figur
     return figure
 
 
-def check_groups(count: int) -> None:
-    """Refuse more groups than a chart can name.
+def _small_charts(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+    """Small multiples, two beside each other, so that a telephone shows them too."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    Raises:
-        InvalidInput: there are too many.
-    """
-    if count > _MOST_GROUPS:
-        raise InvalidInput(
-            f"{count:,} groups are too many for one chart, which can name {_MOST_GROUPS}; leave "
-            f"the chart out, or draw it from the released table"
-        )
+    subtitle += f"; {ylabel}, each chart with its own scale"
+    count, columns = len(curves.groups), min(2, len(curves.groups))
+    rows, head = -(-count // columns), heading_inches(title, subtitle) + 0.45
+    tall = head + 1.75 * rows
+    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure.subplots_adjust(
+        left=0.1, right=0.97, bottom=0.4 / tall, top=1 - head / tall, hspace=0.62, wspace=0.24
+    )
+    write_heading(figure, title, subtitle)
+    halves = (curves.upper[-1] - curves.lower[-1]) / 2
+    labels = Labels.of(curves.groups, curves.estimates[-1], halves)
+    for index, ax in enumerate(axes):
+        if index >= count:
+            ax.set_axis_off()
+            continue
+        _draw_panel(ax, curves, [index], {index: PALETTE[0]})
+        name = f"{labels.names[index]}   {labels.values[index]}"
+        ax.set_title(name, loc="left", size=10, color=INK, parse_math=False)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+        if len(curves.times) == 1:
+            ax.set_xticks([0.98], [str(curves.times[0].astype("datetime64[s]"))[:10]], ha="right")
+            continue
+        locator = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(locator)
+        formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(formatter)
+    return figure
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:

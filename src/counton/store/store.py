@@ -11,8 +11,9 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.exact import Number
-from counton.mechanisms import StreamTerms
+from counton.errors import InvalidInput, StateError
+from counton.exact import Number, check_integer
+from counton.mechanisms import Releases, StreamTerms
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.store import journal, schema
@@ -27,6 +28,70 @@ class Found(NamedTuple):
     details: dict[str, Any]
     key_fingerprint: str
     step: int
+
+
+class Reader:
+    """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> stream = Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1))
+    >>> released = stream.release_many([3, 0, 5])
+    >>> with Store(state) as store:
+    ...     bool((store.reader("visits").releases(2).values == released.values[1:]).all())
+    True
+    >>> stream.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, database: Database, stream_id: int, found: Found) -> None:
+        self._database, self._stream_id, self._found = database, stream_id, found
+
+    @property
+    def terms(self) -> StreamTerms:
+        """Strategy, guarantee, contribution, shape and law."""
+        return self._found.terms
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Public facts that the stream was created with."""
+        return dict(self._found.details)
+
+    @property
+    def step(self) -> int:
+        """How many steps were released when the reader was made."""
+        return self._found.step
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """What was released at steps ``start..stop-1``: see `Stream.releases`.
+
+        Raises:
+            InvalidInput: the steps are not all released.
+        """
+        return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
+
+
+def read_releases(
+    database: Database, stream_id: int, terms: StreamTerms, step: int, start: int, stop: int | None
+) -> Releases:
+    """What a stream at ``step`` released at steps ``start..stop-1``, from its journal.
+
+    Raises:
+        InvalidInput: the steps are not all released.
+    """
+    start = check_integer("start", start, 0)
+    stop = step + 1 if stop is None else check_integer("stop", stop, 0)
+    if not 1 <= start <= stop <= step + 1:
+        raise InvalidInput(
+            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+            f"released steps 1 to {step}: ask for steps among them"
+        )
+    with database.transaction(write=False) as connection:
+        entries = journal.read(connection, stream_id, start, stop, terms.shape)
+    return Releases(range(start, stop), entries.values, terms)
 
 
 class Store:
@@ -67,6 +132,10 @@ class Store:
         Raises:
             StateError: its terms or details cannot be read.
         """
+        found = self._find(name)
+        return None if found is None else found[1]
+
+    def _find(self, name: str) -> tuple[int, Found] | None:
         query = sa.select(schema.streams).where(schema.streams.c.name == name)
         with self._database.transaction(write=False) as connection:
             row = connection.execute(query).first()
@@ -74,7 +143,23 @@ class Store:
                 return None
             with reading(f"the terms of stream {name!r}"):
                 terms = StreamTerms.from_dict(json.loads(row.terms))
-                return Found(terms, json.loads(row.details), row.key_fingerprint, row.step)
+                details = json.loads(row.details)
+                return row.id, Found(terms, details, row.key_fingerprint, row.step)
+
+    def reader(self, name: str) -> Reader:
+        """A stream to read from, without its key and without becoming its writer.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        found = self._find(name)
+        if found is None:
+            known = ", ".join(map(repr, self.streams)) or "none"
+            raise StateError(
+                f"state {self._database.label} has no stream {name!r}; it has {known}: correct "
+                f"the name, or give the state of that stream"
+            )
+        return Reader(self._database, *found)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records
 from counton.store.database import Database, reading
-from counton.store.store import Store
+from counton.store.store import Store, read_releases
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
@@ -253,19 +253,10 @@ class Stream:
         Raises:
             InvalidInput: the steps are not all released.
         """
-        start = check_integer("start", start, 0)
-        stop = self._step + 1 if stop is None else check_integer("stop", stop, 0)
-        if not 1 <= start <= stop <= self._step + 1:
-            raise InvalidInput(
-                f"steps {start} to {stop - 1} are not all released; stream {self._name!r} has "
-                f"released steps 1 to {self._step}: ask for steps among them"
-            )
         with self._lock:
             writer = self._writer()
-            counter = writer.counter()
-            with writer.database.transaction(write=False) as connection:
-                entries = journal.read(connection, writer.stream_id, start, stop, counter.shape)
-            return Releases(range(start, stop), entries.values, counter.terms)
+            terms = writer.counter().terms
+            return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.

@@ -1,0 +1,95 @@
+"""The command ``export``: what was released, once more, from the state alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from counton.cli.options import ExportOptions
+from counton.cli.printing import print_json, print_line, print_table, print_words
+from counton.errors import InvalidInput
+from counton.jobs.exports import Exported, export
+from counton.jobs.outputs import PICTURES
+
+#: Rows that the screen shows.
+_ROWS = 40
+
+
+def perform(options: ExportOptions) -> None:
+    """Read, and write or print.
+
+    Raises:
+        CountonError: see `counton.jobs.export`.
+    """
+    if options.panels and (options.out is None or options.out.suffix.lower() not in PICTURES):
+        raise InvalidInput("--panels belongs to a chart: give --out with .png, .svg or .pdf too")
+    found = export(
+        options.state,
+        options.out,
+        name=options.name,
+        steps=options.steps,
+        start=options.start,
+        until=options.until,
+        groups=options.groups,
+        level=options.level,
+        panels=options.panels,
+    )
+    if options.json:
+        _print_json(found, options)
+        return
+    console = Console()
+    head = f"{found.about['name']}: {_what(found)}"
+    print_line(console, head, bold=True)
+    facts = found.about
+    print_words(
+        console,
+        [
+            ("protected", facts["protected"]),
+            ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
+            ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
+        ],
+    )
+    if options.out is not None:
+        kind = "chart" if options.out.suffix.lower() in PICTURES else "table"
+        print_line(console, f"{kind} written to {options.out}")
+        return
+    table = found.table()
+    print_line(console, "")
+    print_table(console, _shown(table.tail(_ROWS)))
+    if len(table) > _ROWS:
+        print_line(
+            console, f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
+        )
+
+
+def _what(found: Exported) -> str:
+    return f"steps {found.steps.start:,} to {found.steps.stop - 1:,}"
+
+
+def _print_json(found: Exported, options: ExportOptions) -> None:
+    """What is promised, and the rows unless a file has them."""
+    report = {"about": found.about, "steps": [found.steps.start, found.steps.stop - 1]}
+    if options.out is not None:
+        print_json({**report, "out": str(options.out)})
+        return
+    rows = found.table().write_json()
+    sys.stdout.write(f'{json.dumps(report)[:-1]}, "rows": {rows}}}\n')
+
+
+def _shown(table: pl.DataFrame) -> Table:
+    shown = Table()
+    for name, kind in table.schema.items():
+        shown.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in table.iter_rows():
+        shown.add_row(*(_cell(value) for value in row))
+    return shown
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)

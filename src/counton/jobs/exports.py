@@ -1,0 +1,261 @@
+"""What a state has released, read again from the state alone: ``counton export`` for Python.
+
+It needs no key, no events and no permission to write; whoever writes the stream is not disturbed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counton.errors import InvalidInput, StateError, field
+from counton.events.windows import microseconds, moment, parse_time
+from counton.jobs.definition import Definition
+from counton.jobs.job import Released
+from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
+from counton.jobs.request import check_text
+from counton.mechanisms import Releases
+from counton.mechanisms.intervals import check_level
+from counton.store import Store
+from counton.store.keyfile import state_files
+from counton.store.store import Reader
+from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_Moment = str | datetime
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` has read: see there.
+
+    Attributes:
+        about: what is promised, JSON values: unit, guarantee, strategy, level.
+        steps: of the stream.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> found = export(folder.name + "/s.db")
+    >>> found.steps, found.table().columns, found.about["guarantee"]
+    (range(1, 4), ['step', 'estimate', 'std', 'low', 'high'], 'pure differential privacy with ...1')
+    >>> folder.cleanup()
+    """
+
+    about: dict[str, Any]
+    steps: range
+    _what: Released | Releases
+
+    def table(self) -> pl.DataFrame:
+        """One row for each step and group, with intervals: as the run writes it."""
+        if isinstance(self._what, Released):
+            return self._what.table()
+        table: pl.DataFrame = self._what.table(self.about["level"])
+        return table
+
+    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+        """Charts by what they show, ``totals`` or ``windows``; of many groups the largest.
+
+        Args:
+            panels: one small chart for each group.
+
+        Raises:
+            InvalidInput: the stream counts no windows of time, so that it has no axis of time.
+            MissingExtra: matplotlib is not installed.
+        """
+        if not isinstance(self._what, Released):
+            raise InvalidInput(
+                f"stream {self.about['name']!r} was not made from events, and its steps have no "
+                f"times to draw: write a table"
+            )
+        return self._what.figures(panels=panels)
+
+
+def export(
+    state: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    steps: str | range | None = None,
+    start: _Moment | None = None,
+    until: _Moment | None = None,
+    groups: str | Sequence[str] | None = None,
+    level: float = 0.95,
+    panels: bool = False,
+) -> Exported:
+    """Read what was released again, and write it if a file is named.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow) or a chart (.png, .svg, .pdf). A table
+            carries what it promises: Parquet in its metadata, others in ``OUT.json`` beside it.
+        name: of the stream; needed where the state has several.
+        steps: ``"25:48"`` for the steps 25 to 48, both included, or a ``range``; None: all.
+        start, until: only windows that begin at ``start`` or later, and end by ``until``.
+        groups: only these, in this order; None: all.
+        level: probability with which each interval holds.
+        panels: of a chart: one for each group.
+
+    Raises:
+        StateError: the state cannot be read, has no such release, or several and no name is given.
+        InvalidInput: steps, times or groups that are not among what was released, or a file that
+            could not be written.
+        OSError: the file could not be written; the old one, if any, is as it was.
+
+    >>> import tempfile
+    >>> from counton.jobs import Request, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time,page\\n2024-03-01T09:00,home\\n2024-03-04T10:15,shop\\n")
+    >>> run(Request(
+    ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     by="page", domain="home,shop", epsilon=1,
+    ... )).close()
+    >>> found = export(state, steps="2:3", groups="shop", level=0.9)
+    >>> found.table().select("step", "group").rows(), found.about["level"]
+    ([(2, 'shop'), (3, 'shop')], 0.9)
+    >>> folder.cleanup()
+    """
+    level = check_level(level)
+    path = None if out is None else _checked_file(out, state)
+    with Store(state) as store:
+        chosen = _only_name(store) if name is None else name
+        reader = store.reader(chosen)
+        found = _of_stream(reader, steps, start, until, groups, level)
+    if path is not None:
+        _write(found, path, panels=panels)
+    return found
+
+
+def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
+    path = Path(out)
+    check_text("out", str(path))
+    chart = path.suffix.lower() in PICTURES
+    check_output(path, PICTURES if chart else None, inputs=state_files(state, None))
+    return path
+
+
+def _only_name(store: Store) -> str:
+    names = sorted({*store.streams, *store.tables})
+    if len(names) != 1:
+        has = f"has {', '.join(map(repr, names))}" if names else "has released nothing"
+        raise StateError(f"the state {has}: say which with {field('name')}")
+    return names[0]
+
+
+def _of_stream(
+    reader: Reader,
+    steps: str | range | None,
+    start: _Moment | None,
+    until: _Moment | None,
+    groups: str | Sequence[str] | None,
+    level: float,
+) -> Exported:
+    name, facts = reader.terms.name, about(reader.terms, level)
+    if not reader.step:
+        raise InvalidInput(
+            f"stream {name!r} has released no step yet: there is nothing to export before its "
+            f"first window has ended"
+        )
+    chosen = _steps(steps, reader.step)
+    if "every" not in reader.details:
+        for word, given in (("start", start), ("until", until), ("groups", groups)):
+            if given is not None:
+                raise InvalidInput(
+                    f"{field(word, given)} is not known to stream {name!r}, which was not made "
+                    f"from events: leave it out"
+                )
+        return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
+    definition = Definition.reopen(reader.terms, reader.details)
+    chosen = _within(definition, chosen, start, until)
+    named = None if groups is None else _groups(groups, definition.groups)
+    released = Released.read(reader, definition, level).only(chosen, named)
+    return Exported(facts, chosen, released)
+
+
+def _steps(given: str | range | None, last: int) -> range:
+    """The steps asked for, all of them released."""
+    if given is None:
+        return range(1, last + 1)
+    first, end = 1, last
+    if isinstance(given, range):
+        first, end = given.start, given.stop - 1
+        wrong = given.step != 1
+    else:
+        found = re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", str(given))
+        wrong = found is None or not (found[1] or found[2])
+        if found is not None:
+            first, end = int(found[1] or 1), int(found[2] or last)
+    if wrong:
+        raise InvalidInput(
+            f"{field('steps', given)} is not FIRST:LAST; write 25:48 for the steps 25 to 48, both "
+            f"included, 25: or :48"
+        )
+    if not 1 <= first <= end <= last:
+        raise InvalidInput(
+            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; ask "
+            f"for some of them, the first before the last"
+        )
+    return range(first, end + 1)
+
+
+def _groups(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
+    """The groups asked for; a text lists them with commas, unless a group is called so itself."""
+    if isinstance(given, str):
+        return [given] if given in known else [group.strip() for group in given.split(",")]
+    found = list(given)
+    if not found or not all(isinstance(group, str) for group in found):
+        raise InvalidInput(
+            f"{field('groups')} is {found!r}, which names no group; give a list of texts, or A,B,C"
+        )
+    return found
+
+
+def _within(
+    definition: Definition, steps: range, start: _Moment | None, until: _Moment | None
+) -> range:
+    """Of these steps, those whose windows lie between two times."""
+    windows = definition.windows
+    kept = np.ones(len(steps), dtype=bool)
+    for word, given in (("start", start), ("until", until)):
+        if given is None:
+            continue
+        text = given.isoformat() if isinstance(given, datetime) else given
+        check_text(word, text)
+        us = microseconds(parse_time(text, windows.timezone))
+        kept &= windows.starts(steps) >= us if word == "start" else windows.ends(steps) <= us
+    found = np.flatnonzero(kept)
+    if not len(found):
+        first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
+        raise InvalidInput(
+            f"no released window lies between {field('start')} and {field('until')}; those asked "
+            f"for reach from {moment(int(first)).isoformat()} to {moment(int(last)).isoformat()}: "
+            f"give times between these"
+        )
+    return range(steps[int(found[0])], steps[int(found[-1])] + 1)
+
+
+def _write(found: Exported, path: Path, *, panels: bool) -> None:
+    if path.suffix.lower() in PICTURES:
+        from counton.plots.style import save_figure
+
+        figures = found.figures(panels=panels)
+        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
+        for kind, figure in figures.items():
+            replace_file(pictures[kind], partial(save_figure, figure))
+    else:
+        write_table(found.table(), path, found.about)

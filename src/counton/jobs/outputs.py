@@ -1,0 +1,203 @@
+"""Files that are written: refused early where they could not be, and written whole.
+
+A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
+metadata, under the name ``counton``, and every other file has a second one beside it, FILE.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+
+from counton.errors import InvalidInput
+from counton.events.files import is_file
+from counton.jobs.request import check_text
+from counton.laws import law_to_dict
+from counton.mechanisms.terms import StreamTerms, TableTerms
+from counton.store.keyfile import state_files
+from counton.store.whole_file import replace_file
+
+#: Endings of pictures.
+PICTURES = (".png", ".svg", ".pdf")
+#: What a table is written as, by the ending of its name.
+TABLES = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+
+
+def about(terms: StreamTerms | TableTerms, level: float) -> dict[str, Any]:
+    """What a released table promises, as JSON values: public, like the table itself.
+
+    Args:
+        terms: of the release.
+        level: probability with which each interval of the table holds.
+
+    >>> from counton import Key, ZCDP, release_ranges
+    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
+    >>> about(release.terms, 0.95)["guarantee"]
+    'zero-concentrated differential privacy with rho = 0.5'
+    """
+    unit, guarantee = terms.contribution, terms.guarantee
+    running = isinstance(terms, StreamTerms)
+    return {
+        "name": terms.name,
+        "released": "stream" if isinstance(terms, StreamTerms) else terms.kind,
+        "unit": unit.unit,
+        "protected": unit.describe(steps=running),
+        "guarantee": str(guarantee),
+        "meaning": guarantee.meaning_for(unit.unit),
+        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
+        "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
+        "noise": law_to_dict(terms.law),
+        "level": level,
+        "written_by": f"counton {version('counton')}",
+    }
+
+
+def check_outputs(
+    out: Path | None,
+    plot: Path | None,
+    *,
+    state: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None,
+    read: Sequence[object],
+) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run.
+
+    Args:
+        out, plot: the table and the picture.
+        state, key: of the run, whether they exist or are still to be made.
+        read: what the run reads; those of it that are files are meant.
+
+    Raises:
+        InvalidInput: see `check_output`.
+    """
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
+    if out is not None:
+        check_text("out", str(out))
+        check_output(out, inputs=kept)
+        kept.append(out)
+    if plot is not None:
+        check_text("plot", str(plot))
+        check_output(plot, PICTURES, inputs=kept)
+
+
+def check_output(
+    path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
+) -> None:
+    """Refuse a path that could not be written later, or must not be.
+
+    Args:
+        path: of the output.
+        formats: endings it may have; those of tables if None.
+        inputs: files of the run, which an output must not replace.
+
+    Raises:
+        InvalidInput: an unknown format, a folder, no such folder, one that cannot be written, or
+            the path of an input.
+    """
+    known = tuple(TABLES) if formats is None else formats
+    if formats is None and path.suffix.lower() in (".gz", ".zst"):
+        raise InvalidInput(
+            f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
+            f".parquet, which is compressed"
+        )
+    if path.suffix.lower() not in known:
+        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    if path.is_dir():
+        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(
+            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
+            f"elsewhere"
+        )
+    written = [path]
+    if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+        written.append(beside(path))
+    for mine in written:
+        for other in inputs:
+            both = mine.exists() and other.exists()
+            if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
+                raise InvalidInput(
+                    f"{str(mine)!r} is also {str(other)!r}, which the run reads or keeps; write "
+                    f"elsewhere"
+                )
+
+
+def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
+    """Where totals and windows are drawn: beside each other, if both are asked for.
+
+    >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
+    ['visits.png', 'visits.windows.png']
+    """
+    if plot is None:
+        return {}
+    if release != "both":
+        return {release: plot}
+    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
+
+
+def beside(path: Path) -> Path:
+    """The file that says what a table promises.
+
+    >>> beside(Path("visits.csv")).name
+    'visits.csv.json'
+    """
+    return path.with_name(f"{path.name}.json")
+
+
+def write_table(table: pl.DataFrame, path: Path, facts: Mapping[str, Any] | None = None) -> None:
+    """CSV, Parquet, JSON, JSON lines or Arrow, as the name ends; text has times in ISO 8601.
+
+    Args:
+        table: what is written.
+        path: of the file; its ending is one of `TABLES`.
+        facts: what `about` says, kept with the table; None for a table that promises nothing.
+
+    Raises:
+        OSError: it could not be written; the old file, if any, is as it was.
+    """
+    kind = TABLES[path.suffix.lower()]
+    carried = {} if facts is None else {"counton": json.dumps(facts)}
+
+    def write(name: str) -> None:
+        try:
+            if kind == "parquet":
+                table.write_parquet(name, metadata=carried)
+            elif kind == "arrow":
+                table.write_ipc(name, compression="zstd")
+            elif kind == "csv":
+                _as_text(table).write_csv(name)
+            elif kind == "json":
+                _as_text(table).write_json(name)
+            else:
+                _as_text(table).write_ndjson(name)
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from error
+
+    replace_file(path, write)
+    if facts is not None and kind != "parquet":
+        text = json.dumps(facts, indent=2) + "\n"
+        replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _as_text(table: pl.DataFrame) -> pl.DataFrame:
+    return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))

@@ -1,0 +1,210 @@
+"""The command `export`: what was released, again, from the state alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import Contribution, Key, PureDP, Stream
+from counton.jobs import export
+from counton.strategies import Binary
+
+Contents = Callable[[], dict[str, bytes]]
+ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
+
+
+@pytest.fixture
+def counted(place: Any) -> Any:
+    """Four steps of two groups, in a state without its key: export needs none."""
+    done = place.count(place.write("e.csv", ROWS), "--out", str(place.folder / "run.parquet"))
+    assert done.code == 0, done.err
+    os.rename(f"{place.state}.key", place.folder / "elsewhere")
+    return place
+
+
+def read(path: Path) -> pl.DataFrame:
+    ending = path.suffix
+    if ending == ".csv":
+        return pl.read_csv(path, try_parse_dates=True)
+    if ending == ".json":
+        return pl.read_json(path)
+    readers: Any = {".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson, ".arrow": pl.read_ipc}
+    found: pl.DataFrame = readers[ending](path)
+    return found
+
+
+def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
+    out = counted.folder / "again.parquet"
+    done = counted("export", "--state", str(counted.state), "--out", str(out))
+    assert done.code == 0, done.err
+    assert "one event, which counts in one cell of one step" in " ".join(done.out.split())
+    assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".json", ".jsonl", ".arrow"])
+def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, ending: str) -> None:
+    out = counted.folder / f"table{ending}"
+    assert counted("export", "--state", str(counted.state), "--out", str(out)).code == 0
+    columns = ["step", "group", "estimate", "std", "lower", "upper"]
+    whole = pl.read_parquet(counted.folder / "run.parquet")
+    assert read(out).select(columns).equals(whole.select(columns))
+    beside = out.with_name(out.name + ".json")
+    if ending == ".parquet":
+        facts = json.loads(pl.read_parquet_metadata(out)["counton"])
+        assert not beside.exists()
+    else:
+        facts = json.loads(beside.read_text())
+    assert facts["guarantee"] == "pure differential privacy with epsilon = 100"
+    assert (facts["unit"], facts["level"], facts["name"]) == ("event", 0.95, "events")
+    assert "horizon=6" in facts["strategy"]
+
+
+def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
+    middle = pl.col("step").is_between(2, 3)
+    whole = pl.read_parquet(counted.folder / "run.parquet")
+    cases: list[tuple[dict[str, Any], pl.Expr]] = [
+        ({"steps": "2:3"}, middle),
+        ({"steps": ":2"}, pl.col("step") <= 2),
+        ({"steps": "4:"}, pl.col("step") == 4),
+        (
+            {"steps": range(2, 4), "groups": ["b"]},
+            (pl.col("group") == "b") & pl.col("step").is_between(2, 3),
+        ),
+        (
+            {"start": "2013-01-01T01:00", "until": "2013-01-01T03:00"},
+            pl.col("step").is_between(2, 3),
+        ),
+        (
+            {"start": "2013-01-01T00:30", "groups": "a"},
+            (pl.col("step") > 1) & (pl.col("group") == "a"),
+        ),
+    ]
+    for options, kept in cases:
+        assert export(counted.state, **options).table().equals(whole.filter(kept))
+    turned = export(counted.state, groups="b,a", steps="1:1").table()
+    assert turned["group"].to_list() == ["b", "a"]
+    wide = export(counted.state, level=0.999).table()
+    assert (wide["upper"] >= whole["upper"]).all()
+    assert wide["estimate"].equals(whole["estimate"])
+
+
+def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
+        stream.release_many([[1, 2], [3, 4], [5, 6]])
+        found = export(state, steps="2:3", level=0.9)
+        assert found.table().columns == ["step", "cell", "estimate", "std", "low", "high"]
+        assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
+        assert stream.release([7, 8]).step == 4
+        with pytest.raises(
+            Exception, match="was not made from events, and its steps have no times"
+        ):
+            found.figures()
+
+
+def test_the_screen_and_json_show_the_same_rows(counted: Any) -> None:
+    shown = counted("export", "--state", str(counted.state), "--steps", "4:4", "--groups", "a")
+    asked = counted(
+        "export", "--state", str(counted.state), "--steps", "4:4", "--groups", "a", "--json"
+    )
+    report = json.loads(asked.out)
+    (row,) = report["rows"]
+    assert report["steps"] == [4, 4]
+    assert row["group"] == "a"
+    assert str(row["estimate"]) in shown.out
+    assert report["about"]["guarantee"] in " ".join(shown.out.split())
+
+
+@pytest.mark.slow
+def test_charts_of_many_groups_show_the_largest_and_cost_no_table(place: Any) -> None:
+    domain = ",".join(["a", "b", *(f"g{n}" for n in range(50))])
+    out, chart = place.folder / "t.parquet", place.folder / "c.svg"
+    done = place(
+        *("count", place.write("e.csv", ROWS), *place.new(domain=domain)),
+        *("--out", str(out), "--plot", str(chart)),
+    )
+    assert done.code == 0, done.err
+    assert pl.read_parquet(out)["group"].n_unique() == 52
+    assert chart.stat().st_size > 10_000
+    for more in (["--panels"], ["--groups", "g7"]):
+        picture = place.folder / f"{more[0]}.svg"
+        asked = ("export", "--state", str(place.state), "--out", str(picture), *more)
+        assert place(*asked).code == 0
+        assert picture.stat().st_size > 10_000
+
+
+BAD = [
+    (["--steps", "0:3"], 2, "--steps 0:3 is not within the released steps 1:4"),
+    (["--steps", "3:9"], 2, "--steps 3:9 is not within the released steps 1:4"),
+    (["--steps", "3:2"], 2, "the first before the last"),
+    (["--steps", "3"], 2, "--steps 3 is not FIRST:LAST; write 25:48"),
+    (["--steps", ":"], 2, "is not FIRST:LAST"),
+    (["--steps", "a:b"], 2, "is not FIRST:LAST"),
+    (["--steps", "-3:"], 2, "is not FIRST:LAST"),
+    (["--groups", "c"], 2, "--groups names 'c', which is not among the groups; choose from a, b"),
+    (["--groups", "a,a"], 2, "--groups names 'a', twice"),
+    (["--groups", ""], 2, "names '', which is not among the groups"),
+    (["--level", "1"], 2, "level is 1.0; it must be above 0 and at most"),
+    (["--level", "nan"], 2, "level is nan"),
+    (["--level", "high"], 2, "'high' is not a number"),
+    (["--from", "2014-01-01"], 2, "no released window lies between --from and --until"),
+    (["--until", "2013-01-01T00:30"], 2, "give times between these"),
+    (["--from", "yesterday"], 2, "'yesterday'"),
+    (["--name", "visits"], 3, "has no stream 'visits'; it has 'events'"),
+    (["--out", "t.xls"], 2, "does not end in .csv, .parquet"),
+    (["--out", "t.csv.gz"], 2, "would have to be compressed"),
+    (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
+    (["--panels"], 2, "--panels belongs to a chart"),
+    (["--panels", "--out", "t.csv"], 2, "--panels belongs to a chart"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_exported_is_refused(
+    options: list[str], code: int, words: str, counted: Any, contents: Contents, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(counted.folder)
+    before = contents()
+    done = counted("export", "--state", str(counted.state), *options)
+    assert done.code == code, done.err
+    assert words in " ".join(done.err.split())
+    assert contents() == before
+
+
+def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(
+    counted: Any, contents: Contents
+) -> None:
+    (counted.folder / "state.db.json").write_text("{}")
+    os.rename(counted.state, counted.folder / "x.csv.json")
+    before = contents()
+    done = counted(
+        *("export", "--state", str(counted.folder / "x.csv.json")),
+        *("--out", str(counted.folder / "x.csv")),
+    )
+    assert done.code == 2
+    assert "x.csv.json' is also" in done.err
+    assert contents() == before
+
+
+def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
+    state, key = str(tmp_path / "s.db"), Key.generate()
+    Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
+    done = place("export", "--state", state)
+    assert (done.code, "has released no step yet" in done.err) == (2, True)
+    unit = Contribution.add_remove(unit="unit")
+    Stream.create(state, "two", Binary(3), PureDP(1), key=key, contribution=unit).close()
+    done = place("export", "--state", state)
+    assert (done.code, "has 'one', 'two': say which with --name" in done.err) == (3, True)
+    assert place("export", "--state", str(tmp_path / "none.db")).code == 3
+    done = place("export", "--state", state, "--name", "one", "--groups", "a")
+    assert "has released no step yet" in done.err
+    with Stream.open(state, "one", key=key) as stream:
+        stream.release(3)
+    done = place("export", "--state", state, "--name", "one", "--groups", "a")
+    assert "--groups a is not known to stream 'one', which was not made from events" in done.err
