@@ -10,6 +10,7 @@ from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.haar import Haar
+from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.optimal import gaussian_bound, optimal_gaussian, optimal_laplace
 from counton.strategies.lines.square_root import SquareRoot
@@ -28,6 +29,7 @@ __all__ = [
     "Dense",
     "Grid",
     "Haar",
+    "Hats",
     "LineStrategy",
     "Nodes",
     "Prefixes",
@@ -49,6 +51,6 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
-    ['Dense', 'Haar', 'Nodes', 'SquareRoot']
+    ['Dense', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
     """
     return exported(sys.modules[__name__], LineStrategy)  # type: ignore[type-abstract]

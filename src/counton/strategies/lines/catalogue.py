@@ -11,6 +11,7 @@ from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
+from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.optimal import (
     LARGEST_LAPLACE,
@@ -75,7 +76,7 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     True
     """
     kind = description.get("strategy")
-    kinds: tuple[type[LineStrategy], ...] = (Dense, Haar, Nodes, SquareRoot)
+    kinds: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
     known = {cls.__name__: cls for cls in kinds}
     if kind not in known:
         raise InvalidInput(f"strategy is {kind!r}; known for lines are {', '.join(known)}")

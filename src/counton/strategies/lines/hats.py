@@ -1,0 +1,631 @@
+"""Single cells and levels of overlapping hat functions: what the best strategies look like.
+
+A level is a row of linear B-splines over the line, hats: each rises from one knot to the next and
+falls to the one after it, so that they sum to 1 in every cell. Each hat is measured at its own
+amplitude, and every cell by itself with the weight that is left, so that all columns of C have the
+same norm: budget shifts along the line, and between levels.
+
+Least squares costs O(cells). With H the hats and D the squares of the cells' own weights,
+G = C^T C = H^T H + D and, by Woodbury, G^-1 = D^-1 - D^-1 H^T K^-1 H D^-1 with K = I + H D^-1 H^T.
+Hats are eliminated from K in the order in which they end: only those that overlap then are touched,
+two of each level. Running down the line, that is a filter; back up it gives K^-1 where hats overlap
+(Takahashi), which is all that the variances of prefixes need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.base import Norm, check_norm
+from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+
+#: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
+LARGEST_LINE = 2**22
+MOST_BITS = 24
+#: Numbers that are worked on at a time.
+_CHUNK = 2**16
+
+
+class _Level(NamedTuple):
+    """A level's hats, cell by cell: each cell lies under one that falls and one that rises."""
+
+    starts: Integers  # first cell of each interval between knots
+    lengths: Integers  # cells of each interval
+    falls: Integers  # (cells,), of the hat whose knot begins the interval
+    rises: Integers  # of the hat whose knot ends it
+    first: int  # number of its first hat among all
+
+
+class Hats(OwnCells):
+    """Single cells, and levels of hats with an amplitude each.
+
+    Args:
+        cells: number of cells n, up to 2^22.
+        spacings: of each level: the cells between two knots, or all knots, increasing integers
+            from 0 to n or beyond. Levels may be few or none.
+        amplitudes: of each level: an integer of at least 0 for each knot, in units of ``2**-bits``.
+            A spacing of s has ceil(n / s) + 1 knots.
+        norm: which norm of the columns comes to 1: their entries sum to it (1, for Laplace noise),
+            or their squares do, up to rounding (2, for Gaussian noise).
+        bits: of the lattice: C is in units of ``2**-bits``.
+
+    Raises:
+        InvalidInput: an argument out of range, or amplitudes that leave nothing of a cell's weight.
+
+    >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
+    >>> strategy.matrix()[:3].tolist()  # hats around the knots 0, 4 and 8
+    [[7, 5, 3, 1, 0, 0, 0, 0], [1, 2, 3, 4, 4, 3, 2, 1], [0, 0, 0, 0, 1, 3, 5, 7]]
+    >>> strategy.own.tolist(), strategy.l1_sensitivity()
+    ([8, 9, 10, 11, 11, 10, 9, 8], 16)
+    """
+
+    def __init__(
+        self,
+        cells: int,
+        spacings: Sequence[int | Sequence[int]],
+        amplitudes: Sequence[Sequence[int] | Integers],
+        norm: Norm = 1,
+        bits: int = 16,
+        name: str = "hats",
+    ) -> None:
+        self.cells = check_integer("cells", cells, 1, LARGEST_LINE)
+        check_norm(norm)
+        self.norm, self.bits = norm, check_integer("bits", bits, 1, MOST_BITS)
+        self.name = name
+        if len(spacings) != len(amplitudes):
+            raise InvalidInput(
+                f"there are {len(spacings)} spacings and {len(amplitudes)} rows of amplitudes; "
+                f"give one of each for every level"
+            )
+        self.spacings = tuple(
+            spacing if isinstance(spacing, int) else tuple(int(knot) for knot in spacing)
+            for spacing in spacings
+        )
+        self._amplitudes: list[Integers] = []
+        self._levels: list[_Level] = []
+        hats = 0
+        for spacing, given in zip(self.spacings, amplitudes, strict=True):
+            knots = _knots(self.cells, spacing)
+            self._amplitudes.append(_checked(given, len(knots), self.bits))
+            self._levels.append(_level(self.cells, knots, self._amplitudes[-1], hats))
+            hats += len(knots)
+        self.rows = hats
+        self.measurements = hats + self.cells
+        #: Each cell's own weight, int64.
+        self.own: Integers = self._left()
+
+    @classmethod
+    def rounded(
+        cls,
+        cells: int,
+        spacings: Sequence[int | Sequence[int]],
+        amplitudes: Sequence[Sequence[float] | Floats],
+        norm: Norm = 1,
+        bits: int = 16,
+    ) -> Self:
+        """The strategy whose amplitudes, between 0 and 1, are rounded to the lattice.
+
+        >>> Hats.rounded(8, (4,), [[0.5, 0.26, 0.5]], bits=4) == Hats(8, (4,), [[8, 4, 8]], bits=4)
+        True
+        """
+        exact = [np.rint(np.asarray(row) * 2.0**bits).astype(np.int64) for row in amplitudes]
+        return cls(cells, spacings, exact, norm, bits)
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[Self]:
+        """See `LineStrategy.examples`: no level, levels that do not nest, and knots at will."""
+
+        def waves(spacing: int, most: int) -> Integers:
+            return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
+
+        knots = tuple(k * k for k in range(math.isqrt(cells - 1) + 2)) if cells > 1 else (0, 3)
+        uneven = [(np.arange(len(knots)) * 11 + 40) % 128]
+        return (
+            cls(cells, (), ()),
+            cls(cells, (3, 5), (waves(3, 100) + 20, waves(5, 90)), bits=8),
+            cls(cells, (2, 4, 8 * cells), (waves(2, 9), waves(4, 9), [7, 0]), norm=2, bits=6),
+            cls(cells, (knots,), uneven, bits=8),
+        )
+
+    @property
+    def amplitudes(self) -> tuple[Integers, ...]:
+        """Of each level, one for each knot: int64, in units of ``2**-bits``."""
+        return tuple(self._amplitudes)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Sizes, and a digest of the amplitudes."""
+        digest = hashlib.sha256()
+        for row in self._amplitudes:
+            digest.update(np.ascontiguousarray(row, "<i8").tobytes())
+        return {
+            "cells": self.cells,
+            "spacings": [s if isinstance(s, int) else list(s) for s in self.spacings],
+            "norm": self.norm,
+            "bits": self.bits,
+            "amplitudes_sha256": digest.hexdigest(),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with the name and, exactly, all amplitudes.
+
+        >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
+        >>> Hats.from_dict(strategy.to_dict()) == strategy
+        True
+        """
+        rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
+        return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """See `LineStrategy.from_dict`.
+
+        Raises:
+            InvalidInput: a part is missing, or amplitudes are not those whose digest is stated.
+        """
+        try:
+            cells, spacings = int(description["cells"]), description["spacings"]
+            counts = [len(_knots(check_integer("cells", cells, 1), each)) for each in spacings]
+            flat = integers_from_text(description["amplitudes"], (sum(counts),))
+            rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
+            norm, bits, name = (description[part] for part in ("norm", "bits", "name"))
+            strategy = cls(cells, spacings, rows, norm, bits, str(name))
+            digest = description["amplitudes_sha256"]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"a strategy of hats cannot be read ({error!r}): give what Hats.to_dict wrote"
+            ) from error
+        if strategy.parameters["amplitudes_sha256"] != digest:
+            raise InvalidInput(
+                f"the amplitudes of the strategy {name!r} have not the digest {digest!r} that is "
+                f"stated with them: restore it from a copy"
+            )
+        return strategy
+
+    def _left(self) -> Integers:
+        """What the hats leave of every cell's weight."""
+        unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
+        for level in self._levels:
+            spent += (level.falls**self.norm) + (level.rises**self.norm)
+        left: Integers = unit**self.norm - spent
+        if left.min() < 1:
+            worst = int(np.argmin(left))
+            raise InvalidInput(
+                f"the hats over cell {worst} add up to {int(spent[worst])} of {unit**self.norm}; "
+                f"leave something for the cell itself: lower the amplitudes"
+            )
+        if self.norm == 1:
+            return left
+        root = np.sqrt(left.astype(np.float64)).astype(np.int64)  # exact or one too large
+        return np.asarray(np.maximum(root - (root**2 > left), 1))
+
+    # ----------------------------------------------------------------- what is measured
+
+    def over(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """See `OwnCells.over`."""
+        out = np.zeros((len(cells), self.rows), cells.dtype)
+        for level in self._levels:
+            knots, count = level.first, len(level.starts)
+            for weights, shift in ((level.falls, 0), (level.rises, 1)):
+                sums = np.add.reduceat(weights.astype(cells.dtype) * cells, level.starts, axis=1)
+                out[:, knots + shift : knots + shift + count] += sums
+        return out
+
+    def under(self, hats: NDArray[Any]) -> NDArray[Any]:
+        """See `OwnCells.under`."""
+        out = np.zeros((len(hats), self.cells), hats.dtype)
+        for level in self._levels:
+            knots, count = level.first, len(level.starts)
+            for weights, shift in ((level.falls, 0), (level.rises, 1)):
+                each = hats[:, knots + shift : knots + shift + count]
+                spread = np.repeat(each, level.lengths, axis=1)
+                spread *= weights.astype(hats.dtype)
+                out += spread
+        return out
+
+    def measure(self, counts: Integers) -> Integers:
+        """See `LineStrategy.measure`; the hats of each level first, then the cells."""
+        lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
+        measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
+        return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
+
+    def rows_of(self, cell: int) -> list[tuple[int, int]]:
+        """See `OwnCells.rows_of`."""
+        found = []
+        for level in self._levels:
+            interval = int(np.searchsorted(level.starts, cell, side="right")) - 1
+            for weights, shift in ((level.falls, 0), (level.rises, 1)):
+                if weights[cell]:
+                    found.append((level.first + interval + shift, int(weights[cell])))
+        return found
+
+    def l1_sensitivity(self) -> int:
+        """See `TableStrategy.l1_sensitivity`."""
+        return int((self.own + sum(v.falls + v.rises for v in self._levels)).max())
+
+    def squared_sensitivity(self) -> int:
+        """See `TableStrategy.squared_sensitivity`."""
+        return int((self.own**2 + sum(v.falls**2 + v.rises**2 for v in self._levels)).max())
+
+    def l1_move_sensitivity(self) -> int:
+        """See `TableStrategy.l1_move_sensitivity`: the triangle inequality."""
+        return 2 * self.l1_sensitivity()
+
+    def squared_move_sensitivity(self) -> int:
+        """See `TableStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        return 2 * self.squared_sensitivity()
+
+    @property
+    def largest_entry(self) -> int:
+        """See `LineStrategy.largest_entry`."""
+        hats = [int(np.maximum(v.falls, v.rises).max()) for v in self._levels]
+        return max(int(self.own.max()), *hats, 1)
+
+    # ------------------------------------------------------------------ what is estimated
+
+    def equations(self, precision: Floats) -> NormalEquations:
+        """See `OwnCells.equations`; factored in time O(cells)."""
+        return _HatEquations(self, self._levels, precision)
+
+    @cached_property
+    def _solver(self) -> NormalEquations:
+        return self.equations(self.own.astype(np.float64) ** 2)
+
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """See `LineStrategy.estimate`."""
+        lines = np.ascontiguousarray(measured.reshape(self.measurements, -1).T, np.float64)
+        right = self.under(lines[:, : self.rows]) + self.own * lines[:, self.rows :]
+        return np.ascontiguousarray(self._solver.solve(right).T).reshape(
+            self.cells, *measured.shape[1:]
+        )
+
+    @property
+    def prefix_variance(self) -> Floats:
+        """Variance of the sums of the first 1, 2, ..., n cells, (n,): time O(n).
+
+        In units of one measurement's noise variance; times ``l1_sensitivity() ** 2`` (with Laplace
+        noise) in those of the noise that a single cell of weight 1 would need.
+
+        >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
+        >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
+        [2.59, 3.68, 4.71, 5.83, 7.0, 8.39, 9.87, 9.99]
+        """
+        return self._solver.prefix_variance
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `LineStrategy.variance`."""
+        return self._solver.range_variance(low, high)
+
+    def ranges_variance(self) -> float:
+        """See `LineStrategy.ranges_variance`: (n + 1) sum of V(t) - V(sum of all prefixes)."""
+        weights = np.arange(self.cells, 0, -1.0)
+        return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
+            self.functional_variance(weights[None])
+        )
+
+    def functional_variance(self, weights: Floats) -> float:
+        """See `LineStrategy.functional_variance`."""
+        rows = max(1, _CHUNK * 16 // self.cells)
+        parts = (weights[at : at + rows] for at in range(0, len(weights), rows))
+        return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
+
+
+def _knots(cells: int, spacing: object) -> Integers:
+    """Knots of one level, int64: from 0, and the last but one within the line."""
+    if isinstance(spacing, int):
+        check_integer("spacing", spacing, 1)
+        return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
+    knots = np.asarray(spacing)
+    if (
+        knots.ndim != 1
+        or len(knots) < 2
+        or knots.dtype.kind not in "iu"
+        or knots[0] != 0
+        or (np.diff(knots) < 1).any()
+        or not knots[-2] < cells <= knots[-1]
+        or knots[-1] > 2**40
+    ):
+        raise InvalidInput(
+            f"knots of a level over {cells} cells are {str(spacing)[:80]}; give increasing "
+            f"integers from 0, of which the last, and no other, is {cells} or more"
+        )
+    return knots.astype(np.int64)
+
+
+def _checked(amplitudes: Any, knots: int, bits: int) -> Integers:
+    array = np.asarray(amplitudes)
+    if array.shape != (knots,) or array.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "
+            f"integer for each of its {knots} knots"
+        )
+    if array.min() < 0 or array.max() > 1 << bits:
+        raise InvalidInput(
+            f"amplitudes of a level lie between {array.min()} and {array.max()}; they must lie "
+            f"between 0 and 2^{bits}"
+        )
+    array = array.astype(np.int64)
+    array.flags.writeable = False
+    return array
+
+
+def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
+    """Hats at the middles of cells, times amplitudes, rounded to integers."""
+    starts = knots[:-1]
+    lengths = np.minimum(knots[1:], cells) - starts
+    width = 2 * np.diff(knots)
+    risen = 2 * (np.arange(cells) - np.repeat(starts, lengths)) + 1  # of width, at the middle
+    width, falling, rising = (
+        np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
+    )
+
+    def rounded(numerator: Integers) -> Integers:
+        return np.asarray((2 * numerator + width) // (2 * width), np.int64)
+
+    return _Level(
+        starts, lengths, rounded(falling * (width - risen)), rounded(rising * risen), first
+    )
+
+
+class _HatEquations(NormalEquations):
+    """G = H^T H + diag(precision), H hats: K = I + H D^-1 H^T, factored as hats end.
+
+    At every cell two hats of each level are active, one with an even and one with an odd number: it
+    has the level's first or second *slot*. The interval between two ends of hats is a *segment*.
+    """
+
+    def __init__(self, strategy: Hats, levels: list[_Level], precision: Floats) -> None:
+        self._strategy, self._levels = strategy, levels
+        self._precision = precision
+        self.floor = precision
+        self._cells = len(precision)
+        self._slots = 2 * len(levels)
+        # Each level's hats end, in order, where its intervals do; all levels' last ones at the end.
+        ends = [level.starts[1:] for level in levels]
+        where = np.concatenate([np.zeros(0, np.int64), *ends])
+        of_level = np.repeat(np.arange(len(levels)), [len(each) for each in ends])
+        number = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(each)) for each in ends)])
+        order = np.argsort(where, kind="stable")
+        self._ends, of_level, number = where[order], of_level[order], number[order]
+        self._factor(of_level.tolist(), number.tolist())
+
+    def _segment_sums(self, numbers: Floats) -> Floats:
+        """Sums over the cells of each segment; some are empty."""
+        starts = np.concatenate([[0], self._ends])
+        sums = np.add.reduceat(numbers, starts)
+        sums[:-1][starts[1:] == starts[:-1]] = 0.0
+        return np.asarray(sums)
+
+    @cached_property
+    def _in_slots(self) -> list[NDArray[np.float64]]:
+        """What each slot's hat weighs at every cell."""
+        found = []
+        for level in self._levels:
+            odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
+            found.append(np.where(odd, level.rises, level.falls).astype(np.float64))
+            found.append(np.where(odd, level.falls, level.rises).astype(np.float64))
+        return found
+
+    def _factor(self, of_level: list[int], number: list[int]) -> None:
+        """Down the line: K = L diag(pivots) L^T, hats in the order in which they end."""
+        slots, inverse = self._slots, 1.0 / self._precision
+        weights = self._in_slots
+        segments = len(number) + 1
+        grams = np.zeros((segments, slots, slots))
+        reads = np.zeros((segments, slots))
+        for a in range(slots):
+            scaled = weights[a] * inverse
+            reads[:, a] = self._segment_sums(scaled)
+            for b in range(a + 1):
+                grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
+        own = self._segment_sums(inverse)
+        hats = segments - 1 + slots
+        self._own = np.zeros(hats, np.int64)
+        self._others = np.zeros((hats, slots), np.int64)
+        self._ratios = np.zeros((hats, slots))
+        self._pivots = np.ones(hats)
+        self._where = np.zeros(hats, np.int64)
+        #: At the start of each segment: prefixes' variance so far, and what active hats still read.
+        self._before = np.zeros(segments)
+        self._reading = np.zeros((segments, slots))
+        gram, read, variance = np.eye(slots), np.zeros(slots), 0.0
+        active = np.array([level.first + k for level in self._levels for k in (0, 1)], np.int64)
+        for event in range(hats):
+            if event < segments:
+                self._before[event], self._reading[event] = variance, read
+                gram += grams[event]
+                read = read + reads[event]
+                variance += own[event]
+            last = event >= segments - 1
+            slot = event - segments + 1 if last else 2 * of_level[event] + (number[event] & 1)
+            pivot = gram[slot, slot]
+            ratio = gram[slot] / pivot
+            ratio[slot] = 0.0
+            self._own[event], self._others[event], self._where[event] = active[slot], active, slot
+            self._pivots[event], self._ratios[event] = pivot, ratio
+            variance -= read[slot] ** 2 / pivot
+            read = read - ratio * read[slot]
+            gram -= ratio[:, None] * gram[slot]
+            gram[slot] = gram[:, slot] = 0.0
+            read[slot] = 0.0
+            if not last:
+                gram[slot, slot] = 1.0
+                active[slot] += 2
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        """K^-1 over the active hats of every segment, up the line."""
+        slots, segments = self._slots, len(self._ends) + 1
+        found = np.zeros((segments, slots, slots))
+        inverse = np.zeros((slots, slots))
+        for event in range(len(self._own) - 1, -1, -1):
+            slot, ratio = int(self._where[event]), self._ratios[event]
+            column = -(inverse @ ratio)
+            column[slot] = 1.0 / self._pivots[event] - float(ratio @ column)
+            inverse[slot] = inverse[:, slot] = column
+            if event < segments:
+                found[event] = inverse
+        return found
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, Floats]:
+        """Variance of every prefix and of every cell."""
+        cells, slots = self._cells, self._slots
+        prefixes, singles = np.empty(cells), np.empty(cells)
+        starts = np.concatenate([[0], self._ends])
+        inverse = 1.0 / self._precision
+        size = max(1, _CHUNK // max(slots, 1) ** 2 * 8)
+        carried, carried_variance = np.zeros(slots), 0.0
+        for at in range(0, cells, size):
+            part = slice(at, min(at + size, cells))
+            segment = np.searchsorted(self._ends, np.arange(part.start, part.stop), side="right")
+            over = (
+                np.stack([w[part] for w in self._in_slots], 1)
+                if slots
+                else np.zeros((part.stop - at, 0))
+            )
+            between = self._inverse[segment]
+            scaled = over * inverse[part, None]
+            sums = np.concatenate([np.zeros((1, slots)), np.cumsum(scaled, axis=0)])
+            plain = np.concatenate([[0.0], np.cumsum(inverse[part])])
+            begin = starts[segment]
+            here = begin >= at
+            from_start = np.maximum(begin - at, 0)
+            base = np.where(here[:, None], self._reading[segment], carried)
+            known = np.where(here, self._before[segment], carried_variance)
+            reading = base + sums[1:] - sums[from_start]
+            known = known + plain[1:] - plain[from_start]
+            prefixes[part] = known - np.einsum(
+                "ca,cab,cb->c", reading, between, reading, optimize=True
+            )
+            singles[part] = inverse[part] - np.einsum(
+                "ca,cab,cb->c", scaled, between, scaled, optimize=True
+            )
+            carried, carried_variance = reading[-1], float(known[-1])
+        return prefixes, singles
+
+    @property
+    def prefix_variance(self) -> Floats:
+        """See `NormalEquations.prefix_variance`."""
+        return self._variances[0]
+
+    @property
+    def cell_variance(self) -> Floats:
+        """See `NormalEquations.cell_variance`."""
+        return self._variances[1]
+
+    def solve(self, right: Floats) -> Floats:
+        """See `NormalEquations.solve`."""
+        rows = max(1, _CHUNK // self._cells)
+        scaled = np.empty((len(right), self._strategy.rows))
+        for part in _slices(len(right), rows):
+            scaled[part] = self._strategy.over(right[part] / self._precision)
+        hats = np.ascontiguousarray(self._eliminated(np.ascontiguousarray(scaled.T)).T)
+        found = np.empty_like(right)
+        for part in _slices(len(right), rows):
+            found[part] = (right[part] - self._strategy.under(hats[part])) / self._precision
+        return found
+
+    def _eliminated(self, right: Floats) -> Floats:
+        """K^-1 right, (hats, lines); in place."""
+        own = self._own.tolist()
+        for event, hat in enumerate(own):
+            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
+        right[self._own] /= self._pivots[:, None]
+        for event in range(len(own) - 1, -1, -1):
+            right[own[event]] -= self._ratios[event] @ right[self._others[event]]
+        return right
+
+    def _square(self, right: Floats) -> Floats:
+        """right^T K^-1 right, column by column; overwrites (hats, columns)."""
+        for event, hat in enumerate(self._own.tolist()):
+            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
+        return np.asarray((right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
+
+    def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
+        """See `NormalEquations.range_variance`."""
+        low, high = np.broadcast_arrays(low, high)
+        shape, first, last = low.shape, low.ravel().astype(float), high.ravel().astype(float)
+        found = np.empty(len(first))
+        cell = np.minimum(first.astype(np.int64), self._cells - 1)
+        within = last <= cell + 1
+        found[within] = (last - first)[within] ** 2 * self.cell_variance[cell[within]]
+        prefix = ~within & (first == 0)
+        found[prefix] = self._prefix(last[prefix])
+        rest = np.flatnonzero(~within & ~prefix)
+        columns = max(1, _CHUNK * 4 // max(self._strategy.rows, 1))
+        for part in _slices(len(rest), columns):
+            some = rest[part]
+            found[some] = self._between(first[some], last[some])
+        return found.reshape(shape)
+
+    def _prefix(self, ends: Floats) -> Floats:
+        """Between two prefixes the variance is a parabola."""
+        cell = np.minimum(ends.astype(np.int64), self._cells - 1)
+        share = ends - cell
+        sums = np.concatenate([[0.0], self.prefix_variance])
+        return np.asarray(
+            (1 - share) * sums[cell]
+            + share * sums[cell + 1]
+            - share * (1 - share) * self.cell_variance[cell]
+        )
+
+    @cached_property
+    def _running(self) -> list[tuple[Floats, Floats]]:
+        """Of every level the running sums of falls and of rises over D, interval by interval."""
+        found = []
+        for level in self._levels:
+            both = []
+            for weights in (level.falls, level.rises):
+                sums = np.concatenate([[0.0], np.cumsum(weights / self._precision)])
+                both.append(sums)
+            found.append((both[0], both[1]))
+        return found
+
+    def _read(self, ends: Floats) -> Floats:
+        """H D^-1 w of the prefixes up to ``ends``, (hats, ends)."""
+        cell = np.minimum(ends.astype(np.int64), self._cells - 1)
+        share = ends - cell
+        out = np.zeros((self._strategy.rows, len(ends)))
+        each = np.arange(len(ends))
+        for level, (falls, rises) in zip(self._levels, self._running, strict=True):
+            count = len(level.starts)
+            interval = np.searchsorted(level.starts, cell, side="right") - 1
+            begin, end = level.starts, level.starts + level.lengths
+            fallen, risen = falls[end] - falls[begin], rises[end] - rises[begin]
+            done = np.arange(count)[:, None] < interval
+            out[level.first : level.first + count] += np.where(done, fallen[:, None], 0.0)
+            out[level.first + 1 : level.first + 1 + count] += np.where(done, risen[:, None], 0.0)
+            for sums, shift in ((falls, 0), (rises, 1)):
+                partial = sums[cell] - sums[begin[interval]] + share * (sums[cell + 1] - sums[cell])
+                out[level.first + interval + shift, each] += partial
+        return out
+
+    @cached_property
+    def _plain(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
+
+    def _between(self, first: Floats, last: Floats) -> Floats:
+        """Variances of ranges that reach over several cells."""
+        low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
+        inverse = 1.0 / self._precision
+        # Squares of the weights over D: whole cells, and what the ends cut off.
+        whole = self._plain[high] - self._plain[low]
+        cut, more = first - low, last - high
+        squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]
+        return squares - self._square(self._read(last) - self._read(first))
+
+
+def _slices(count: int, size: int) -> Iterator[slice]:
+    for at in range(0, count, size):
+        yield slice(at, min(at + size, count))
