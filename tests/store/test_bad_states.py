@@ -24,7 +24,8 @@ def key() -> Key:
 def used(file: Path, key: Key) -> Path:
     """A state with a stream of many steps, closed."""
     with Stream.create(file, "visits", Binary(1000), PureDP(1), key=key, shape=(20,)) as stream:
-        stream.release_many(np.ones((200, 20), dtype=int))
+        for first, last in ((1, 6), (7, 7), (8, 200)):
+            stream.release_many(np.ones((last - first + 1, 20), dtype=int))
     return file
 
 
@@ -208,11 +209,45 @@ def test_pages_overwritten(used: Path, key: Key) -> None:
 def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
     change(used, "DELETE FROM counton_journal WHERE step = 7")
     with Stream.open(used, "visits", key=key) as stream:
-        with pytest.raises(StateError, match="199 readable releases of the 200"):
+        with pytest.raises(StateError, match="6 readable releases of the 200"):
             stream.releases()
         with pytest.raises(StateError):
             stream.replay(7, np.ones(20, dtype=int))
         assert len(stream.releases(8, 201)) == 193
+
+
+@pytest.mark.parametrize(
+    "change_to",
+    [
+        "estimates = x''",
+        "estimates = x'09'",
+        "estimates = substr(estimates, 1, length(estimates) - 1)",
+        "estimates = x'0100'",
+        "estimates = CAST(x'81' || zeroblob(3859) AS BLOB)",
+        "estimates = CAST(x'82' || zeroblob(3860) AS BLOB)",
+        "steps = 192",
+        "steps = 194",
+        "unit = 'none'",
+        "unit = '1/0'",
+    ],
+)
+def test_a_row_of_the_journal_that_was_altered(used: Path, key: Key, change_to: str) -> None:
+    change(used, f"UPDATE counton_journal SET {change_to} WHERE step = 200")  # noqa: S608
+    with Stream.open(used, "visits", key=key) as stream:
+        with pytest.raises(StateError, match="the state was altered"):
+            stream.releases()
+        with pytest.raises(StateError, match="the state was altered"):
+            stream.replay(199, np.ones(20, dtype=int))
+        assert len(stream.releases(1, 7)) == 6
+
+
+def test_digests_that_were_altered(used: Path, key: Key) -> None:
+    change(used, "UPDATE counton_journal SET input_digests = x'00' WHERE step = 7")
+    with (
+        Stream.open(used, "visits", key=key) as stream,
+        pytest.raises(StateError, match="the state was altered"),
+    ):
+        stream.replay(7, np.ones(20, dtype=int))
 
 
 def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:

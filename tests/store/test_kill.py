@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from counton import Key, PureDP, Stream
-from counton.store import database, schema
+from counton.store import database, journal, schema
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,15 @@ def rows(state: str | Path, table: sa.Table) -> list[tuple[Any, ...]]:
         found = connection.execute(sa.select(*columns).order_by(*columns[:2])).all()
     engine.dispose()
     return [tuple(row) for row in found]
+
+
+def journaled(state: str | Path, last: int, shape: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """Values and digests of inputs of all steps, however they were cut into rows."""
+    engine = sa.create_engine(database.database_url(state))
+    with engine.connect() as connection:
+        entries = journal.read(connection, 1, 1, last + 1, shape)
+    engine.dispose()
+    return entries.values.tobytes(), entries.input_digests
 
 
 @pytest.fixture
@@ -100,7 +109,8 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
             observed={1 + i: x for i, x in enumerate(xs)},
             sources=[f"file {1 + i}" for i in range(last)],
         ).values
-    for table in (schema.journal, schema.streams, schema.observed):
+    assert journaled(state, last, killing.SHAPE) == journaled(undisturbed, last, killing.SHAPE)
+    for table in (schema.streams, schema.observed):
         assert rows(state, table) == rows(undisturbed, table), table.name
     files = [{row[1] for row in rows(path, schema.sources)} for path in (state, undisturbed)]
     assert files[0] == files[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,11 @@ class Releases(_Stated):
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each step's noise in data units, shape ``(len(steps),)``."""
         return self._terms.std(self.steps)
+
+    @property
+    def unit(self) -> Fraction:
+        """All values are multiples of this, in data units."""
+        return self._terms.released_unit
 
     def __len__(self) -> int:
         return len(self.steps)

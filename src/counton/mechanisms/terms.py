@@ -19,7 +19,7 @@ from counton.errors import InvalidInput, StateError
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.privacy import Contribution, Guarantee, guarantee_from_dict
+from counton.privacy import Contribution, Guarantee, guarantee_from_dict, value_grid
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.strategies.base import Steps
 
@@ -231,6 +231,11 @@ class StreamTerms(Terms):
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
+    @property
+    def released_unit(self) -> Fraction:
+        """One unit of the released integers, in data units."""
+        return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
+
     def std(self, steps: range) -> NDArray[np.float64]:
         """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
         variance = self.strategy.noise_variance(self.law, steps)
@@ -250,7 +255,7 @@ class StreamTerms(Terms):
         """
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
-        return released * math.ldexp(float(self.resolution), -self.strategy.fraction_bits)
+        return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
 
 
 @lru_cache(maxsize=16)

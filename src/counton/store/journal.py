@@ -1,10 +1,18 @@
-"""Arrays as blobs: what a journal row holds, and the digest by which an input is known again."""
+"""Arrays as blobs: what a journal row holds, and the digests by which inputs are known again.
+
+A journal row holds consecutive steps of one commit. What is released is a whole number, or a whole
+number of the same small unit; from step to step it changes little. So a blob holds differences, the
+lowest bytes of all first, then the next ones, compressed: one to three bytes a number.
+"""
 
 from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,90 +21,208 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError
-from counton.exact import unmasked
+from counton.exact import text, unmasked
 from counton.mechanisms import Releases
+from counton.privacy.value_grid import to_data
 from counton.store import schema
 from counton.store.database import reading
 
+#: Numbers in one row at most, if that is more than one step.
+_ROW = 2**18
+#: Bytes of a digest. Inputs that differ by mistake have the same with probability 2^-48; the answer
+#: would then be what was released, which reveals nothing.
+_DIGEST = 6
+
 
 class Digester:
-    """Keyed digests of inputs (HMAC-SHA256).
+    """Keyed digests of inputs (BLAKE2b).
 
     Counts are few and easily guessed, so a plain hash would give them away, and equal counts of two
     steps would show; hence the key, and the step in the digest.
+
+    >>> len(Digester(bytes(32))(range(1, 3), np.array([5, 7])))
+    12
     """
 
     def __init__(self, subkey: bytes) -> None:
         self._subkey = subkey
 
-    def __call__(self, step: int, x: NDArray[np.int64]) -> bytes:
-        """Digest of the exact input of a step."""
-        data = np.ascontiguousarray(x, dtype="<i8").tobytes()
-        return hmac.digest(self._subkey, step.to_bytes(8, "little") + data, "sha256")
+    def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
+        """Digests of the exact inputs of steps, one after the other."""
+        data = np.ascontiguousarray(xs, dtype="<i8").tobytes()
+        size, key = len(data) // len(steps), self._subkey
+        return b"".join(
+            blake2b(
+                step.to_bytes(8, "little") + data[start : start + size],
+                key=key,
+                digest_size=_DIGEST,
+            ).digest()
+            for start, step in zip(range(0, len(data), size), steps, strict=True)
+        )
 
 
 class Entries(NamedTuple):
     """Consecutive journal rows: what was shown, and digests of what it was computed from."""
 
     values: NDArray[Any]
-    std: NDArray[np.float64]
-    input_digests: list[bytes]
+    input_digests: bytes
+    std: float | None  # of the last row's last step
+
+
+def pack(numbers: NDArray[np.int64]) -> bytes:
+    """Integers as bytes: differences along the first axis, compressed.
+
+    >>> len(pack(np.arange(10**6))) < 2000
+    True
+    """
+    flat = np.ascontiguousarray(numbers, dtype="<i8")
+    steps = flat.copy()
+    steps[1:] -= flat[:-1]  # modulo 2^64, as is adding them up again
+    signless = ((steps << 1) ^ (steps >> 63)).astype("<u8", copy=False).ravel()
+    width = max(1, (int(signless.max(initial=0)).bit_length() + 7) // 8)
+    planes = np.ascontiguousarray(signless.view(np.uint8).reshape(-1, 8)[:, :width].T)
+    # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
+    packed = packer.compress(planes.tobytes()) + packer.flush()
+    plain = len(packed) >= planes.size
+    return bytes([width | (_PLAIN if plain else 0)]) + (planes.tobytes() if plain else packed)
+
+
+_PLAIN = 128  # in the first byte: too few numbers to compress
+
+
+def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Inverse of `pack`.
+
+    Raises:
+        ValueError: not what `pack` has made of integers of this shape.
+
+    >>> unpack(pack(np.array([[5, 7], [6, -2]])), (2, 2))
+    array([[ 5,  7],
+           [ 6, -2]])
+    """
+    count = int(np.prod(shape, dtype=object))
+    head, body = packed[0] if packed else 0, packed[1:]
+    width = head & ~_PLAIN
+    if not 1 <= width <= 8:
+        raise ValueError(f"numbers of {width} bytes")
+    if not head & _PLAIN:
+        reader = zlib.decompressobj(-15)
+        try:
+            body = reader.decompress(body, count * width + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        if not reader.eof and count:
+            raise ValueError("a truncated or longer blob")
+    planes = np.zeros((count, 8), np.uint8)
+    planes[:, :width] = np.frombuffer(body, np.uint8).reshape(width, count).T
+    signless = planes.view("<u8").ravel()
+    steps = (signless >> np.uint64(1)).astype(np.int64) ^ -(signless & np.uint64(1)).astype(
+        np.int64
+    )
+    numbers: NDArray[np.int64] = np.cumsum(steps.reshape(shape), axis=0, dtype=np.int64)
+    return numbers
 
 
 def release_rows(
     stream_id: int, releases: Releases, xs: NDArray[np.int64], digest: Digester
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """Journal rows of released steps and their inputs."""
-    values = releases.values.astype(releases.values.dtype.newbyteorder("<"), copy=False)
-    return [
-        {
+    count, first, values = len(releases.steps), releases.steps.start, releases.values
+    size = max(1, _ROW * count // max(values.size, 1))
+    std = releases.std
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
+        steps = range(first + part.start, first + part.stop)
+        whole, unit = _whole(values[part], releases.unit)
+        yield {
             "stream_id": stream_id,
-            "step": step,
-            "input_digest": digest(step, x),
-            "dtype": values.dtype.str,
-            "estimates": value.tobytes(),
-            "std": float(std),
+            "step": steps[-1],
+            "steps": len(steps),
+            "input_digests": digest(steps, xs[part]),
+            "unit": unit,
+            "estimates": pack(whole),
+            "std": float(std[part][-1]),
         }
-        for step, x, value, std in zip(releases.steps, xs, values, releases.std, strict=True)
-    ]
+
+
+def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str | None]:
+    """Values as whole numbers of a unit: None for integers, "" for the bits of floats."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64, copy=False), None
+    with np.errstate(all="ignore"):
+        whole = np.rint(values * float(1 / unit)).astype(np.int64)
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    if (_values(whole, text(unit)).view(np.int64) == bits).all():
+        return whole, text(unit)
+    return bits, ""
+
+
+def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
+    """Inverse of `_whole`, to the bit."""
+    if unit is None:
+        return whole
+    if not unit:
+        return whole.view(np.float64)
+    return np.asarray(to_data(whole, Fraction(unit)), np.float64)
 
 
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
-    """Rows of steps ``start..stop-1``, values to the bit as they were shown."""
+    """Steps ``start..stop-1``, values to the bit as they were shown."""
     table = schema.journal
     found = connection.execute(
-        sa.select(table.c.dtype, table.c.estimates, table.c.std, table.c.input_digest)
-        .where(table.c.stream_id == stream_id, table.c.step >= start, table.c.step < stop)
+        sa.select(
+            table.c.step,
+            table.c.steps,
+            table.c.unit,
+            table.c.estimates,
+            table.c.input_digests,
+            table.c.std,
+        )
+        .where(
+            table.c.stream_id == stream_id,
+            table.c.step >= start,
+            table.c.step - table.c.steps + 1 < stop,
+        )
         .order_by(table.c.step)
-    ).all()
-    kinds = {row.dtype for row in found} or {"<i8"}
-    if len(found) != stop - start or not kinds <= {"<i8", "<f8"} or len(kinds) > 1:
-        raise StateError(
-            f"the journal holds {len(found)} readable releases of the {stop - start} from step "
-            f"{start} to {stop - 1}: the state was altered; restore it from a copy"
-        )
+    )
+    parts: list[NDArray[Any]] = []
+    digests, following, std = [], start, None
     with reading(f"the journal between steps {start} and {stop - 1}"):
-        flat = np.frombuffer(b"".join(row.estimates for row in found), dtype=kinds.pop())
-        values = flat.reshape(len(found), *shape)
-        return Entries(
-            values=values.astype(values.dtype.newbyteorder("=")),
-            std=np.array([row.std for row in found], dtype=np.float64),
-            input_digests=[bytes(row.input_digest) for row in found],
-        )
-
-
-def check_inputs(
-    digests: Sequence[bytes], start: int, xs: NDArray[np.int64], digest: Digester
-) -> None:
-    """Raise for the first step whose input is not the one it was released with."""
-    for step, (known, x) in enumerate(zip(digests, xs, strict=True), start):
-        if not hmac.compare_digest(known, digest(step, x)):
-            raise ReplayMismatch(
-                f"step {step} was released with another input: answering both would reveal their "
-                f"difference; give the input it had, or enter the change at the next step"
+        for row in found:
+            first = row.step - row.steps + 1
+            part = slice(following - first, min(row.step + 1, stop) - first)
+            if part.start < 0 or (part.start and parts) or part.stop <= part.start:
+                break  # a step is missing, or there twice
+            whole = unpack(row.estimates, (row.steps, *shape))
+            parts.append(_values(whole, row.unit)[part])
+            digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+            following, std = first + part.stop, row.std
+        if following != stop or len({part.dtype for part in parts}) > 1:
+            raise StateError(
+                f"the journal holds {following - start} readable releases of the {stop - start} "
+                f"from step {start} to {stop - 1}: the state was altered; restore it from a copy"
             )
+        values = np.concatenate(parts) if parts else np.empty((0, *shape), np.int64)
+        return Entries(values=values, input_digests=b"".join(digests), std=std)
+
+
+def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
+    """Raise for the first step whose input is not the one it was released with."""
+    given = digest(range(start, start + len(xs)), xs)
+    if hmac.compare_digest(digests, given):
+        return
+    with reading(f"the digests from step {start} on"):
+        known, new = (
+            np.frombuffer(of, np.uint8).reshape(len(xs), _DIGEST) for of in (digests, given)
+        )
+    step = start + int(np.argmax((known != new).any(axis=1)))
+    raise ReplayMismatch(
+        f"step {step} was released with another input: answering both would reveal their "
+        f"difference; give the input it had, or enter the change at the next step"
+    )
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[dict[str, Any]]:
@@ -118,7 +244,7 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[dic
                 "stream_id": stream_id,
                 "step": int(step),
                 "shape": json.dumps(array.shape),
-                "totals": np.ascontiguousarray(array, dtype="<i8").tobytes(),
+                "totals": pack(array.astype(np.int64).reshape(array.shape or (1,))),
             }
         )
     return made
@@ -150,9 +276,13 @@ def read_observed(
         query = query.where(table.c.step < stop)
     with reading("what was observed"):
         return {
-            row.step: np.frombuffer(row.totals, "<i8").reshape(json.loads(row.shape)).astype("=i8")
+            row.step: _seen(row.totals, json.loads(row.shape))
             for row in connection.execute(query.order_by(table.c.step))
         }
+
+
+def _seen(packed: bytes, shape: list[int]) -> NDArray[np.int64]:
+    return unpack(packed, tuple(shape) or (1,)).reshape(shape)
 
 
 def write_sources(

@@ -77,16 +77,17 @@ tables = Table(
     UniqueConstraint("name", name="counton_table_name"),
 )
 
-#: What was released: one row a step, written before the release is returned.
+#: What was released: rows of consecutive steps, written before the release is returned.
 journal = Table(
     "counton_journal",
     metadata,
     _stream_reference(),
-    Column("step", BigInteger, primary_key=True, autoincrement=False),
-    Column("input_digest", LargeBinary, nullable=False),  # keyed: says nothing without the key
-    Column("dtype", String(8), nullable=False),
-    Column("estimates", LargeBinary, nullable=False),
-    Column("std", Double, nullable=False),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),  # the row's last
+    Column("steps", BigInteger, nullable=False),  # how many it holds
+    Column("input_digests", LargeBinary, nullable=False),  # keyed: say nothing without the key
+    Column("unit", Text),  # estimates are multiples of it; null: integers; empty: bits of floats
+    Column("estimates", LargeBinary, nullable=False),  # see journal.pack
+    Column("std", Double, nullable=False),  # of the last step
 )
 
 #: Secret: what the caller has seen so far of each window, to find late and vanished rows.
@@ -96,7 +97,7 @@ observed = Table(
     _stream_reference(),
     Column("step", BigInteger, primary_key=True, autoincrement=False),
     Column("shape", String(200), nullable=False),
-    Column("totals", LargeBinary, nullable=False),
+    Column("totals", LargeBinary, nullable=False),  # see journal.pack
 )
 
 #: Digests of source files that have been ingested.

@@ -309,7 +309,7 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
         last = {
             "step": row.step,
             "values": np.asarray(released.values[0]).tolist(),
-            "std": float(released.std[0]),
+            "std": released.std,
         }
     return {
         "name": row.name,

@@ -127,7 +127,7 @@ class Writer:
     ) -> Releases:
         releases = counter.release_many(xs)
         try:
-            rows = journal.release_rows(self.stream_id, releases, grid, self._digest)
+            rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
             self._commit(counter, rows, observed, sources)
         except BaseException:
             # The counter is ahead of the journal: forget it, and read it again when needed.

@@ -1,0 +1,99 @@
+"""How what was released is kept: small, and to the bit."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from counton import ZCDP, Contribution, Key, PureDP, Stream
+from counton.errors import ReplayMismatch
+from counton.store import journal
+from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
+
+WHOLE = arrays(
+    np.int64, array_shapes(max_dims=3, max_side=40), elements=st.integers(-(2**63), 2**63 - 1)
+)
+SMALL = arrays(np.int64, array_shapes(max_dims=2, max_side=60), elements=st.integers(-40, 300))
+
+
+@given(WHOLE | SMALL)
+def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
+    packed = journal.pack(numbers)
+    assert (journal.unpack(packed, numbers.shape) == numbers).all()
+    assert len(packed) <= 8 * numbers.size + 1
+
+
+def test_a_longer_blob_is_not_decompressed() -> None:
+    bomb = journal.pack(np.zeros(10**7, np.int64))
+    assert len(bomb) < 10**5
+    with pytest.raises(ValueError, match="truncated or longer"):
+        journal.unpack(bomb, (10,))
+
+
+CLIPPED = Contribution.clipped(0, 10, "0.01")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "contribution"),
+    [
+        (KAry.best(3000), Contribution.add_remove()),
+        (KAry.best(3000), CLIPPED),
+        (SqrtToeplitz(3000), Contribution.add_remove()),
+        (SqrtToeplitz(3000), CLIPPED),
+    ],
+)
+@pytest.mark.parametrize("cut", [[1, 2, 3000], [2999], []])
+def test_values_come_back_to_the_bit_from_few_bytes(
+    strategy: StreamStrategy, contribution: Contribution, cut: list[int], tmp_path: Path
+) -> None:
+    key, file = Key.generate(), tmp_path / "state.db"
+    xs = np.arange(3000 * 40).reshape(3000, 40) % 7
+    with Stream.create(
+        file, "s", strategy, ZCDP(1), key=key, contribution=contribution, shape=(40,)
+    ) as stream:
+        parts = np.split(xs, cut)
+        shown = np.concatenate([stream.release_many(part).values for part in parts])
+        kept = stream.releases()
+        assert kept.values.dtype == shown.dtype
+        assert kept.values.tobytes() == shown.tobytes()
+        ends = [(1, 2), (2, 3000), (1500, 1600), (3000, 3001)]
+        assert all(
+            stream.releases(a, b).values.tobytes() == shown[a - 1 : b - 1].tobytes()
+            for a, b in ends
+        )
+    connection = sqlite3.connect(file)
+    (size,) = connection.execute("SELECT sum(length(estimates)) FROM counton_journal").fetchone()
+    connection.close()
+    assert size < 4 * xs.size
+
+
+def test_a_scalar_stream_takes_less_than_ten_bytes_a_step(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    with Stream.create(file, "s", KAry.best(100_000), PureDP(1), key=Key.generate()) as stream:
+        before = file.stat().st_size
+        stream.release_many(np.arange(100_000) % 3)
+    assert file.stat().st_size - before < 10 * 100_000
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 77, 200])
+def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: Path) -> None:
+    xs = np.ones((200, 3), np.int64)
+    with Stream.create(
+        tmp_path / "state.db", "s", KAry.best(200), PureDP(1), key=Key.generate(), shape=(3,)
+    ) as stream:
+        shown = stream.release_many(xs)
+        xs[wrong - 1, 2] += 1
+        with pytest.raises(ReplayMismatch, match=f"step {wrong} was released with another input"):
+            stream.release_many(xs, first_step=1)
+        with pytest.raises(ReplayMismatch, match=f"step {wrong} was"):
+            stream.replay(wrong, xs[wrong - 1])
+        xs[wrong - 1, 2] -= 1
+        again = stream.release_many(xs[wrong - 1 :], first_step=wrong)
+        assert (again.values == shown.values[wrong - 1 :]).all()
