@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from counton.noise import Key
 from counton.privacy import PureDP
-from counton.store import Stream, database
+from counton.store import Stream, database, state_summary
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -122,21 +123,26 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
     assert not key.exists()
 
 
-def test_a_key_that_serves_another_state_is_refused_for_a_new_one(
-    place: Any, contents: Contents
-) -> None:
-    # One key and name on two data sets: the releases would differ by the data alone.
-    key = str(place.folder / "my.key")
-    assert place.count(place.write("e.csv", EVENTS), "--key", key).code == 0
-    other = place.write("o.csv", [*EVENTS, "00:20,b"])
-    before = contents()
-    done = place("count", other, *place.new(state=str(place.folder / "other.db")), "--key", key)
-    assert (done.code, done.out) == (6, "")
-    assert "nothing in state" in done.err
-    assert "would reveal the difference" in done.err
-    assert contents() == before
-    again = place.new(name="second")
-    assert place("count", other, *again, "--key", key).code == 0
+def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) -> None:
+    # One noise on two data sets: the releases would differ by the data alone.
+    key, out = place.folder / "my.key", str(place.folder / "out.parquet")
+    end = ("--epsilon", "0.001", "--until", "2013-01-01T06:00", "--key", str(key), "--out", out)
+    for number in range(3):
+        new = place.new(epsilon=None, state=str(place.folder / f"{number}.db"))
+        assert place("count", place.write("e.csv", EVENTS), *new, *end).code == 0
+    prints, tables = [], []
+    for number in range(3):
+        state = str(place.folder / f"{number}.db")
+        assert place("count", str(place.folder / "e.csv"), "--state", state, *end[4:]).code == 0
+        tables.append(pl.read_parquet(out)["estimate"].to_list())
+        prints.append(state_summary(state)["streams"][0]["key_fingerprint"])
+    assert len(set(prints)) == 3
+    assert prints[0] == Key.load(key).fingerprint
+    assert tables[0] != tables[1] != tables[2] != tables[0]
+    again = place.new(name="second", state=str(place.folder / "1.db"))
+    assert place("count", str(place.folder / "e.csv"), *again, "--key", str(key)).code == 0
+    two = {stream["key_fingerprint"] for stream in state_summary(place.folder / "1.db")["streams"]}
+    assert len(two) == 2
 
 
 @pytest.mark.parametrize("scheme", ["", "sqlite:///"])

@@ -353,8 +353,8 @@ def test_names_and_keys_are_checked(file: Path, key: Key) -> None:
         create(file, key, "x" * 201)
     assert not file.exists()
     create(file, key).close()
-    with pytest.raises(InvalidInput, match="key is of type PosixPath"):
-        Stream.open(file, "visits", key=Path("the.key"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"key is of type bytes; it must be a counton\.Key, or"):
+        Stream.open(file, "visits", key=b"secret")  # type: ignore[arg-type]
 
 
 def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
@@ -411,7 +411,9 @@ def test_state_files_are_private_and_hold_no_key_and_no_plain_digest(file: Path,
     data = XS[0].astype("<i8").tobytes()
     for message in (data, (1).to_bytes(8, "little") + data):
         assert hashlib.sha256(message).digest() not in content
-    assert sorted(path.name for path in file.parent.iterdir()) == ["state.db"]
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        *("state.db", "state.db.key.witness")
+    ]
 
 
 def test_equal_inputs_of_two_steps_or_streams_do_not_show(file: Path, key: Key) -> None:
@@ -440,7 +442,9 @@ class TestKeyFile:
         Stream.create(file, "b", STRATEGY, PureDP(1)).close()
         prints = {s["key_fingerprint"] for s in state_summary(file)["streams"]}
         assert prints == {Key.load(path).fingerprint}
-        assert sorted(p.name for p in file.parent.iterdir()) == ["state.db", "state.db.key"]
+        assert sorted(p.name for p in file.parent.iterdir()) == [
+            *("state.db", "state.db.key", "state.db.key.witness")
+        ]
 
     def test_a_key_left_from_a_lost_state_is_not_taken_up(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
@@ -491,7 +495,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with keyfile.for_creation(file, keyfile.key_path(file)) as waiting:
+    with keyfile.for_creation(file, None, "visits") as waiting:
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

@@ -81,7 +81,9 @@ _TABLE: dict[str, Any] = {
     "move": _asked(bool, "protect where a unit is counted, not whether it is", "--move"),
     "unit": _asked(_TEXT, "what one count is called; default: as in the state"),
     "name": _asked(str, "of this release within the state; another name spends again"),
-    "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
+    "key": _asked(
+        _TEXT, "file of the key, env:NAME or command:...; default: STATE.key, made for a new state"
+    ),
 }
 #: How the command line asks for the fields of classes from below it, which know no options.
 _FIELDS: dict[type, dict[str, Any]] = {
@@ -126,7 +128,10 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "delay": _asked(_WHOLE, "with --expire: release events this many windows late"),
         "unit": _asked(_TEXT, "what one row is called; totals of the ledger are by unit"),
         "name": _asked(str, "name of the stream within the state"),
-        "key": _asked(_PATH, "file of the key, made for a new state; default: STATE.key"),
+        "key": _asked(
+            _TEXT,
+            "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
+        ),
         "file_format": _asked(
             _TEXT, "csv, parquet or jsonl, where the name does not say", "--format"
         ),

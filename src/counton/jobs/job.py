@@ -6,11 +6,9 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +28,7 @@ from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
-from counton.store import Store, Stream, keyfile, state_file
+from counton.store import Store, Stream, state_file
 from counton.store.ledger import counted_unit
 from counton.store.store import Found
 
@@ -519,6 +517,7 @@ def run(
         ReplayMismatch: rows have disappeared, or a file was counted before.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> folder = tempfile.TemporaryDirectory()
     >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-01T11:30\\n2024-03-03T10:15\\n")
@@ -609,9 +608,7 @@ def _run(
             store.close()
         stream = _create(request, definition)
     else:
-        fingerprint = saved.key_fingerprint
-        key = None if request.key is None else keyfile.load(Path(request.key), fingerprint)
-        stream = Stream.open(store, request.name, key=key)
+        stream = Stream.open(store, request.name, key=request.key)
     try:
         before = stream.step  # another process may have released since the state was read
         intake = _compared(stream.observed(), found, definition, before, ended, request.append)
@@ -786,22 +783,16 @@ def _newest(source: Source, definition: Definition, found: Tally, end: str, *, n
 
 
 def _create(request: Request, definition: Definition) -> Stream:
-    keeper = (
-        nullcontext()
-        if request.key is None
-        else keyfile.for_creation(request.state, Path(request.key))
+    return Stream.create(
+        request.state,
+        request.name,
+        definition.strategy,
+        definition.guarantee,
+        key=request.key,
+        contribution=definition.contribution,
+        shape=definition.shape,
+        details=definition.details,
     )
-    with keeper as key:
-        return Stream.create(
-            request.state,
-            request.name,
-            definition.strategy,
-            definition.guarantee,
-            key=key,
-            contribution=definition.contribution,
-            shape=definition.shape,
-            details=definition.details,
-        )
 
 
 def _sources(

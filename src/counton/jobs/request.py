@@ -61,7 +61,7 @@ class Request:
         unit: what is protected, as the ledger calls it: one row, or with ``user`` one user (whose
             period has the period's name too); left out: as in the state, else "event" or "user".
         name: within the state.
-        key: file of the key; None: ``STATE.key``.
+        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
         file_format, time_format, clock_change: how the events are read.
         unknown: whether rows of undeclared groups are refused or dropped.
         append: the file holds new events only.
@@ -137,7 +137,7 @@ class RangesRequest:
         move: protect where a unit is counted, not whether it is.
         unit: what one count is called; None: as in the state, or "unit".
         name: of the release within the state.
-        key: file of the key; None: ``STATE.key``.
+        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
 
     >>> RangesRequest(series="visits.csv", state="visits.db", value="visits").name
     'ranges'

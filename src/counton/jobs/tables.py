@@ -24,7 +24,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -235,7 +234,7 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
         strategy=request.strategy,
         workload=request.workload,
     )
-    release = released(draft, request.state, _key_file(request))
+    release = released(draft, request.state, request.key)
     return RangesOutcome(
         release=release,
         level=level,
@@ -292,16 +291,12 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
         value=request.value,
         targets=targets,
     )
-    return HierarchyOutcome(release=released(draft, request.state, _key_file(request)), level=level)
+    return HierarchyOutcome(release=released(draft, request.state, request.key), level=level)
 
 
 def _contribution(request: RangesRequest | HierarchyRequest) -> Contribution:
     unit = request.unit or ANY_UNIT  # the journal takes it for what the state calls it
     return Contribution.replace(unit=unit) if request.move else Contribution.add_remove(unit=unit)
-
-
-def _key_file(request: RangesRequest | HierarchyRequest) -> Path | None:
-    return None if request.key is None else Path(request.key)
 
 
 def _refuse_private(domain: Any, private: _Path, what: str, value: str) -> None:

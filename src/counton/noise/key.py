@@ -38,8 +38,9 @@ class Key:
     Key(fingerprint='...')
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_salt", "_secret")
     _secret: bytes
+    _salt: str | None
 
     def __init__(self, *_: object) -> None:
         """Not for callers: use `generate` or `load`."""
@@ -54,7 +55,7 @@ class Key:
         if not isinstance(secret, bytes) or len(secret) != 32:
             raise WrongKey("a key is exactly 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
-        key._secret = secret
+        key._secret, key._salt = secret, None
         return key
 
     @classmethod
@@ -71,6 +72,27 @@ class Key:
         """
         info = _length_prefixed(context)
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._secret)
+
+    @property
+    def salt(self) -> str | None:
+        """The public text that, with another key, gives this one; None if it was drawn."""
+        return self._salt
+
+    def salted(self, salt: str | None = None) -> Key:
+        """A key of its own for one state, from a key that several may share.
+
+        Args:
+            salt: public; random unless given. Keep it: the same one gives the same key again.
+
+        >>> shared = Key.generate()
+        >>> own = shared.salted()
+        >>> own == shared, own == shared.salted(own.salt), own == shared.salted()
+        (False, True, False)
+        """
+        text = secrets.token_hex(16) if salt is None else salt
+        key = Key._holding(self.derive(b"salted", text.encode()))
+        key._salt = text
+        return key
 
     @property
     def fingerprint(self) -> str:
@@ -107,7 +129,7 @@ class Key:
         file = Path(path)
         try:
             found = file.stat()
-            text = file.read_text(encoding="ascii").strip()
+            text = file.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(
                 f"key file {file} cannot be read ({type(error).__name__}): give the path of a file "
@@ -124,14 +146,31 @@ class Key:
                 f"key file {file} has mode {mode:04o}, which lets others read it: "
                 f"make it 0600 (chmod 600), or draw a new key if it may have been read"
             )
-        body = text.removeprefix(_MAGIC)
+        return Key.from_text(text, f"key file {file}")
+
+    @classmethod
+    def from_text(cls, text: str, origin: str = "the text") -> Key:
+        """The key that `save` wrote as this text, as a vault keeps it.
+
+        Args:
+            text: what the key file holds; secret.
+            origin: where it is from, for messages.
+
+        Raises:
+            WrongKey: it is not a key; the message does not show it.
+
+        >>> Key.from_text("secret")
+        Traceback (most recent call last):
+        counton.errors.WrongKey: the text does not hold a counton key (64 hexadecimal digits ...
+        """
+        body = text.strip().removeprefix(_MAGIC)
         try:
-            if body == text:
+            if body == text.strip():
                 raise ValueError
             return Key._holding(bytes.fromhex(body))
         except (ValueError, WrongKey):
             raise WrongKey(
-                f"key file {file} does not hold a counton key (64 hexadecimal digits after "
+                f"{origin} does not hold a counton key (64 hexadecimal digits after "
                 f"'{_MAGIC}'): restore it from a copy"
             ) from None
 
@@ -185,6 +224,7 @@ class InsecureSeededKey(Key):
         self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
             b"insecure"
         )
+        self._salt = None
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:

@@ -15,8 +15,7 @@ from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
-from counton.noise.key import check_key
-from counton.store import keyfile, ledger, schema
+from counton.store import journal, keyfile, ledger, schema
 from counton.store.database import Database, reading
 from counton.strategies import StreamStrategy
 
@@ -92,6 +91,7 @@ def enter(
             terms=to_json(counter.terms.to_dict(), "terms"),
             details=details,
             key_fingerprint=key.fingerprint,
+            key_salt=key.salt,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             step=0,
             writer_epoch=1,
@@ -102,12 +102,12 @@ def enter(
 
 
 def take_over(
-    connection: Connection, database: Database, name: str, key: Key | None
+    connection: Connection, database: Database, name: str, key: keyfile.Kept
 ) -> tuple[Row[Any], Key]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
     Raises:
-        StateError: no such stream, or its rows contradict each other.
+        StateError: no such stream, its rows contradict each other, or releases are forgotten.
         WrongKey: the key is not the one it was created with.
     """
     taken = connection.execute(
@@ -123,8 +123,7 @@ def take_over(
             f"that stream"
         )
     row = find(connection, name)
-    held = keyfile.own(database, row.key_fingerprint) if key is None else key
-    check_key(held)
+    held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
     if row.key_fingerprint != held.fingerprint:
         raise WrongKey(
             f"stream {name!r} was created with the key {row.key_fingerprint}, this is the key "
@@ -138,6 +137,14 @@ def take_over(
             f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
             f"was altered; restore it from a copy"
         )
+
+    def digest(step: int) -> str:
+        shape = tuple(json.loads(row.terms)["shape"])
+        released = journal.read(connection, row.id, step, step + 1, shape)
+        return keyfile.release_digest(step, released.values[0])
+
+    witness = keyfile.witness_beside(database, key)
+    witness.check(held.fingerprint, name, row.step, digest)
     return row, held
 
 

@@ -53,6 +53,9 @@ streams = Table(
     Column("terms", Text, nullable=False),  # JSON: StreamTerms.to_dict()
     Column("details", Text, nullable=False),  # JSON: public facts of the caller's, as group names
     Column("key_fingerprint", String(64), nullable=False),
+    Column(
+        "key_salt", String(64)
+    ),  # where the key is one that other states may use: see Key.salted
     Column("created", String(32), nullable=False),  # UTC, ISO 8601
     Column("step", BigInteger, nullable=False),
     Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing
@@ -70,6 +73,9 @@ tables = Table(
     Column("terms", Text, nullable=False),  # JSON: TableTerms.to_dict()
     Column("asked", Text, nullable=False),  # JSON: what the caller stated besides the data
     Column("key_fingerprint", String(64), nullable=False),
+    Column(
+        "key_salt", String(64)
+    ),  # where the key is one that other states may use: see Key.salted
     Column("created", String(32), nullable=False),  # UTC, ISO 8601
     Column("input_digest", LargeBinary, nullable=False),  # keyed: says nothing without the key
     Column("strategy", Text, nullable=False),  # JSON: with its matrix or weights, exactly

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +17,6 @@ from counton.exact import check_integer
 from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
-from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records
 from counton.store.database import Database, reading
@@ -36,8 +34,8 @@ class Stream:
     killed at any moment cannot show two values for one step.
 
     The state holds exact sums: it is as secret as the data. The key is not in it. Steps released
-    after a copy of the state was made are unknown to the copy: whoever goes back to it must give
-    those steps the inputs they had.
+    after a copy of the state was made are unknown to the copy: the witness beside the key notices,
+    and the copy is refused.
 
     >>> import tempfile
     >>> from counton import PureDP
@@ -67,7 +65,7 @@ class Stream:
         strategy: StreamStrategy,
         guarantee: Guarantee,
         *,
-        key: Key | None = None,
+        key: keyfile.Kept = None,
         contribution: Contribution | None = None,
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
@@ -79,16 +77,17 @@ class Stream:
             name: of the stream within the database; it is part of the address of its noise.
             strategy: how the noise is arranged.
             guarantee: what one protected unit is promised over the whole stream.
-            key: the secret; without one, ``STATE.key`` beside a SQLite file is used, and made anew
-                together with the file.
+            key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
+                ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A file that
+                is missing is made; a key that is there gives the state one of its own.
             contribution: what one protected unit can change; default: add or remove one.
             shape: of one step's input and output, () for a single number.
             details: public facts to keep with the stream (JSON values), as the names of groups.
 
         Raises:
-            StateError: the stream exists, or the database cannot be used.
+            StateError: the stream exists or is lost, or the database cannot be used.
             BudgetExceeded: the guarantee goes beyond the database's limit; nothing is created.
-            WrongKey: ``STATE.key`` holds a key that no stream of the state uses.
+            WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         contribution = Contribution.add_remove() if contribution is None else contribution
@@ -96,8 +95,7 @@ class Stream:
             raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
         records.check_length(name)
-        keeper = nullcontext(key) if key is not None else keyfile.for_creation(state)
-        with keeper as held:
+        with keyfile.for_creation(state, key, name) as held:
             counter = Counter(
                 strategy, guarantee, key=held, name=name, contribution=contribution, shape=shape
             )
@@ -105,7 +103,9 @@ class Stream:
             try:
                 with database.transaction(write=True) as connection:
                     row = records.enter(connection, database, counter, held, public)
-                return cls(Writer(database, row, held, strategy, counter), json.loads(public))
+                witness = keyfile.witness_beside(database, key)
+                writer = Writer(database, row, held, strategy, witness, counter)
+                return cls(writer, json.loads(public))
             except BaseException:
                 database.close()
                 raise
@@ -116,7 +116,7 @@ class Stream:
         state: str | os.PathLike[str] | Store,
         name: str,
         *,
-        key: Key | None = None,
+        key: keyfile.Kept = None,
         strategy: StreamStrategy | None = None,
     ) -> Stream:
         """Continue a stream and become its writer.
@@ -125,11 +125,12 @@ class Stream:
             state: path of a SQLite file, or a database URL; or an open `Store`, whose connection
                 then belongs to the stream, which closes it.
             name: of the stream within the database.
-            key: the secret; without one, ``STATE.key`` beside a SQLite file is used.
+            key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies which are not part of counton.
 
         Raises:
-            StateError: no such stream, or the state is damaged, of another format or missing.
+            StateError: no such stream, or the state is damaged, of another format, missing, or
+                restored from an old copy (the witness beside the key knows later releases).
             WrongKey: the key is not the one the stream was created with.
             StreamConflict: the database is locked by another process.
         """
@@ -137,7 +138,8 @@ class Stream:
         try:
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
-                writer = Writer(database, row, held, strategy)
+                witness = keyfile.witness_beside(database, key)
+                writer = Writer(database, row, held, strategy, witness)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, json.loads(row.details))
         except BaseException:

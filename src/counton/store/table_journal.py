@@ -10,9 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
-from contextlib import nullcontext
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,13 +36,13 @@ class _Named(Exception):
     """Another process has said in the meantime what a unit is called."""
 
 
-def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
+def released(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R:
     """A draft's release by the journal of a state: the one it knows, or a new one, entered.
 
     Args:
         draft: what is to be released.
         state: path or database URL.
-        key: the key, or its file, which is made if missing; ``STATE.key`` unless given.
+        key: the key, or where it is kept; a file is made if missing; ``STATE.key`` unless given.
 
     Raises:
         ReplayMismatch: the state has released other data, or on other terms, under this name.
@@ -59,8 +57,7 @@ def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
         return answer
     draft.prepare()  # takes time, and may be refused: before there is a key, and without a lock
     try:
-        keeper = nullcontext(key) if isinstance(key, Key) else keyfile.for_creation(state, key)
-        with keeper as held:
+        with keyfile.for_creation(state, key, draft.name) as held:
             return _enter(draft, state, held)
     except _Named:
         return released(draft, state, key)
@@ -74,7 +71,7 @@ def released(draft: TableDraft[R], state: State, key: Key | Path | None) -> R:
         return answer
 
 
-def _answer(draft: TableDraft[R], state: State, key: Key | Path | None) -> R | None:
+def _answer(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R | None:
     """What the journal says; None if it knows no release of this name."""
     try:
         database = Database(state)
@@ -88,12 +85,7 @@ def _answer(draft: TableDraft[R], state: State, key: Key | Path | None) -> R | N
                 known = ledger.entries(connection)
                 draft.call_unit(ledger.counted_unit(known, draft.contribution.unit))
                 return None
-        if isinstance(key, Key):
-            held = key
-        elif key is not None:
-            held = keyfile.load(key, row.key_fingerprint)
-        else:
-            held = keyfile.own(database, row.key_fingerprint)
+        held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
         if held.fingerprint != row.key_fingerprint:
             raise WrongKey(
                 f"{draft.name!r} was released with the key {row.key_fingerprint}, this is the key "
@@ -145,6 +137,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key) -> R:
         "terms": records.to_json(release.terms.to_dict(), "terms"),
         "asked": records.to_json(draft.asked, "terms"),
         "key_fingerprint": key.fingerprint,
+        "key_salt": key.salt,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "input_digest": bytes.fromhex(release.input_digest),
         "strategy": records.to_json(release.saved_strategy(), "strategy"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counton.strategies.lines import LineStrategy
 
 State = str | os.PathLike[str]
+Kept = Key | State | None
 
 
 def release_ranges(
@@ -35,7 +36,7 @@ def release_ranges(
     contribution: Contribution | None = None,
     state: State | None = None,
     name: str = "ranges",
-    key: Key | None = None,
+    key: Kept = None,
     strategy: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> RangesRelease:
@@ -53,7 +54,8 @@ def release_ranges(
         guarantee, contribution, strategy, workload: as in `counton.plan_ranges`.
         state: path of a SQLite file (made if missing), or a database URL.
         name: of this release; another name has other noise and spends the guarantee again.
-        key: where the noise comes from; with a state ``STATE.key`` beside it unless given.
+        key: where the noise comes from: the key, or, with a state, where it is kept, as for
+            `Stream.create`; ``STATE.key`` beside the state unless given.
 
     Raises:
         InvalidInput: counts that are not non-negative integers, no cells, neither state nor key, or
@@ -88,7 +90,7 @@ def release_hierarchy(
     contribution: Contribution | None = None,
     state: State | None = None,
     name: str = "hierarchy",
-    key: Key | None = None,
+    key: Kept = None,
     domain: Any,
     levels: Sequence[str] | None = None,
     value: str = "count",
@@ -146,7 +148,7 @@ def release_contingency(
     contribution: Contribution | None = None,
     state: State | None = None,
     name: str = "contingency",
-    key: Key | None = None,
+    key: Kept = None,
     columns: Sequence[str],
     domain: Mapping[str, Sequence[Any]],
     value: str | None = None,
@@ -193,18 +195,15 @@ def release_contingency(
     return _released(draft, state, key)
 
 
-def _released(draft: TableDraft[R], state: State | None, key: Key | None) -> R:
+def _released(draft: TableDraft[R], state: State | None, key: Kept) -> R:
     """A draft's release: by the journal of a state, or under a key alone."""
     if state is None and key is None:
         raise InvalidInput(
             "neither state nor key is given: pass state='visits.db' to have the release journaled, "
             "or a key if you keep books yourself"
         )
-    if key is not None:
-        check_key(key)
     if state is None:
-        assert key is not None
-        return draft.release(key)
+        return draft.release(check_key(key))
     require("sqlalchemy")
     from counton.store import table_journal
 

@@ -13,7 +13,7 @@ from counton.errors import InvalidInput, StateError, StreamConflict
 from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
-from counton.store import journal, records, schema
+from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database
 from counton.strategies import StreamStrategy
 
@@ -32,6 +32,7 @@ class Writer:
         row: Row[Any],
         key: Key,
         strategy: StreamStrategy | None,
+        witness: keyfile.Witness,
         counter: Counter | None = None,
     ) -> None:
         self.database = database
@@ -39,7 +40,7 @@ class Writer:
         self.name: str = row.name
         self.step: int = row.step
         self._epoch: int = row.writer_epoch
-        self._key, self._strategy = key, strategy
+        self._key, self._strategy, self._witness = key, strategy, witness
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
@@ -134,6 +135,9 @@ class Writer:
             self._counter = None
             raise
         self.step = counter.step
+        if len(releases):
+            digest = keyfile.release_digest(self.step, releases.values[-1])
+            self._witness.note(self._key.fingerprint, self.name, self.step, digest)
         return releases
 
     def _commit(
