@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,22 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_made(
     assert done.code == 2
     assert words in _flat(done.err)
     assert not place.state.exists()
+
+
+def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    done = place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet"))
+    assert done.code == 0, done.err
+    assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
+    assert place("count", events, *place.again, "--until", "now").code == 0
+    start = ("--from", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
+    early = place("count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2")
+    assert early.code == 2
+
+
+def test_windows_that_have_ended_by_now_are_released(place: Any) -> None:
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3, minutes=30)
+    (place.folder / "e.csv").write_text(f"time\n{start.isoformat()}\n")
+    new = place.new(**{"from": start.isoformat(), "by": None, "domain": None})
+    done = place("count", str(place.folder / "e.csv"), *new, "--until", "now", "--json")
+    assert json.loads(done.out)["released"] == 3

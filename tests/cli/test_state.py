@@ -250,3 +250,13 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     done = place("ledger", *place.again, "--limit-epsilon", "1")
     assert done.code == 4
     assert "epsilon = 100.5" in place("ledger", *place.again).out
+
+
+def test_a_key_is_drawn_into_a_new_file(place: Any) -> None:
+    file = place.folder / "nightly.key"
+    done = place("key", str(file))
+    assert done.out == f"key written to {file}, fingerprint {Key.load(file).fingerprint}\n"
+    again = place("key", str(file))
+    assert (again.code, again.out) == (6, "")
+    assert "exists already and is never overwritten" in again.err
+    assert place("count", place.write("e.csv", EVENTS), *place.new(), "--key", str(file)).code == 0

@@ -113,6 +113,22 @@ def show(options: ShowOptions) -> None:
 
 
 @app.command()
+def key(
+    file: Annotated[str, typer.Argument(help="a new file; it is never overwritten")],
+) -> None:
+    """Draw a key and write it to a new file, for a vault or for --key; never shown.
+
+    A state that is given a key which was there before derives one of its own from it.
+    """
+    with explained():
+        from counton.noise import Key
+
+        drawn = Key.generate()
+        drawn.save(file)
+        typer.echo(f"key written to {file}, fingerprint {drawn.fingerprint}")
+
+
+@app.command()
 @takes(ExportOptions)
 def export(options: ExportOptions) -> None:
     """Write what was released again, from the state alone: a table or a chart. Needs no key.

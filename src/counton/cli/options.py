@@ -108,7 +108,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "steps": _asked(_WHOLE, "how many windows the stream will ever have"),
         "start": _asked(_TEXT, "beginning of the first window", "--from"),
         "until": _asked(
-            _TEXT, "release windows that ended by then; default: the newest event's time"
+            _TEXT, "release windows that ended by then, or by now; default: the newest event's time"
         ),
         "confirmed": _asked(bool, "release also many windows after the newest event", "--yes"),
         "timezone": _asked(_TEXT, "zone of local times and calendar windows; default: UTC"),

@@ -15,6 +15,7 @@ from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_tim
 from counton.exact import Number
 from counton.jobs.request import (
     EXPIRING,
+    NOW,
     RELEASES,
     Request,
     checked,
@@ -237,7 +238,7 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
     return Asked(
         request=request,
         start=_moment(request.start, timezone),
-        until=_moment(request.until, timezone),
+        until=datetime.now(UTC) if request.until == NOW else _moment(request.until, timezone),
         domain=_groups(request, by, known=saved is not None),
         guarantee=guarantee,
         bounds=_bounds(request, needed=saved is None),

@@ -22,7 +22,7 @@ from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
 from counton.jobs.definition import Asked, Definition, ask, check, define, unit_of
 from counton.jobs.intake import Intake, compare
-from counton.jobs.request import Progress, Request, checked, silent
+from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
@@ -723,6 +723,8 @@ def _ended(
         until = _newest(source, definition, found, end, new=released is None)
         return until, windows.ended_by(until)
     until, given = microseconds(asked.until), field("until", asked.request.until)
+    if asked.request.until == NOW:
+        until = min(until, windows.end)
     if until > windows.end:
         raise HorizonExceeded(
             f"{given} is beyond the end of step {windows.steps:,}, {end}; give "

@@ -23,6 +23,8 @@ _Given = TypeVar("_Given")
 #: What the choice of strategy is recorded as for streams without an end.
 EXPIRING = "expiring"
 METRICS = ("mean", "max")
+#: The time at which a run begins, or the end of the stream where that is over.
+NOW = "now"
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
 
@@ -45,7 +47,8 @@ class Request:
         every, start, steps, timezone: windows of time.
         domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence.
         lower, upper, resolution: of the values of a sum.
-        until: windows that ended by then are released; None: by the newest event's time.
+        until: windows that ended by then are released, "now" when the run begins; None: by the
+            newest event's time.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.

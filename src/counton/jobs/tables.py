@@ -4,6 +4,7 @@ A file of counts is read, its table is released once and journaled in a state, a
 what was released, as a data frame and as JSON. Errors name the fields of the request.
 
 >>> import tempfile
+>>> from pathlib import Path
 >>> from counton.jobs import RangesRequest, run_ranges
 >>> folder = tempfile.TemporaryDirectory()
 >>> line = Path(folder.name, "visits.csv")
@@ -107,6 +108,7 @@ class RangesOutcome(TableOutcome):
         workload: what the strategy was chosen for.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     line = Path(folder, "visits.csv")
     ...     _ = line.write_text("visits\\n5\\n17\\n")
@@ -164,6 +166,7 @@ class HierarchyOutcome(TableOutcome):
     """Outcome of `run_hierarchy`.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     places, people = Path(folder, "places.csv"), Path(folder, "people.csv")
     ...     _ = places.write_text("state\\nCA\\nNY\\n")
@@ -207,6 +210,7 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
             `counton.release_ranges`. Nothing is released then.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     line = Path(folder, "visits.csv")
     ...     _ = line.write_text("visits\\n5\\n17\\n")
@@ -257,6 +261,7 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
             `counton.release_hierarchy`. Nothing is released then.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     places, people = Path(folder, "places.csv"), Path(folder, "people.csv")
     ...     _ = places.write_text("state,county\\nCA,Napa\\nNY,Kings\\n")
