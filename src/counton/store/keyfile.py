@@ -333,14 +333,16 @@ class Witness:
                     f"spent stays spent"
                 )
 
-    def check(self, fingerprint: str, name: str, step: int, digest: Callable[[int], str]) -> None:
+    def check(
+        self, fingerprint: str, name: str, step: int, digest: Callable[[int], str | None]
+    ) -> None:
         """Refuse a stream that has forgotten releases.
 
         Args:
             fingerprint: of the stream's key.
             name: of the stream.
             step: the last one that the state knows.
-            digest: of one of the releases that the state knows.
+            digest: of one of the releases that the state knows; None where it cannot be read.
 
         Raises:
             StateError: the witness knows later ones, or another one at the same step.
@@ -356,7 +358,7 @@ class Witness:
                     f"bring the newest copy back, or, if it is lost, end this stream and begin "
                     f"another one that continues it"
                 )
-            if entry["step"] and digest(entry["step"]) != entry["digest"]:
+            if entry["step"] and digest(entry["step"]) not in (None, entry["digest"]):
                 raise StateError(
                     f"stream {name!r} in state {self._label} has another release at step "
                     f"{entry['step']:,} than {self.path} knows, so two copies of the state were "
