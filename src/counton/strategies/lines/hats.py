@@ -52,7 +52,8 @@ class Hats(OwnCells):
     Args:
         cells: number of cells n, up to 2^22.
         spacings: of each level: the cells between two knots, or all knots, increasing integers
-            from 0 to n or beyond. Levels may be few or none.
+            of which the last, and no other, is at n or beyond; before its first knot the first hat
+            stays as high as there. Levels may be few or none.
         amplitudes: of each level: an integer of at least 0 for each knot, in units of ``2**-bits``.
             A spacing of s has ceil(n / s) + 1 knots.
         norm: which norm of the columns comes to 1: their entries sum to it (1, for Laplace noise),
@@ -65,6 +66,8 @@ class Hats(OwnCells):
     >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
     >>> strategy.matrix()[:3].tolist()  # hats around the knots 0, 4 and 8
     [[7, 5, 3, 1, 0, 0, 0, 0], [1, 2, 3, 4, 4, 3, 2, 1], [0, 0, 0, 0, 1, 3, 5, 7]]
+    >>> Hats(8, ((3, 8),), [[8, 0]], bits=4).matrix()[0].tolist()  # level as far as its knot
+    [8, 8, 8, 7, 6, 4, 2, 1]
     >>> strategy.own.tolist(), strategy.l1_sensitivity()
     ([8, 9, 10, 11, 11, 10, 9, 8], 16)
     """
@@ -128,7 +131,7 @@ class Hats(OwnCells):
         def waves(spacing: int, most: int) -> Integers:
             return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
 
-        knots = tuple(k * k for k in range(math.isqrt(cells - 1) + 2)) if cells > 1 else (0, 3)
+        knots = tuple(k * k for k in range(1, math.isqrt(cells - 1) + 2)) if cells > 1 else (0, 3)
         uneven = [(np.arange(len(knots)) * 11 + 40) % 128]
         return (
             cls(cells, (), ()),
@@ -321,7 +324,7 @@ class Hats(OwnCells):
 
 
 def _knots(cells: int, spacing: object) -> Integers:
-    """Knots of one level, int64: from 0, and the last but one within the line."""
+    """Knots of one level, int64: from 0 on, and the last but one within the line."""
     if isinstance(spacing, int):
         check_integer("spacing", spacing, 1)
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
@@ -330,14 +333,14 @@ def _knots(cells: int, spacing: object) -> Integers:
         knots.ndim != 1
         or len(knots) < 2
         or knots.dtype.kind not in "iu"
-        or knots[0] != 0
+        or knots[0] < 0
         or (np.diff(knots) < 1).any()
         or not knots[-2] < cells <= knots[-1]
         or knots[-1] > 2**40
     ):
         raise InvalidInput(
             f"knots of a level over {cells} cells are {str(spacing)[:80]}; give increasing "
-            f"integers from 0, of which the last, and no other, is {cells} or more"
+            f"integers from 0 on, of which the last, and no other, is {cells} or more"
         )
     return knots.astype(np.int64)
 
@@ -361,10 +364,12 @@ def _checked(amplitudes: Any, knots: int, bits: int) -> Integers:
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
     """Hats at the middles of cells, times amplitudes, rounded to integers."""
-    starts = knots[:-1]
+    starts = knots[:-1].copy()
+    starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
     width = 2 * np.diff(knots)
-    risen = 2 * (np.arange(cells) - np.repeat(starts, lengths)) + 1  # of width, at the middle
+    risen = 2 * (np.arange(cells) - np.repeat(knots[:-1], lengths)) + 1  # of width, at the middle
+    np.maximum(risen, 0, out=risen)  # the first hat is level as far as its knot
     width, falling, rising = (
         np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
     )
