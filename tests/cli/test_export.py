@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from counton import Contribution, Key, PureDP, Stream
+from counton.errors import InvalidInput
 from counton.jobs import export
 from counton.strategies import Binary
 
@@ -102,9 +103,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
         assert found.table().columns == ["step", "cell", "estimate", "std", "low", "high"]
         assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
         assert stream.release([7, 8]).step == 4
-        with pytest.raises(
-            Exception, match="was not made from events, and its steps have no times"
-        ):
+        with pytest.raises(InvalidInput, match="has no times and is no line or hierarchy"):
             found.figures()
 
 

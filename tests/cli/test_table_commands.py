@@ -361,3 +361,48 @@ def test_sums_of_levels_contain_the_leaves_above_them(desk: Desk) -> None:
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count("│ 800.") + done.stdout.count("│ 799.") >= 3
     assert "leaves that stand above" in done.stdout
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) -> None:
+    labels = desk.write("hours.csv", "hour\n00\n01\n02\n03\n")
+    desk.hierarchy("--rho", "5", out=f"tree.{ending}")
+    named = desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out=f"ranges.{ending}")
+    assert named.exit_code == 0, named.stderr
+    state = str(desk.path("state.db"))
+    desk.path("state.db.key").unlink()
+    for name, out in (("hierarchy", "tree"), ("ranges", "ranges")):
+        again = desk.path(f"again.{ending}")
+        done = desk("export", "--state", state, "--name", name, "--out", str(again))
+        assert done.exit_code == 0, done.stderr
+        assert again.read_bytes() == desk.path(f"{out}.{ending}").read_bytes()
+    refused = desk("export", "--state", state, "--name", "ranges", "--steps", "1:2")
+    assert refused.exit_code == 2
+    assert "--steps 1:2 is for streams, and 'ranges' was released at one go" in refused.stderr
+    assert "has 'hierarchy', 'ranges': say which" in desk("export", "--state", state).stderr
+
+
+def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
+    desk.hierarchy("--rho", "5")
+    desk.ranges("--rho", "5")
+    state = str(desk.path("state.db"))
+    done = desk("verify", state)
+    assert (done.exit_code, "2 of 2 releases are right: 11 values" in done.stdout) == (0, True)
+    assert json.loads(desk("verify", state, "--json").stdout)["right"] is True
+    desk.path("other.key").write_bytes(desk.path("state.db.key").read_bytes())
+    desk.path("other.key").chmod(0o600)
+    desk.path("state.db.key").unlink()
+    done = desk("verify", state)
+    assert (done.exit_code, "not computed again: " in done.stdout) == (6, True)
+    assert desk("verify", state, "--key", str(desk.path("other.key"))).exit_code == 0
+    for words, code, said in (
+        (("--name", "visits"), 3, "has no release 'visits'"),
+        (("--name", "ranges"), 6, "key"),
+        (("--name", "ranges", "--key", str(desk.path("none.key"))), 6, "none.key"),
+        (("--name", "ranges", "--key", desk.line), 6, "line.csv"),
+    ):
+        refused = desk("verify", state, *words)
+        assert (refused.exit_code, said in refused.stderr) == (code, True), refused.stderr
+    assert desk("verify", str(desk.path("none.db"))).exit_code == 3
+    assert desk("verify", desk.line).exit_code == 3
+    assert desk("verify", "").exit_code == 2

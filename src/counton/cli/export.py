@@ -67,12 +67,16 @@ def perform(options: ExportOptions) -> None:
 
 
 def _what(found: Exported) -> str:
+    if found.steps is None:
+        return f"{found.about['released']}, released at one go"
     return f"steps {found.steps.start:,} to {found.steps.stop - 1:,}"
 
 
 def _print_json(found: Exported, options: ExportOptions) -> None:
     """What is promised, and the rows unless a file has them."""
-    report = {"about": found.about, "steps": [found.steps.start, found.steps.stop - 1]}
+    steps = found.steps
+    reach = None if steps is None else [steps.start, steps.stop - 1]
+    report = {"about": found.about, "steps": reach}
     if options.out is not None:
         print_json({**report, "out": str(options.out)})
         return

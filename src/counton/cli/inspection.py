@@ -1,13 +1,15 @@
-"""The commands that look and do not release: ``plan``, ``ledger``, ``show``."""
+"""The commands that look and do not release: ``plan``, ``ledger``, ``show``, ``verify``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import LedgerOptions, PlanOptions
+from counton.cli.exits import ExitCode
+from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput, field
 from counton.jobs.request import EXPIRING, guarantee_from, metric_from, needed_guarantee
@@ -271,3 +273,34 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         rows.append(("noise", f"standard deviation {stream['last']['std']:,.4g} at the last step"))
     print_line(console, f"\nstream {stream['name']}", bold=True)
     print_words(console, rows)
+
+
+def print_verification(options: VerifyOptions) -> None:
+    """What was computed again, and what differs; ends with the exit code that says so."""
+    from counton.store import verify
+
+    found = verify(options.state, options.name, key=options.key)
+    wrong = any(one.problems for one in found)
+    skipped = any(one.skipped for one in found)
+    if options.json:
+        releases = [{**asdict(one), "right": one.right} for one in found]
+        print_json({"state": options.state, "right": not wrong and not skipped, "found": releases})
+    else:
+        console = Console()
+        for one in found:
+            print_line(console, f"{one.kind} {one.name}", bold=True)
+            for words in one.checks:
+                print_line(console, f"  holds: {words}")
+            for words in one.problems:
+                print_line(console, f"  WRONG: {words}")
+            if one.skipped is not None:
+                print_line(console, f"  not computed again: {one.skipped}")
+        right = sum(one.right for one in found)
+        values = sum(one.values for one in found if one.right)
+        print_line(
+            console, f"{right} of {len(found)} releases are right: {values:,} values computed again"
+        )
+    if wrong:
+        raise SystemExit(int(ExitCode.STATE))
+    if skipped:
+        raise SystemExit(int(ExitCode.KEY))

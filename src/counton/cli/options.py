@@ -279,6 +279,18 @@ class ExportOptions:
     json: bool = _json()
 
 
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Options of ``verify``."""
+
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    name: str | None = option(None, "of one stream or table; default: all")
+    key: str | None = option(
+        None, "of the key: a file, env:NAME or command:...; default: STATE.key"
+    )
+    json: bool = _json()
+
+
 #: What is no option of its own: the command, and another command.
 _COMMANDS = {
     "what": "counton",

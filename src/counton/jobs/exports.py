@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -23,8 +23,12 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Released
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
 from counton.jobs.request import check_text
+from counton.jobs.tables import line_table
 from counton.mechanisms import Releases
+from counton.mechanisms.contingency import ContingencyRelease
+from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
+from counton.mechanisms.ranges import RangesRelease
 from counton.store import Store
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
@@ -32,6 +36,8 @@ from counton.store.whole_file import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from counton.store.verification import Table
 
 _Moment = str | datetime
 
@@ -42,7 +48,7 @@ class Exported:
 
     Attributes:
         about: what is promised, JSON values: unit, guarantee, strategy, level.
-        steps: of the stream.
+        steps: of the stream; None of a table.
 
     >>> import tempfile
     >>> from counton import PureDP, Stream
@@ -57,14 +63,21 @@ class Exported:
     """
 
     about: dict[str, Any]
-    steps: range
-    _what: Released | Releases
+    steps: range | None
+    _what: Released | Releases | Table
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
         if isinstance(self._what, Released):
             return self._what.table()
-        table: pl.DataFrame = self._what.table(self.about["level"])
+        what, level = self._what, self.about["level"]
+        if isinstance(what, RangesRelease):
+            return line_table(what, level, what.terms.facts.get("labels"))
+        table: pl.DataFrame
+        if isinstance(what, ContingencyRelease):
+            table = what.table(*what.columns, level=level)
+        else:
+            table = what.table(level=level)
         return table
 
     def figures(self, *, panels: bool = False) -> dict[str, Figure]:
@@ -77,12 +90,26 @@ class Exported:
             InvalidInput: the stream counts no windows of time, so that it has no axis of time.
             MissingExtra: matplotlib is not installed.
         """
-        if not isinstance(self._what, Released):
+        what = self._what
+        if isinstance(what, Released):
+            return what.figures(panels=panels)
+        if panels:
             raise InvalidInput(
-                f"stream {self.about['name']!r} was not made from events, and its steps have no "
-                f"times to draw: write a table"
+                f"{field('panels', True)} is for the groups of a stream of events: leave it out"
             )
-        return self._what.figures(panels=panels)
+        from counton.plots.tables import plot_hierarchy, plot_ranges
+
+        promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
+        if isinstance(what, HierarchyRelease):
+            levels = ", ".join(what.tree.levels[1:])
+            return {"table": plot_hierarchy(what, f"Released counts by {levels}", promise)}
+        if isinstance(what, RangesRelease) and len(what.shape) == 1:
+            title = f"Released counts of {what.shape[0]:,} cells"
+            return {"table": plot_ranges(what, title, promise)}
+        raise InvalidInput(
+            f"{self.about['released']} {self.about['name']!r} has no times and is no line or "
+            f"hierarchy, so there is nothing to draw it over: write a table"
+        )
 
 
 def export(
@@ -103,7 +130,7 @@ def export(
         state: path of a SQLite file, or a database URL.
         out: a table (.parquet, .csv, .json, .jsonl, .arrow) or a chart (.png, .svg, .pdf). A table
             carries what it promises: Parquet in its metadata, others in ``OUT.json`` beside it.
-        name: of the stream; needed where the state has several.
+        name: of the stream or table; needed where the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these, in this order; None: all.
@@ -134,8 +161,11 @@ def export(
     path = None if out is None else _checked_file(out, state)
     with Store(state) as store:
         chosen = _only_name(store) if name is None else name
-        reader = store.reader(chosen)
-        found = _of_stream(reader, steps, start, until, groups, level)
+        if chosen in store.tables:
+            asked = {"steps": steps, "start": start, "until": until, "groups": groups}
+            found = _of_table(store.table(chosen), asked, level)
+        else:
+            found = _of_stream(store.reader(chosen), steps, start, until, groups, level)
     if path is not None:
         _write(found, path, panels=panels)
     return found
@@ -155,6 +185,16 @@ def _only_name(store: Store) -> str:
         has = f"has {', '.join(map(repr, names))}" if names else "has released nothing"
         raise StateError(f"the state {has}: say which with {field('name')}")
     return names[0]
+
+
+def _of_table(release: Table, asked: Mapping[str, Any], level: float) -> Exported:
+    for word, given in asked.items():
+        if given is not None:
+            raise InvalidInput(
+                f"{field(word, given)} is for streams, and {release.name!r} was released at one "
+                f"go: leave it out"
+            )
+    return Exported(about(release.terms, level), None, release)
 
 
 def _of_stream(

@@ -427,8 +427,6 @@ def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
 
 #: Cells released in one transaction.
 _CHUNK = 2**20
-#: Floats of the data are exact up to this many grid cells; beyond it, fractions are passed.
-_EXACT_FLOATS = 2**45
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
 
@@ -881,7 +879,7 @@ def _release(
         observed = intake.observed(steps)
         if append:
             observed |= intake.beyond()
-        inputs = _in_data_units(definition, intake.inputs(steps))
+        inputs = definition.contribution.exact_from_grid(intake.inputs(steps))
         # The file is known from the first transaction on: part of it is counted then.
         first = steps.start == intake.released + 1
         stream.release_many(
@@ -899,15 +897,3 @@ def _chunks(intake: Intake) -> Iterator[range]:
     size = max(1, _CHUNK // intake.groups)
     for start in range(intake.released + 1, intake.target + 1, size):
         yield range(start, min(start + size, intake.target + 1))
-
-
-def _in_data_units(definition: Definition, cells: NDArray[np.int64]) -> NDArray[Any]:
-    contribution = definition.contribution
-    if contribution.resolution is None:
-        return cells
-    if np.abs(cells).max(initial=0) <= _EXACT_FLOATS:
-        return contribution.from_grid(cells)
-    exact = np.empty(cells.shape, dtype=object)
-    for position in np.ndindex(cells.shape):
-        exact[position] = int(cells[position]) * contribution.resolution
-    return exact

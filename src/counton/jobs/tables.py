@@ -127,15 +127,8 @@ class RangesOutcome(TableOutcome):
 
     def table(self) -> pl.DataFrame:
         """One row a cell: estimate, std, low, high, and the running total up to its end."""
-        start = np.arange(self.release.shape[0])
-        zeros = np.zeros_like(start)
-        table: pl.DataFrame = self.release.table(self.level)
-        if self.label is not None and self.labels is not None:
-            table.insert_column(1, pl.Series(self.label, self.labels))
-        return table.with_columns(
-            running_total=self.release.sum(zeros, start + 1),
-            running_total_std=self.release.std(zeros, start + 1),
-        )
+        labels = None if self.label is None else {self.label: self.labels or ()}
+        return line_table(self.release, self.level, labels)
 
     def answers(self) -> list[dict[str, Any]]:
         """The intervals asked for, and the whole line: low, high, estimate, std."""
@@ -198,6 +191,23 @@ class HierarchyOutcome(TableOutcome):
         }
 
 
+def line_table(
+    release: RangesRelease, level: float, labels: Mapping[str, Sequence[str]] | None
+) -> pl.DataFrame:
+    """Cells with their names, if they have any, intervals, and running totals of a line."""
+    table: pl.DataFrame = release.table(level)
+    for column, names in (labels or {}).items():
+        table.insert_column(1, pl.Series(column, list(names)))
+    if len(release.shape) > 1:
+        return table
+    start = np.arange(release.shape[0])
+    zeros = np.zeros_like(start)
+    return table.with_columns(
+        running_total=release.sum(zeros, start + 1),
+        running_total_std=release.std(zeros, start + 1),
+    )
+
+
 def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
     """Release a line of counts once, and answer intervals.
 
@@ -237,6 +247,7 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
         name=request.name,
         strategy=request.strategy,
         workload=request.workload,
+        labels=None if request.label is None or labels is None else {request.label: labels},
     )
     release = released(draft, request.state, request.key)
     return RangesOutcome(

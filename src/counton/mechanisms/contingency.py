@@ -31,7 +31,14 @@ from counton.columns import (
 )
 from counton.errors import InvalidInput
 from counton.laws import Family
-from counton.mechanisms.ranges import CellsDraft, RangesPlan, RangesRelease, check_size, plan_ranges
+from counton.mechanisms.ranges import (
+    CellsDraft,
+    RangesPlan,
+    RangesRelease,
+    check_size,
+    plan_ranges,
+    saved_cells,
+)
 from counton.mechanisms.tables import (
     NORMS,
     TableRelease,
@@ -160,8 +167,10 @@ class ContingencyRelease(TableRelease):
         return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"
 
     def saved_strategy(self) -> dict[str, Any]:
-        """See `TableRelease.saved_strategy`."""
-        return self.ranges.saved_strategy()
+        """See `TableRelease.saved_strategy`: the weights, and the public values of the columns."""
+        values = [part.tolist() for part in self.values]
+        plain = all(type(value) in (str, int, bool) for part in values for value in part)
+        return {**self.ranges.saved_strategy(), "values": values if plain else None}
 
     def saved_values(self) -> dict[str, Any]:
         """See `TableRelease.saved_values`."""
@@ -226,18 +235,45 @@ class ContingencyDraft(CellsDraft[ContingencyRelease]):
         input_digest: str,
     ) -> ContingencyRelease:
         """See `TableDraft.shown`."""
-        margins = tuple(Margins(cells) for cells in terms.shape)
-        return self._of(self._shown(terms, strategy, values, input_digest, (), margins))
+        return saved_contingency(self._columns, self._values, terms, strategy, values, input_digest)
 
     def _of(self, ranges: RangesRelease) -> ContingencyRelease:
-        return ContingencyRelease(
-            self._columns,
-            self._values,
-            ranges,
-            terms=ranges.terms,
-            input_digest=ranges.input_digest,
-            repeated=ranges.repeated,
-        )
+        return _of(self._columns, self._values, ranges)
+
+
+def saved_contingency(
+    columns: tuple[str, ...],
+    listed: tuple[NDArray[Any], ...],
+    terms: TableTerms,
+    strategy: Mapping[str, Any],
+    values: Mapping[str, Any],
+    input_digest: str,
+) -> ContingencyRelease:
+    """A release from what was saved of it: no plan and no noise.
+
+    Args:
+        columns, listed: names of the columns, and the values of each.
+        terms, strategy, values, input_digest: as they were saved.
+
+    Raises:
+        StateError, InvalidInput: parts that do not go together.
+    """
+    margins = tuple(Margins(cells) for cells in terms.shape)
+    ranges = saved_cells(terms, strategy, values, input_digest, (), margins)
+    return _of(columns, listed, ranges)
+
+
+def _of(
+    columns: tuple[str, ...], values: tuple[NDArray[Any], ...], ranges: RangesRelease
+) -> ContingencyRelease:
+    return ContingencyRelease(
+        columns,
+        values,
+        ranges,
+        terms=ranges.terms,
+        input_digest=ranges.input_digest,
+        repeated=ranges.repeated,
+    )
 
 
 def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:

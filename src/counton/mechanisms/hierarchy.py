@@ -460,8 +460,8 @@ class HierarchyRelease(TableRelease):
         return self.table_columns(self.tree.levels[min(1, len(self.tree.levels) - 1)])
 
     def saved_strategy(self) -> dict[str, Any]:
-        """See `TableRelease.saved_strategy`: all weights."""
-        return self.plan.measurement.to_dict()
+        """See `TableRelease.saved_strategy`: all weights, and the public tree."""
+        return {**self.plan.measurement.to_dict(), "tree": self.tree.to_dict()}
 
     def saved_values(self) -> dict[str, Any]:
         """See `TableRelease.saved_values`: nodes as integers, and the bits behind their point."""
@@ -602,7 +602,7 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
         bits = fraction_bits(std)
         sums = node_sums(self._tree, self._by_level)
         cells = estimates_of(plan.measurement, sums, terms.noise_field(key), bits)
-        return self._of(plan, cells, bits, terms, self.input_digest(key), repeated=False)
+        return _of(plan, cells, bits, terms, self.input_digest(key), repeated=False)
 
     def shown(
         self,
@@ -612,37 +612,82 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
         input_digest: str,
     ) -> HierarchyRelease:
         """See `TableDraft.shown`."""
-        sizes = self._tree.sizes
-        measurement = TreeStrategy.from_dict(strategy, self._tree)
-        if measurement.digest != terms.measured["weights"]:
-            raise StateError(
-                "the weights kept with the release are not those that its terms name: restore the "
-                "state from a copy"
-            )
-        choice = HierarchyChoice(measurement, terms.law)
-        plan = HierarchyPlan((choice,), terms.guarantee, terms.contribution)
-        nodes = integers_from_text(values["nodes"], (sum(sizes),))
-        cells = np.split(nodes, np.cumsum(sizes)[:-1])
-        return self._of(plan, cells, int(values["bits"]), terms, input_digest, repeated=True)
+        return saved_hierarchy(self._tree, terms, strategy, values, input_digest)
 
-    def _of(
-        self,
-        plan: HierarchyPlan,
-        cells: Sequence[Integers],
-        bits: int,
-        terms: TableTerms,
-        input_digest: str,
-        *,
-        repeated: bool,
-    ) -> HierarchyRelease:
-        return HierarchyRelease(
-            plan,
-            tuple(np.asarray(cell * 2.0**-bits) for cell in cells),
-            bits,
-            terms=terms,
-            input_digest=input_digest,
-            repeated=repeated,
+
+def saved_hierarchy(
+    tree: Tree,
+    terms: TableTerms,
+    strategy: Mapping[str, Any],
+    values: Mapping[str, Any],
+    input_digest: str,
+) -> HierarchyRelease:
+    """A release from what was saved of it: no plan and no noise.
+
+    Raises:
+        StateError: weights that are not those of the terms.
+        InvalidInput: values that do not fit the tree.
+    """
+    measurement = TreeStrategy.from_dict(strategy, tree)
+    if measurement.digest != terms.measured["weights"]:
+        raise StateError(
+            "the weights kept with the release are not those that its terms name: restore the "
+            "state from a copy"
         )
+    plan = HierarchyPlan(
+        (HierarchyChoice(measurement, terms.law),), terms.guarantee, terms.contribution
+    )
+    nodes = integers_from_text(values["nodes"], (sum(tree.sizes),))
+    cells = np.split(nodes, np.cumsum(tree.sizes)[:-1])
+    return _of(plan, cells, int(values["bits"]), terms, input_digest, repeated=True)
+
+
+def _of(
+    plan: HierarchyPlan,
+    cells: Sequence[Integers],
+    bits: int,
+    terms: TableTerms,
+    input_digest: str,
+    *,
+    repeated: bool,
+) -> HierarchyRelease:
+    return HierarchyRelease(
+        plan,
+        tuple(np.asarray(cell * 2.0**-bits) for cell in cells),
+        bits,
+        terms=terms,
+        input_digest=input_digest,
+        repeated=repeated,
+    )
+
+
+def recomputed_hierarchy(release: HierarchyRelease, key: Key) -> tuple[Integers, int]:
+    """The exact counts behind a release, found with its key, and how far what they give lies off.
+
+    Estimates are the exact counts plus a function of the noise, so the key gives the counts, and
+    these give every node again.
+
+    Returns:
+        Counts of all leaves by level, 0 at other nodes; and the largest difference between what is
+        computed from them and what was released, in units of the released grid.
+    """
+    tree, bits = release.tree, release._bits
+    measurement, noise = release.plan.measurement, release.terms.noise_field(key)
+    nothing = [np.zeros(size, np.int64) for size in tree.sizes]
+    drawn = estimates_of(measurement, nothing, noise, bits)
+    counts = []
+    for level, size in enumerate(tree.sizes):
+        exact = np.zeros(size, np.int64)
+        leaves = tree.leaves[level]
+        own = release.estimates[level][leaves] - drawn[level][leaves] * 2.0**-bits
+        exact[leaves] = np.rint(own).astype(np.int64)
+        counts.append(exact)
+    again = estimates_of(measurement, node_sums(tree, counts), noise, bits)
+    off = max(
+        float(np.abs(cells - shown * 2.0**bits).max())
+        for cells, shown in zip(again, release.estimates, strict=True)
+    )
+    return np.concatenate(counts), round(off)
 
 
 def _tree(domain: Any, levels: Sequence[str] | None) -> Tree:

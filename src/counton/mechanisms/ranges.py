@@ -603,6 +603,7 @@ class CellsDraft(TableDraft[R]):
     ) -> None:
         super().__init__(name, asked, counts)
         self._means = means  # what the cells stand for, if they are no plain positions
+        self._facts: dict[str, Any] = {}
 
     @property
     @abstractmethod
@@ -624,6 +625,7 @@ class CellsDraft(TableDraft[R]):
             contribution=self.plan.contribution,
             shape=self._counts.shape,
             law=self.plan.best.noise_law,
+            facts=self._facts,
         )
 
     def _measured(self, key: Key) -> RangesRelease:
@@ -652,28 +654,85 @@ class CellsDraft(TableDraft[R]):
         own: Sequence[Any],
         workloads: tuple[Workload, ...],
     ) -> RangesRelease:
-        grid = Grid(tuple(_rebuilt(axis, own) for axis in strategy["axes"]))
-        if grid.parameters["axes"] != terms.measured["axes"]:
-            raise StateError(
-                "the strategy kept with the release is not the one that its terms name: restore "
-                "the state from a copy"
-            )
-        choice = RangesChoice(grid, terms.law, terms.law.variance * grid.total(workloads))
-        cells = integers_from_text(values["cells"], terms.shape)
-        sums = np.zeros(tuple(count + 1 for count in terms.shape), np.int64)
-        for axis in range(cells.ndim):
-            cells = np.cumsum(cells, axis=axis)
-        sums[(slice(1, None),) * cells.ndim] = cells
-        return RangesRelease(
-            terms.shape,
-            RangesPlan((choice,), terms.guarantee, terms.contribution, workloads),
-            choice,
-            sums,
-            2.0 ** -int(values["bits"]),
-            terms=terms,
-            input_digest=input_digest,
-            repeated=True,
+        return saved_cells(terms, strategy, values, input_digest, own, workloads)
+
+
+def saved_cells(
+    terms: TableTerms,
+    strategy: Mapping[str, Any],
+    values: Mapping[str, Any],
+    input_digest: str,
+    own: Sequence[Any],
+    workloads: tuple[Workload, ...],
+) -> RangesRelease:
+    """A release from what was saved of it: no plan and no noise.
+
+    Raises:
+        StateError: a strategy that is not the one of the terms.
+        InvalidInput: values that do not fit the terms.
+    """
+    grid = Grid(tuple(_rebuilt(axis, own) for axis in strategy["axes"]))
+    if grid.parameters["axes"] != terms.measured["axes"]:
+        raise StateError(
+            "the strategy kept with the release is not the one that its terms name: restore the "
+            "state from a copy"
         )
+    choice = RangesChoice(grid, terms.law, terms.law.variance * grid.total(workloads))
+    cells = integers_from_text(values["cells"], terms.shape)
+    sums = np.zeros(tuple(count + 1 for count in terms.shape), np.int64)
+    for axis in range(cells.ndim):
+        cells = np.cumsum(cells, axis=axis)
+    sums[(slice(1, None),) * cells.ndim] = cells
+    return RangesRelease(
+        terms.shape,
+        RangesPlan((choice,), terms.guarantee, terms.contribution, workloads),
+        choice,
+        sums,
+        2.0 ** -int(values["bits"]),
+        terms=terms,
+        input_digest=input_digest,
+        repeated=True,
+    )
+
+
+def saved_ranges(
+    terms: TableTerms,
+    strategy: Mapping[str, Any],
+    values: Mapping[str, Any],
+    input_digest: str,
+    asked: Mapping[str, Any],
+) -> RangesRelease:
+    """As `saved_cells`, for the workload that was asked; a workload of one's own counts as ranges.
+
+    Raises:
+        StateError, InvalidInput: see `saved_cells`.
+    """
+    named = tuple(
+        work if isinstance(work, str) else "ranges" for work in asked.get("workload", ())
+    ) or ("ranges",) * len(terms.shape)
+    return saved_cells(terms, strategy, values, input_digest, (), _asked(named, terms.shape))
+
+
+def recomputed_cells(release: RangesRelease, key: Key) -> tuple[Integers, int]:
+    """The exact counts behind a release, found with its key, and how far what they give lies off.
+
+    Running sums are those of the exact counts plus a function of the noise, so the key gives the
+    counts, and these give every sum again.
+
+    Returns:
+        Counts of all cells; and the largest difference between the running sums computed from
+        them and those released, in units of the released grid.
+    """
+    grid, noise = release.choice.grid, release.terms.noise_field(key)
+    bits = -round(math.log2(release._unit))
+    nothing = np.zeros(release.shape, np.int64)
+    drawn, bits = grid.running_sums(nothing, noise, bits)
+    exact = (np.asarray(release._sums, np.float64) - drawn) * 2.0**-bits
+    for axis in range(exact.ndim):
+        exact = np.diff(exact, axis=axis)
+    counts = np.rint(exact).astype(np.int64)
+    again, _ = grid.running_sums(counts, noise, bits)
+    return counts, int(np.abs(np.asarray(again) - release._sums).max())
 
 
 class RangesDraft(CellsDraft[RangesRelease]):
@@ -690,6 +749,7 @@ class RangesDraft(CellsDraft[RangesRelease]):
         name: str = "ranges",
         strategy: str | LineStrategy | Strategies = "auto",
         workload: Asked | tuple[Asked, ...] = "ranges",
+        labels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         data = checked_counts(counts)
         if not data.size or not data.ndim:
@@ -712,6 +772,8 @@ class RangesDraft(CellsDraft[RangesRelease]):
             "workload": [_identity(each) for each in self._workloads],
         }
         super().__init__(name, asked, data, {})
+        if labels:  # public names of the cells by the name of their column
+            self._facts = {"labels": {column: list(names) for column, names in labels.items()}}
 
     @cached_property
     def plan(self) -> RangesPlan:

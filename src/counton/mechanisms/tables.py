@@ -124,9 +124,7 @@ class TableDraft(ABC, Generic[R]):
 
         Counts are few and easily guessed, so a plain hash would give them away.
         """
-        subkey = key.derive(b"table digest", self.kind.encode(), self.name.encode())
-        data = np.ascontiguousarray(self._counts, dtype="<i8")
-        return hmac.digest(subkey, f"{data.shape};".encode() + data.tobytes(), "sha256").hex()
+        return digest_of_counts(key, self.kind, self.name, self._counts)
 
     def differences(self, terms: TableTerms, asked: Mapping[str, Any]) -> list[str]:
         """What was asked otherwise when the release of these terms was made; empty if nothing."""
@@ -157,6 +155,13 @@ class TableDraft(ABC, Generic[R]):
         input_digest: str,
     ) -> R:
         """What was released before, from what was saved of it: no plan and no noise."""
+
+
+def digest_of_counts(key: Key, kind: str, name: str, counts: Integers) -> str:
+    """Keyed digest of a table's exact counts (HMAC-SHA256), hexadecimal."""
+    subkey = key.derive(b"table digest", kind.encode(), name.encode())
+    data = np.ascontiguousarray(counts, dtype="<i8")
+    return hmac.digest(subkey, f"{data.shape};".encode() + data.tobytes(), "sha256").hex()
 
 
 def stated(guarantee: Guarantee | None, contribution: Contribution | None) -> dict[str, Any]:

@@ -27,6 +27,8 @@ _ANYWHERE = ("add_remove", 1, 1)
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
 
+#: Floats of the data are exact up to this many grid cells; beyond it, fractions are given.
+_EXACT_FLOATS = 2**45
 _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
@@ -426,6 +428,25 @@ class Contribution:
         array(3)
         """
         return np.asarray(value_grid.totals(totals, self.resolution))
+
+    def exact_from_grid(self, grid: NDArray[np.int64]) -> NDArray[Any]:
+        """Grid integers in data units, so that going back gives them again, however large.
+
+        Returns:
+            As `from_grid`; where floats could not tell neighbours apart, fractions (objects).
+
+        >>> unit = Contribution.clipped("0", "1", "0.1")
+        >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]
+        (array([0.3]), Fraction(562949953421312, 5))
+        """
+        if self.resolution is None:
+            return grid
+        if np.abs(grid).max(initial=0) <= _EXACT_FLOATS:
+            return self.from_grid(grid)
+        exact = np.empty(grid.shape, dtype=object)
+        for place in np.ndindex(grid.shape):
+            exact[place] = int(grid[place]) * self.resolution
+        return exact
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
         """Grid integers in data units: int64 for counts, else the nearest float64."""

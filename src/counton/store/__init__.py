@@ -19,17 +19,21 @@ if TYPE_CHECKING:
     from counton.store.tables import release_contingency as release_contingency
     from counton.store.tables import release_hierarchy as release_hierarchy
     from counton.store.tables import release_ranges as release_ranges
+    from counton.store.verification import Verified as Verified
+    from counton.store.verification import verify as verify
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
+    "Verified": "counton.store.verification",
     "release_contingency": "counton.store.tables",
     "release_hierarchy": "counton.store.tables",
     "release_ranges": "counton.store.tables",
     "state_summary": "counton.store.store",
     "key_path": "counton.store.keyfile",
     "state_file": "counton.store.database",
+    "verify": "counton.store.verification",
 }
 
 _WITHOUT_DATABASE = {"release_contingency", "release_hierarchy", "release_ranges"}
@@ -37,12 +41,14 @@ _WITHOUT_DATABASE = {"release_contingency", "release_hierarchy", "release_ranges
 __all__ = [
     "Store",
     "Stream",
+    "Verified",
     "key_path",
     "release_contingency",
     "release_hierarchy",
     "release_ranges",
     "state_file",
     "state_summary",
+    "verify",
 ]
 
 

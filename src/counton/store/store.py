@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,6 +19,9 @@ from counton.privacy.contribution import Relation
 from counton.store import journal, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
+
+if TYPE_CHECKING:
+    from counton.store.verification import Table
 
 
 class Found(NamedTuple):
@@ -160,6 +163,26 @@ class Store:
                 f"the name, or give the state of that stream"
             )
         return Reader(self._database, *found)
+
+    def table(self, name: str) -> Table:
+        """A table as it was released, without its key and its data.
+
+        Raises:
+            StateError: there is no such table, or it cannot be read.
+            InvalidInput: the state does not keep the names of what it counts.
+        """
+        from counton.store.verification import kept_table
+
+        query = sa.select(schema.tables).where(schema.tables.c.name == name)
+        with self._database.transaction(write=False) as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            known = ", ".join(map(repr, self.tables)) or "none"
+            raise StateError(
+                f"state {self._database.label} has no table {name!r}; it has {known}: correct the "
+                f"name, or give the state of that table"
+            )
+        return kept_table(row)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Integers
+from counton.arrays import Integers, integers_from_text, integers_to_text
 from counton.columns import (
     MISSING,
     OUTSIDE,
@@ -211,6 +211,38 @@ class Tree:
                     f"the domain; counts belong to leaves only: name its leaf"
                 )
         return depth, node
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """All nodes and their names, JSON values; None where names are none that JSON keeps.
+
+        >>> tree = Tree.from_leaves({"state": ["CA", "DC"]}, ["state"])
+        >>> Tree.from_dict(tree.to_dict()).digest == tree.digest
+        True
+        """
+        labels = [label.tolist() for label in self.labels]
+        if not all(type(name) in (str, int, bool) for part in labels for name in part):
+            return None
+        parents = [integers_to_text(parent) for parent in self.parents]
+        return {"levels": list(self.levels[1:]), "parents": parents, "labels": labels}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Tree:
+        """The tree that `to_dict` described.
+
+        Raises:
+            InvalidInput: a part is missing, or parts that do not go together.
+        """
+        try:
+            labels = [_objects(part) for part in description["labels"]]
+            parents = [
+                integers_from_text(text, (len(part),))
+                for text, part in zip(description["parents"], labels, strict=True)
+            ]
+            return cls(list(description["levels"]), parents, labels)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"a tree cannot be read ({error!r}): give what Tree.to_dict wrote"
+            ) from error
 
     @cached_property
     def digest(self) -> str:

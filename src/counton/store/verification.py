@@ -1,0 +1,346 @@
+"""Is what was released what it should have been? Everything computed again, from key and sums.
+
+A release is exact sums plus noise, and noise is a function of key and place. So whoever has the key
+can take the noise away, which leaves the exact sums; the journal holds keyed digests of the inputs,
+by which those are known to be the ones that were counted; and from them every released value is
+computed anew. A value, an input or a checkpoint that was altered, noise of another key or another
+law: each shows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Row
+
+from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.laws import Law
+from counton.mechanisms import Counter
+from counton.mechanisms.calibration import law_for
+from counton.mechanisms.contingency import ContingencyRelease, saved_contingency
+from counton.mechanisms.hierarchy import HierarchyRelease, recomputed_hierarchy, saved_hierarchy
+from counton.mechanisms.ranges import RangesRelease, recomputed_cells, saved_ranges
+from counton.mechanisms.state import Progress, read_checkpoint, write_checkpoint
+from counton.mechanisms.tables import digest_of_counts, shift_of_cells
+from counton.mechanisms.terms import StreamTerms, TableTerms
+from counton.noise import Key
+from counton.privacy import calibrate
+from counton.store import journal, keyfile, schema
+from counton.store import ledger as books
+from counton.store.database import Database, reading
+from counton.strategies.table import TableStrategy
+from counton.strategies.trees import Tree
+
+#: Values computed again at once.
+_CHUNK = 2**20
+#: Digits in which linear algebra may differ between machines, in units of the released grid.
+_ROUNDING = 4
+Table = RangesRelease | HierarchyRelease | ContingencyRelease
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What `verify` found of one release.
+
+    Attributes:
+        name: of the stream or table.
+        kind: "stream", "ranges", "hierarchy" or "contingency".
+        values: how many released values were computed again.
+        checks: what holds, in words.
+        problems: what does not; empty if all is well.
+        skipped: why nothing could be computed again; None if it was.
+
+    >>> Verified("visits", "stream", 24, ("all values are right",), ()).right
+    True
+    """
+
+    name: str
+    kind: str
+    values: int
+    checks: tuple[str, ...]
+    problems: tuple[str, ...]
+    skipped: str | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether all was computed again, and is as it was released."""
+        return not self.problems and self.skipped is None
+
+
+def verify(
+    state: str | os.PathLike[str], name: str | None = None, *, key: keyfile.Kept = None
+) -> tuple[Verified, ...]:
+    """Compute every released value of a state again, and compare. Changes nothing.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of one stream or table; None: all.
+        key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file.
+
+    Returns:
+        What was found, one for each release, by name.
+
+    Raises:
+        StateError: the state cannot be read, or has no release of this name.
+        WrongKey: the key of the one release asked for cannot be had.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> (found,) = verify(state)
+    >>> found.right, found.values
+    (True, 3)
+    >>> folder.cleanup()
+    """
+    database = Database(state)
+    try:
+        with database.transaction(write=False) as connection:
+            rows: list[Row[Any]] = [
+                row
+                for table in (schema.streams, schema.tables)
+                for row in connection.execute(sa.select(table).order_by(table.c.name)).all()
+                if name in (None, row.name)
+            ]
+            spent = {spend.name: spend for spend in books.entries(connection)}
+        if name is not None and not rows:
+            raise StateError(
+                f"state {database.label} has no release {name!r}: look at what it has with "
+                f"counton.store.state_summary"
+            )
+        found = []
+        for row in rows:
+            try:
+                held = _key_of(database, row, key)
+            except WrongKey as error:
+                if name is not None:
+                    raise
+                kind = "stream" if hasattr(row, "checkpoint") else row.kind
+                found.append(Verified(row.name, kind, 0, (), (), skipped=str(error)))
+                continue
+            check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
+            found.append(check(database, row, held, spent.get(row.name)))
+        return tuple(found)
+    finally:
+        database.close()
+
+
+def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
+    found = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
+    if found.fingerprint != row.key_fingerprint:
+        raise WrongKey(
+            f"{row.name!r} was released with the key {row.key_fingerprint}, this is the key "
+            f"{found.fingerprint}: give the key that was saved with it"
+        )
+    return found
+
+
+def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verified:
+    with reading(f"the terms of stream {row.name!r}"):
+        terms = StreamTerms.from_dict(json.loads(row.terms))
+    values = row.step * max(terms.cells, 1)
+    checks, problems = _promise(terms, row.name, spent)
+    try:
+        for words in _recomputed_stream(database, row, terms, key):
+            checks.append(words)
+    except (InvalidInput, StateError, ReplayMismatch) as error:
+        problems.append(str(error))
+    return Verified(row.name, "stream", values, tuple(checks), tuple(problems))
+
+
+def _recomputed_stream(
+    database: Database, row: Row[Any], terms: StreamTerms, key: Key
+) -> Iterator[str]:
+    """What holds, in words.
+
+    Raises:
+        StateError, ReplayMismatch, InvalidInput: naming the first step that is not right.
+    """
+    beginning = write_checkpoint(terms.to_dict(), key.fingerprint, Progress.start(terms))
+    noise_alone = Counter.resume(beginning, key=key)
+    again = Counter.resume(beginning, key=key)
+    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+    delay, last = terms.strategy.delay, row.step
+    so_far = np.zeros(terms.shape, np.int64)
+    with reading(f"the checkpoint of stream {row.name!r}"):
+        kept = read_checkpoint(bytes(row.checkpoint)).progress(terms)
+    for steps in _chunks(1, last, terms):
+        released = _read(database, row, steps, terms).values
+        nothing = np.zeros((len(steps), *terms.shape), np.int64)
+        noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
+        sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
+        if terms.strategy.workload == "totals":
+            inputs = np.diff(sums, axis=0, prepend=so_far[None])
+            so_far = sums[-1]
+        else:
+            inputs = sums
+        first = max(steps.start - delay, 1)
+        inputs = inputs[first + delay - steps.start :]
+        _compare(database, row, terms, again, inputs, digest)
+    if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
+        _compare(database, row, terms, again, kept.waiting.totals[-min(delay, last) :], digest)
+    yield (
+        f"{last:,} steps of {max(terms.cells, 1):,} values: each is the sum of the inputs whose "
+        f"digests were kept with it, and the noise that the key gives"
+    )
+    if not hmac.compare_digest(again.checkpoint(), bytes(row.checkpoint)):
+        raise StateError(
+            f"the checkpoint of stream {row.name!r} holds other sums than those that its releases "
+            f"lead to: the state was altered; restore it from a copy"
+        )
+    yield "the sums in the checkpoint are those that the releases lead to"
+
+
+def _chunks(first: int, last: int, terms: StreamTerms) -> Iterator[range]:
+    size = max(1, _CHUNK // max(terms.cells, 1))
+    for start in range(first, last + 1, size):
+        yield range(start, min(start + size, last + 1))
+
+
+def _read(database: Database, row: Row[Any], steps: range, terms: StreamTerms) -> Any:
+    with database.transaction(write=False) as connection:
+        return journal.read(connection, row.id, steps.start, steps.stop, terms.shape)
+
+
+def _compare(
+    database: Database,
+    row: Row[Any],
+    terms: StreamTerms,
+    again: Counter,
+    inputs: NDArray[np.int64],
+    digest: journal.Digester,
+) -> None:
+    """Release the next inputs again, under the same key, and compare with the journal."""
+    if not len(inputs):
+        return
+    steps = range(again.step + 1, again.step + 1 + len(inputs))
+    entries = _read(database, row, steps, terms)
+    try:
+        journal.check_inputs(entries.input_digests, steps.start, inputs, digest)
+    except ReplayMismatch as error:
+        known, given = (
+            np.frombuffer(of, np.uint8).reshape(len(steps), -1)
+            for of in (entries.input_digests, digest(steps, inputs))
+        )
+        step = steps[int(np.argmax((known != given).any(axis=1)))]
+        raise StateError(
+            f"step {step} of stream {row.name!r} is not the sum of its inputs and the noise of its "
+            f"key: what was released there, or what was kept of its input, was altered; restore "
+            f"the state from a copy"
+        ) from error
+    values = again.release_many(terms.contribution.exact_from_grid(inputs)).values
+    wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
+    if wrong.any():
+        raise StateError(
+            f"step {steps[int(np.argmax(wrong))]} of stream {row.name!r} was released as another "
+            f"value than its inputs and its key give: the state was altered; restore it from a copy"
+        )
+
+
+def _promise(terms: StreamTerms | TableTerms, name: str, spent: Any) -> tuple[list[str], list[str]]:
+    """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
+    checks, problems = [], []
+    if spent is None or spent.guarantee != terms.guarantee:
+        had = "no entry" if spent is None else str(spent.guarantee)
+        problems.append(f"the ledger has {had} for {name!r}, which promises {terms.guarantee}")
+    else:
+        checks.append(f"the ledger has its guarantee: {terms.guarantee}")
+    if isinstance(terms, StreamTerms):
+        needed = law_for(terms.strategy, terms.guarantee, terms.contribution, terms.shape).law
+        _width(needed, terms.law, checks, problems)
+    return checks, problems
+
+
+def _width(needed: Law, law: Law, checks: list[str], problems: list[str]) -> None:
+    if law.variance >= needed.variance * (1 - 1e-9):
+        checks.append(f"the noise is as wide as the guarantee needs: {law}")
+    else:
+        problems.append(f"the noise is {law}; the guarantee needs {needed}")
+
+
+def _verify_table(database: Database, row: Row[Any], key: Key, spent: Any) -> Verified:
+    with reading(f"the release {row.name!r}"):
+        terms = TableTerms.from_dict(json.loads(row.terms))
+    checks, problems = _promise(terms, row.name, spent)
+    try:
+        release = kept_table(row)
+    except InvalidInput as error:
+        return Verified(row.name, row.kind, 0, tuple(checks), tuple(problems), str(error))
+    if isinstance(release, HierarchyRelease):
+        values = sum(release.tree.sizes)
+        strategy: TableStrategy = release.plan.measurement
+        counts, off = recomputed_hierarchy(release, key)
+    else:
+        ranges = release.ranges if isinstance(release, ContingencyRelease) else release
+        values, strategy = int(np.prod(terms.shape)), ranges.choice.grid
+        counts, off = recomputed_cells(ranges, key)
+    present = digest_of_counts(key, row.kind, row.name, counts)
+    if not hmac.compare_digest(bytes.fromhex(present), bytes(row.input_digest)):
+        problems.append(
+            f"{row.name!r} is not what its data and its key give: what was released, or the digest "
+            f"of its data, was altered; restore the state from a copy"
+        )
+    elif off > _ROUNDING:
+        problems.append(
+            f"{row.name!r} differs from what its data and its key give by {off:,} units in its "
+            f"last place: the state was altered; restore it from a copy"
+        )
+    else:
+        exactly = "to the bit" if not off else f"but for {off} units in the last place"
+        checks.append(
+            f"{values:,} values: computed again from the exact counts, whose digest was kept, and "
+            f"the noise that the key gives, {exactly}"
+        )
+    shift = shift_of_cells(strategy, terms.contribution)
+    try:
+        needed = calibrate(terms.guarantee, shift, terms.law.family).law
+    except CountonError as error:
+        problems.append(f"no noise of this kind gives the guarantee: {error}")
+    else:
+        _width(needed, terms.law, checks, problems)
+    return Verified(row.name, row.kind, values, tuple(checks), tuple(problems))
+
+
+def kept_table(row: Row[Any]) -> Table:
+    """A table that was released, from its row alone.
+
+    Raises:
+        InvalidInput: the row does not say of what the numbers are: names that JSON does not keep.
+        StateError: it was altered.
+    """
+    with reading(f"the release {row.name!r}"):
+        terms = TableTerms.from_dict(json.loads(row.terms))
+        strategy, values = json.loads(row.strategy), json.loads(row.released)
+        asked, digest = json.loads(row.asked), bytes(row.input_digest).hex()
+        if row.kind == "ranges":
+            return saved_ranges(terms, strategy, values, digest, asked)
+        names = strategy.get("tree" if row.kind == "hierarchy" else "values")
+        if names is not None and row.kind == "hierarchy":
+            tree = Tree.from_dict(names)
+            if tree.digest == terms.measured["tree_sha256"]:
+                return saved_hierarchy(tree, terms, strategy, values, digest)
+        elif names is not None:
+            listed = tuple(_column(part) for part in names)
+            columns = tuple(terms.measured["columns"])
+            return saved_contingency(columns, listed, terms, strategy, values, digest)
+    raise InvalidInput(
+        f"the state does not keep the names of what {row.name!r} counts, since they are no plain "
+        f"texts and numbers: release it again with the same data and domain, which shows it"
+    )
+
+
+def _column(names: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array

@@ -1,0 +1,194 @@
+"""Everything computed again from key and sums: what is right passes, and each alteration shows."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    Key,
+    PureDP,
+    Stream,
+    release_contingency,
+    release_hierarchy,
+    release_ranges,
+)
+from counton.errors import StateError, WrongKey
+from counton.store import journal, verify
+from counton.strategies import (
+    Binary,
+    Expiring,
+    GrowingCascade,
+    HonakerOnline,
+    KAry,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+
+STRATEGIES: list[tuple[StreamStrategy, Any]] = [
+    (Binary(40), PureDP(1)),
+    (KAry(40, 5, subtraction=True), PureDP(1)),
+    (SmoothBinary.best(40, norm=2), ZCDP(0.1)),
+    (HonakerOnline(40), ZCDP(0.1)),
+    (SqrtToeplitz(40), ApproxDP(1, 1e-6)),
+    (GrowingCascade(6), ZCDP(0.1)),
+    (Expiring(1), ExpiringDP(0.5)),
+    (Expiring(1, delay=4), ExpiringDP(0.5)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "guarantee"), STRATEGIES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("steps", [0, 3, 37])
+def test_every_strategy_is_computed_again(
+    strategy: StreamStrategy, guarantee: Any, steps: int, tmp_path: Path
+) -> None:
+    xs = np.arange(steps * 3).reshape(steps, 3) % 17
+    with Stream.create(tmp_path / "s.db", "s", strategy, guarantee, shape=(3,)) as stream:
+        if steps:
+            stream.release_many(xs)
+    before = (tmp_path / "s.db").read_bytes()
+    (found,) = verify(tmp_path / "s.db")
+    assert found.right, found
+    assert found.values == 3 * steps
+    assert (tmp_path / "s.db").read_bytes() == before
+
+
+def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
+    unit = Contribution.clipped("0", "180", "0.1")
+    with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1), contribution=unit) as stream:
+        stream.release_many([0.3, 179.9, 12.0])
+        stream.release(0.1)
+    (found,) = verify(tmp_path / "s.db")
+    assert found.right, found
+    assert found.values == 4
+
+
+def alter(state: Path, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(state)
+    with connection:
+        assert connection.execute(statement, values).rowcount == 1
+    connection.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Two streams and a table of each kind."""
+    state = tmp_path / "s.db"
+    for name, count in (("s", 6), ("other", 3)):
+        with Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,)) as stream:
+            stream.release_many(np.arange(2 * count).reshape(-1, 2))
+    release_ranges([5, 0, 17, 4, 9, 9], guarantee=ZCDP(0.5), state=state, name="line")
+    release_hierarchy(
+        {"state": ["CA", "CA", "NY"], "county": ["Napa", "Kings", "Kings"], "count": [7, 2, 5]},
+        domain={"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings", None]},
+        levels=["state", "county"],
+        guarantee=ZCDP(0.5),
+        state=state,
+        name="tree",
+    )
+    release_contingency(
+        {"sex": ["f", "m", "f"], "smokes": ["no", "no", "yes"]},
+        columns=["sex", "smokes"],
+        domain={"sex": ["f", "m"], "smokes": ["no", "yes"]},
+        guarantee=ZCDP(0.5),
+        state=state,
+        name="table",
+    )
+    return state
+
+
+def test_all_of_a_state_is_right(state: Path) -> None:
+    found = verify(state)
+    assert [one.name for one in found] == ["other", "s", "line", "table", "tree"]
+    assert all(one.right for one in found), found
+    assert [one.values for one in found] == [6, 12, 6, 4, 7]
+    assert all("the ledger has its guarantee" in one.checks[0] for one in found)
+
+
+def wrong(state: Path, name: str) -> str:
+    (found,) = verify(state, name)
+    assert not found.right
+    return " ".join(found.problems)
+
+
+def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
+    alter(
+        state,
+        "UPDATE counton_streams SET checkpoint = (SELECT checkpoint FROM counton_streams "
+        "WHERE name = 'other') WHERE name = 's'",
+    )
+    assert "checkpoint" in wrong(state, "s")
+    alter(state, "UPDATE counton_tables SET input_digest = ? WHERE name = 'line'", b"x" * 32)
+    assert "'line' is not what its data and its key give" in wrong(state, "line")
+    alter(
+        state,
+        "UPDATE counton_ledger SET guarantee = (SELECT guarantee FROM counton_ledger "
+        "WHERE name = 's') WHERE name = 'tree'",
+    )
+    assert "the ledger has pure differential privacy" in wrong(state, "tree")
+
+
+def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> None:
+    read = journal.read
+
+    def altered(*arguments: Any) -> Any:
+        entries = read(*arguments)
+        values = entries.values.copy()
+        values[2, 1] += 1
+        return entries._replace(values=values)
+
+    monkeypatch.setattr(journal, "read", altered)
+    assert "step 3 of stream 's' is not the sum of its inputs" in wrong(state, "s")
+
+
+@pytest.mark.parametrize("name", ["line", "table", "tree"])
+def test_one_altered_number_of_a_table_shows(state: Path, name: str) -> None:
+    from counton.arrays import integers_from_text, integers_to_text
+
+    connection = sqlite3.connect(state)
+    import json
+
+    row = connection.execute("SELECT released FROM counton_tables WHERE name = ?", (name,))
+    values = json.loads(row.fetchone()[0])
+    connection.close()
+    part = "nodes" if name == "tree" else "cells"
+    shape = {"line": (6,), "table": (2, 2), "tree": (7,)}[name]
+    numbers = integers_from_text(values[part], shape)
+    numbers.flat[-1] += 1 << values["bits"]
+    values[part] = integers_to_text(numbers)
+    alter(state, "UPDATE counton_tables SET released = ? WHERE name = ?", json.dumps(values), name)
+    assert "altered" in wrong(state, name)
+
+
+def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(WrongKey):
+        verify(state, "line", key=Key.generate())
+    found = verify(state, key=Key.generate())
+    assert {one.skipped is not None for one in found} == {True}
+    (tmp_path / "s.db.key").unlink()
+    assert not any(one.right for one in verify(state))
+
+
+def test_no_such_release(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="has no release 'visits'"):
+        verify(state, "visits")
+    with pytest.raises(StateError, match="does not exist"):
+        verify(tmp_path / "none.db")
+
+
+@pytest.mark.slow
+def test_a_state_on_a_server_is_verified_too(postgres: str) -> None:
+    key = Key.generate()
+    with Stream.create(postgres, "s", Binary(9), PureDP(1), key=key) as stream:
+        stream.release_many([3, 1, 4])
+    (found,) = verify(postgres, key=key)
+    assert found.right
