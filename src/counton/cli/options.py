@@ -115,6 +115,10 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "epsilon": _asked(_TEXT, "privacy loss of one row"),
         "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
         "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
+        "other": _asked(_TEXT, "a group of its own for rows of groups that are not declared"),
+        "spare": _asked(_WHOLE, "so many groups more, to be named later"),
+        "also": _asked(_TEXT, "names for spare groups, A,B: they count from the next window on"),
+        "rename": _asked(_TEXT, "columns called otherwise from now on: OLD=NEW,..."),
         "release": _asked(
             _TEXT, "totals so far, windows (each one's own number), or both; default: totals"
         ),

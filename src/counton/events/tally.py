@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from enum import IntEnum
 from typing import Literal, get_args
 
@@ -146,6 +147,9 @@ class Reading:
         grid: puts values on the integers (`Contribution.to_grid`); needed with a value column.
         clock_change: which moment a local time means that comes twice.
         time_format: for times that are not ISO 8601.
+        declared: the groups that count by themselves where there is ``other``.
+        other: the group of all rows of other groups, or of none; None: there is no such group.
+        since: groups among those declared that do so from a step on.
     """
 
     columns: Columns
@@ -154,6 +158,18 @@ class Reading:
     grid: Grid | None = None
     clock_change: ClockChange = "raise"
     time_format: str | None = None
+    declared: Sequence[str] = ()
+    other: str | None = None
+    since: Mapping[str, int] = attribute(default_factory=dict)
+
+    def group(self, given: pl.Expr) -> pl.Expr:
+        """The group by which a row counts."""
+        if self.other is None:
+            return given
+        known = given.is_in(list(self.declared))
+        for name, step in self.since.items():
+            known &= (given != name) | (self.windows.step("us") >= step)
+        return pl.when(known.fill_null(False)).then(given).otherwise(pl.lit(self.other))
 
 
 def tally(
@@ -288,7 +304,7 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
         taken["given"] = pl.col(columns.value)
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
-    if reading.unknown == "refuse":
+    if reading.unknown == "refuse" and reading.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
     problems = [
         (pl.col(name).is_null() | (pl.col(name) == ""), problem)
@@ -306,8 +322,10 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
-    names = [name for name in ("group", "user", "id") if name in taken]
-    return frame.select(**taken).select("us", *names, step=step, total=total)
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
+    if "group" in taken:
+        kept.insert(0, reading.group(pl.col("group")).alias("group"))
+    return frame.select(**taken).select("us", *kept, step=step, total=total)
 
 
 def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
@@ -80,7 +80,12 @@ class Definition:
         what: ``count`` or ``sum``.
         columns: where time, group and value stand in the events.
         windows: how time is cut; window k is step k.
-        domain: the declared groups, or None for one total.
+        domain: the groups, in the order of their cells: those declared, ``other``, those of
+            ``named``. None for one total.
+        other: the group that counts rows of all groups not declared, if any.
+        named: groups that were named later, and from which step on they count.
+        spare: cells that have no name yet; nothing is counted in them, and they are not shown.
+        renamed: columns that are called otherwise, old and new, since which step.
         unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
         people: whose events they are, and how many count; None where single events are protected.
         guarantee, contribution, strategy: as in `Counter`.
@@ -109,16 +114,41 @@ class Definition:
     metric: str
     simple: bool
     people: People | None = None
+    other: str | None = None
+    named: tuple[tuple[str, int], ...] = ()
+    spare: int = 0
+    renamed: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step."""
-        return () if self.domain is None else (len(self.domain),)
+        return () if self.domain is None else (len(self.cells),)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the cells of one step."""
+        """Names of the cells of one step that are shown."""
         return ("all",) if self.domain is None else self.domain
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """All cells of one step: first the groups, then those that have no name yet."""
+        return (*self.groups, *(f"(spare {number + 1})" for number in range(self.spare)))
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The groups that were declared when the stream was created."""
+        return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
+
+    @property
+    def since(self) -> dict[str, int]:
+        """From which step on groups count by themselves that were part of ``other`` before."""
+        return {} if self.other is None else dict(self.named)
+
+    def called(self, column: str | None) -> str | None:
+        """What a column is called now that was called so once."""
+        for old, new, _ in self.renamed:
+            column = new if column == old else column
+        return column
 
     @cached_property
     def details(self) -> dict[str, Any]:
@@ -142,6 +172,10 @@ class Definition:
             "strategy": self.choice,
             "metric": self.metric,
             "simple": self.simple,
+            "other": self.other,
+            "named": [list(group) for group in self.named],
+            "spare": self.spare,
+            "renamed": [list(column) for column in self.renamed],
         }
 
     @classmethod
@@ -177,6 +211,10 @@ class Definition:
             metric=details["metric"],
             simple=details.get("simple", False),
             people=None if details["people"] is None else People(**details["people"]),
+            other=details.get("other"),
+            named=tuple((group, step) for group, step in details.get("named", ())),
+            spare=details.get("spare", 0),
+            renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
         )
 
 
@@ -427,12 +465,14 @@ def define(asked: Asked) -> Definition:
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
         guarantee = stated(asked.guarantee)
-        strategy = _choose(asked, windows.steps, guarantee, contribution, release)
+        domain = _with_other(request, asked.domain)
+        shape = () if domain is None else (len(domain) + (request.spare or 0),)
+        strategy = _choose(asked, windows.steps, guarantee, contribution, shape)
     return Definition(
         what=request.what,
         columns=columns,
         windows=windows,
-        domain=asked.domain,
+        domain=_with_other(request, asked.domain),
         unit=contribution.unit,
         guarantee=guarantee,
         contribution=contribution,
@@ -441,6 +481,8 @@ def define(asked: Asked) -> Definition:
         choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
         metric=asked.metric or "mean",
         simple=request.simple,
+        other=request.other,
+        spare=request.spare or 0,
         people=people,
     )
 
@@ -454,6 +496,94 @@ def unit_of(request: Request) -> str:
     if request.user is None:
         return request.unit or "event"
     return People(request.most or 1, request.per).of(request.unit or "user")
+
+
+def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The groups of a new stream: those declared, and the one of all others."""
+    for name in ("other", "spare"):
+        if getattr(request, name) is not None and domain is None:
+            raise InvalidInput(
+                f"{field(name, getattr(request, name))} needs {field('domain')}, the groups that "
+                f"are declared; give it, or leave {field(name)} out"
+            )
+    if request.spare is not None and request.spare < 0:
+        raise InvalidInput(f"{field('spare', request.spare)} is below 0; give how many to reserve")
+    for name in ("also", "rename"):
+        if getattr(request, name) is not None:
+            raise InvalidInput(
+                f"{field(name, getattr(request, name))} changes a stream that exists, and stream "
+                f"{request.name!r} does not; give {field('domain')} and columns as they are"
+            )
+    if request.other is None or domain is None:
+        return domain
+    if request.other in ("", *domain):
+        raise InvalidInput(
+            f"{field('other', request.other)} must be a name that no declared group has; choose "
+            f"another one"
+        )
+    return (*domain, request.other)
+
+
+def amend(definition: Definition, request: Request, released: int) -> Definition:
+    """A stream as the operator changes it: columns called otherwise, spare groups named.
+
+    What is changed already stays as it is, so that the same request may come again and again.
+
+    Args:
+        definition: as it is kept.
+        request: ``rename`` and ``also`` say what changes.
+        released: steps released so far; the change holds from the next one on.
+
+    Raises:
+        InvalidInput: a column that the stream does not use, or no spare group is left.
+    """
+    if request.rename is not None:
+        definition = _renamed(definition, request.rename, released + 1)
+    if request.also is None:
+        return definition
+    if definition.domain is None:
+        raise InvalidInput(
+            f"{field('also', request.also)} names groups, and stream {request.name!r} counts none "
+            f"apart; leave it out, or begin a stream with {field('by')} and {field('domain')}"
+        )
+    new = [
+        group
+        for group in read_domain(request.also, definition.columns.group or "")
+        if group not in definition.groups
+    ]
+    if len(new) > definition.spare:
+        raise InvalidInput(
+            f"{field('also', request.also)} names {len(new):,} new groups, and stream "
+            f"{request.name!r} has {definition.spare:,} spare ones left; name fewer, or begin a "
+            f"stream with more ({field('spare')})"
+        )
+    return replace(
+        definition,
+        domain=(*definition.domain, *new),
+        named=(*definition.named, *((group, released + 1) for group in new)),
+        spare=definition.spare - len(new),
+    )
+
+
+def _renamed(definition: Definition, rename: str, step: int) -> Definition:
+    columns, done = definition.columns, list(definition.renamed)
+    for pair in rename.split(","):
+        old, equals, new = (part.strip() for part in pair.partition("="))
+        if not (old and equals and new):
+            raise InvalidInput(
+                f"{field('rename', rename)} is not understood at {pair!r}; write OLD=NEW, and "
+                f"commas between several"
+            )
+        if old in columns.names:
+            used = [item.name for item in fields(columns) if getattr(columns, item.name) == old]
+            columns = replace(columns, **dict.fromkeys(used, new))
+            done.append((old, new, step))
+        elif new not in columns.names:
+            raise InvalidInput(
+                f"{field('rename', rename)} names the column {old!r}, which the stream does not "
+                f"use; it uses {', '.join(map(repr, columns.names))}"
+            )
+    return replace(definition, columns=columns, renamed=tuple(done))
 
 
 def _needed(value: _Given | None, name: str) -> _Given:
@@ -470,19 +600,19 @@ def _choose(
     horizon: int,
     guarantee: Guarantee,
     contribution: Contribution,
-    release: ReleaseForm,
+    shape: tuple[int, ...],
 ) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for."""
     from counton.plans import plan  # a later run needs no planner
 
     name = asked.request.strategy
+    release = cast("ReleaseForm", asked.request.release or "totals")
     if release == "windows" and name not in (None, "auto"):
         raise InvalidInput(
             f"{field('strategy', name)} is for totals, and does not go with "
             f"{field('release', release)}, which needs one draw of noise a window; leave one of "
             f"them out"
         )
-    shape = () if asked.domain is None else (len(asked.domain),)
     metric = asked.metric or "mean"
     ranked = plan(
         horizon,
@@ -538,16 +668,18 @@ def check(definition: Definition, asked: Asked) -> None:
     if people is not None and unit:
         unit = people.of(unit)
     for name, given, kept in (
-        (field("time"), request.time, columns.time),
-        (field("by"), request.by, columns.group),
-        (field("value"), request.value, columns.value),
+        (field("time"), definition.called(request.time), columns.time),
+        (field("by"), definition.called(request.by), columns.group),
+        (field("value"), definition.called(request.value), columns.value),
         (field("every"), request.every, windows.every),
         (field("steps"), request.steps, windows.steps),
         (field("start"), start, windows.start.astimezone(UTC)),
         (field("timezone"), request.timezone, windows.timezone),
-        (field("domain"), asked.domain, definition.domain),
-        (field("user"), request.user, columns.user),
-        (field("id"), request.id, columns.id),
+        (field("domain"), _undeclared(definition, asked.domain), definition.declared),
+        (field("other"), request.other, definition.other),
+        (field("spare"), request.spare, definition.spare + len(definition.named)),
+        (field("user"), definition.called(request.user), columns.user),
+        (field("id"), definition.called(request.id), columns.id),
         (field("most"), request.most, people and people.most),
         (field("per"), request.per, people and people.per),
         (field("distinct"), request.distinct or None, people and people.distinct),
@@ -568,6 +700,16 @@ def check(definition: Definition, asked: Asked) -> None:
                 f"{_shown(kept)}; leave it out to continue the stream, or start another one with "
                 f"another {field('name')}"
             )
+
+
+def _undeclared(definition: Definition, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Groups that a later run declares, if they are others than those of the stream.
+
+    Those that were named later may be among them.
+    """
+    known = {definition.declared, definition.groups}
+    known.add((*definition.declared, *(group for group, _ in definition.named)))
+    return None if domain in known else domain
 
 
 def _shown(value: object) -> str:

@@ -20,7 +20,7 @@ from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOve
 from counton.events.files import Source, is_file, open_source, table_columns, text_lines
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
-from counton.jobs.definition import Asked, Definition, ask, check, define, unit_of
+from counton.jobs.definition import Asked, Definition, amend, ask, check, define, unit_of
 from counton.jobs.intake import Intake, compare
 from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
@@ -129,7 +129,8 @@ class Released:
         """Everything in the journal, with intervals of confidence ``level``."""
         releases = stream.releases()
         steps = range(1, len(releases.steps) + 1)
-        values = np.asarray(releases.values).reshape(len(steps), len(definition.groups))
+        cells = np.asarray(releases.values).reshape(len(steps), len(definition.cells))
+        values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
         terms = stream.terms
         half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
         own = Series(values, np.asarray(releases.std, dtype=np.float64), half)
@@ -563,7 +564,7 @@ def _run(
     approve: Callable[[Definition], None] | None,
 ) -> Outcome:
     if saved is not None:
-        definition = Definition.reopen(saved.terms, saved.details)
+        definition = amend(Definition.reopen(saved.terms, saved.details), request, saved.step)
     else:
         definition = None
         spends = () if store is None else store.spends
@@ -590,6 +591,9 @@ def _run(
         definition.contribution.to_grid if definition.what == "sum" else None,
         asked.clock_change,
         request.time_format,
+        declared=definition.groups,
+        other=definition.other,
+        since=definition.since,
     )
     found = tally(source, reading, definition.domain)
     digests = source.digests(definition.columns.names)
@@ -608,6 +612,8 @@ def _run(
     else:
         stream = Stream.open(store, request.name, key=request.key)
     try:
+        if saved is not None and stream.details != definition.details:
+            stream.amend(definition.details)
         before = stream.step  # another process may have released since the state was read
         intake = _compared(stream.observed(), found, definition, before, ended, request.append)
         _refuse_overflow(definition, intake)
@@ -840,7 +846,7 @@ def _compared(
         found.cells,
         released=released,
         target=target,
-        groups=definition.groups,
+        groups=definition.cells,
         windows=definition.windows,
         measures=("rows",) if definition.what == "count" else ("rows", "total"),
         append=append,

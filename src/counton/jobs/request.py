@@ -51,6 +51,11 @@ class Request:
             newest event's time.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
+        other: a group of its own for all rows of groups that are not declared.
+        spare: so many groups more, without a name yet.
+        also: names for spare groups, known to the public: a list ``A,B`` or a sequence; from the
+            next window on.
+        rename: columns that are called otherwise from now on, ``old=new``, commas between several.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         simple: choose among strategies that release integers, without a search.
@@ -89,6 +94,10 @@ class Request:
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    other: str | None = None
+    spare: int | None = None
+    also: str | Sequence[str] | None = None
+    rename: str | None = None
     release: str | None = None
     strategy: str | None = None
     metric: str | None = None
@@ -201,11 +210,11 @@ class HierarchyRequest:
 
 _FILES = ("events", "series", "leaves")
 _FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move")
-_WHOLE = ("steps", "delay", "most")
+_WHOLE = ("steps", "delay", "most", "spare")
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("domain", "levels", "target"),
+    *("domain", "also", "levels", "target"),
     *("lower", "upper", "resolution", "epsilon", "delta", "rho", "growth"),
 )
 _Request = TypeVar("_Request", "Request", "RangesRequest", "HierarchyRequest")

@@ -231,6 +231,18 @@ class Stream:
         with self._turn.take(), self._lock:
             self._writer().observe(observed, sources)
 
+    def amend(self, details: Mapping[str, Any]) -> None:
+        """Replace the public facts given to `create`; nothing that is released depends on them.
+
+        Raises:
+            InvalidInput: no dictionary of JSON values.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        public = records.to_json(dict(details), "details")
+        with self._turn.take(), self._lock:
+            self._writer().amend(public)
+            self._details = json.loads(public)
+
     def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:
         """What `observe` kept of windows ``start..stop-1``. As secret as the data.
 

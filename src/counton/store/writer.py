@@ -93,6 +93,22 @@ class Writer:
         windows = journal.observed_rows(self.stream_id, observed)
         self._commit(self.counter(), [], windows, sources)
 
+    def amend(self, details: str) -> None:
+        """Keep other public facts, JSON."""
+        table = schema.streams
+        with self.database.transaction(write=True) as connection:
+            changed = connection.execute(
+                table.update()
+                .where(
+                    table.c.id == self.stream_id,
+                    table.c.writer_epoch == self._epoch,
+                    table.c.step == self.step,
+                )
+                .values(details=details)
+            )
+            if changed.rowcount != 1:
+                raise self._taken_over()
+
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
         xs = unmasked(xs, "the inputs")

@@ -1,0 +1,156 @@
+"""Groups unforeseen, spare groups that are named later, columns that are called otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from counton.errors import InvalidInput, StateError
+from counton.jobs import Request, run
+from counton.store import state_summary
+
+ROWS = ["00:10,a,u", "00:20,x,u", "01:10,b,v", "01:20,y,v", "02:10,x,u", "02:20,,v"]
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    write(tmp_path / "e.csv", ROWS)
+    return Request(
+        what="count",
+        events=tmp_path / "e.csv",
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="group",
+        domain="a,b",
+        start="2013-01-01",
+        steps=12,
+        epsilon=Fraction(1000),  # noise that is 0 almost surely
+    )
+
+
+def write(path: Path, rows: Sequence[str], header: str = "time,group,user") -> None:
+    lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+    path.write_text(f"{header}\n{lines}")
+
+
+def totals(request: Request) -> tuple[tuple[str, ...], list[list[int]]]:
+    with run(request) as outcome:
+        released = outcome.released()
+        assert set(released.table()["group"]) == set(outcome.definition.groups)
+        return outcome.definition.groups, released.own.estimates.tolist()
+
+
+def later(request: Request, hour: int, **more: object) -> Request:
+    """A later run, which states nothing anew."""
+    until = f"2013-01-01T{hour:02}:00"
+    return Request("count", request.events, request.state, until=until, **more)  # type: ignore[arg-type]
+
+
+def test_groups_unforeseen_are_counted_in_one_group(request_: Request) -> None:
+    other = replace(request_, other="rest", until="2013-01-01T03:00")
+    expected = ("a", "b", "rest"), [[1, 0, 1], [1, 1, 2], [1, 1, 4]]
+    assert totals(other) == expected
+    assert totals(replace(other, domain=["a", "b"])) == expected
+    assert totals(later(request_, 3)) == expected
+    for wrong, words in (
+        ({"other": "others"}, "other is others, but stream 'events' was created with rest"),
+        ({"domain": "a"}, r"domain is 1 groups \(a\), but"),
+        ({"spare": 1}, "spare is 1, but stream 'events' was created with 0"),
+    ):
+        with pytest.raises(StateError, match=words):
+            run(replace(other, **wrong))
+
+
+def test_users_are_bounded_by_the_groups_they_count_in(request_: Request) -> None:
+    """Rows are put into their cells first, so that two unknown groups are one."""
+    write(Path(request_.events), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
+    first = replace(request_, other="rest", user="user", first=True, most=2)
+    try:
+        found = totals(first)
+    except InvalidInput as error:
+        pytest.skip(str(error))
+    assert found == (("a", "b", "rest"), [[0, 0, 2]])
+
+
+def test_spare_groups_are_not_shown_until_they_are_named(request_: Request) -> None:
+    spare = replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")
+    groups, found = totals(spare)
+    assert (groups, found) == (("a", "b"), [[1, 0], [1, 1]])
+    named = later(request_, 3, unknown="drop", also="x")
+    groups, found = totals(named)
+    assert groups == ("a", "b", "x")
+    assert found == [[1, 0, 0], [1, 1, 0], [1, 1, 2]]  # those of before came late
+    assert totals(named) == (groups, found)  # typed again
+    assert totals(replace(spare, until=named.until, domain=["a", "b", "x"])) == (groups, found)
+    with pytest.raises(InvalidInput, match="names 2 new groups, and stream 'events' has 1 spare"):
+        run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
+    details = state_summary(request_.state)["streams"][0]["details"]
+    assert (details["named"], details["spare"]) == ([["x", 3]], 1)
+
+
+def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
+    request_: Request,
+) -> None:
+    spare = replace(request_, other="rest", spare=1, until="2013-01-01T02:00")
+    assert totals(spare)[1] == [[1, 0, 1], [1, 1, 2]]
+    write(Path(request_.events), ["00:50,x,w", *ROWS])  # a late row of x belongs to the others
+    groups, found = totals(later(request_, 3, also="x"))
+    assert groups == ("a", "b", "rest", "x")
+    assert found[1:] == [[1, 1, 2, 0], [1, 1, 4, 1]]
+    assert totals(later(request_, 4))[1][-1] == [1, 1, 4, 1]
+
+
+def test_columns_are_called_otherwise_from_now_on(request_: Request) -> None:
+    known = replace(request_, unknown="drop", until="2013-01-01T02:00")
+    before = totals(known)[1]
+    write(Path(request_.events), [*ROWS, "02:30,a,u"], "at,page,who")
+    with pytest.raises(InvalidInput, match="has no column 'time'"):
+        run(later(request_, 3, unknown="drop"))
+    renamed = later(request_, 3, unknown="drop", rename="time=at, group=page")
+    assert totals(renamed)[1] == [*before, [2, 1]]
+    assert totals(renamed)[1] == [*before, [2, 1]]  # typed again
+    assert totals(replace(renamed, rename=None))[1] == [*before, [2, 1]]
+    nightly = replace(known, rename=renamed.rename, until=renamed.until)
+    assert totals(nightly)[1] == [*before, [2, 1]]  # the command line of ever, and the change
+    with pytest.raises(StateError, match="time is when, but stream 'events' was created with at"):
+        run(replace(known, time="when"))
+    for wrong, words in (
+        ("time", "is not understood at 'time'; write OLD=NEW"),
+        ("=at", "is not understood"),
+        ("hour=when", "names the column 'hour', which the stream does not use; it uses 'at', 'pa"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            run(replace(renamed, rename=wrong))
+    details = state_summary(request_.state)["streams"][0]["details"]
+    assert details["renamed"] == [["time", "at", 3], ["group", "page", 3]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"other": "rest", "by": None, "domain": None}, "other=rest needs domain, the groups"),
+        ({"spare": 2, "by": None, "domain": None}, "spare=2 needs domain"),
+        ({"spare": -1}, "spare=-1 is below 0"),
+        ({"other": "a"}, "other=a must be a name that no declared group has"),
+        ({"also": "x"}, "also=x changes a stream that exists, and stream 'events' does not"),
+        ({"rename": "time=at"}, "changes a stream that exists"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    request_: Request, wrong: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(replace(request_, **wrong))  # type: ignore[arg-type]
+    assert not Path(request_.state).exists()
+
+
+def test_one_total_has_no_spare_groups(request_: Request) -> None:
+    one = replace(request_, by=None, domain=None)
+    run(one).close()
+    with pytest.raises(InvalidInput, match="stream 'events' counts none apart"):
+        run(later(request_, 4, also="x"))
