@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
+    from counton.strategies.streams.square_root import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
     from counton.strategies.table import TableStrategy as TableStrategy
 
@@ -37,6 +38,7 @@ _HOME = {
     "HonakerOnline": "counton.strategies.streams.honaker",
     "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
+    "NormalisedSqrt": "counton.strategies.streams.square_root",
     "SmoothBinary": "counton.strategies.streams.smooth",
     "SqrtToeplitz": "counton.strategies.streams.square_root",
 }
@@ -52,6 +54,7 @@ __all__ = [
     "Node",
     "NodeNoise",
     "Norm",
+    "NormalisedSqrt",
     "SmoothBinary",
     "SqrtToeplitz",
     "Strategy",

@@ -1,0 +1,135 @@
+"""NormalisedSqrt: the values it is known for, correct rounding, and what units move it by."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.mechanisms.calibration import law_for
+from counton.privacy import ZCDP, Contribution
+from counton.strategies import Metric, NormalisedSqrt, SqrtToeplitz
+from counton.strategies.participation import Schedule
+from counton.strategies.streams import square_root
+from counton.testing.node_noise import HashedNoise
+
+OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
+
+
+def exact_noise(strategy: NormalisedSqrt, z: NDArray[np.int64]) -> list[int]:
+    """Floor of B z plus the offset, by rational arithmetic on the rows."""
+    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    return [
+        math.floor(cell * sum(weight * int(z[i - 1]) for _, i, weight in strategy.row(t)) + OFFSET)
+        for t in range(1, len(z) + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "mean", "largest"),
+    [
+        (1024, "2.991", "3.081"),
+        (2**14, "3.865", "3.956"),
+        pytest.param(2**16, "4.304", "4.395", marks=pytest.mark.slow),
+    ],
+)
+def test_root_variances_at_rho_one_half(horizon: int, mean: str, largest: str) -> None:
+    """From dense matrices, once, and with noise calibrated to the rounded C'."""
+    strategy = NormalisedSqrt(horizon)
+    law = law_for(strategy, ZCDP(Fraction(1, 2)), Contribution.add_remove()).law
+    expectations: dict[Metric, str] = {"mean": mean, "max": largest}
+    for metric, expected in expectations.items():
+        variance = strategy.overall_variance(metric) * law.variance / 4.0**strategy.lattice_bits
+        assert f"{math.sqrt(variance):.3f}" == expected
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 50, 1000])
+def test_all_columns_have_norm_one(horizon: int) -> None:
+    strategy = NormalisedSqrt(horizon)
+    series = strategy._root.numerators / 2.0**strategy._root.lattice_bits
+    squares = np.cumsum(series**2)[::-1] * (strategy.weights / 2.0**strategy.weight_bits) ** 2
+    assert squares == pytest.approx(1, abs=2e-4)
+    assert float(strategy.squared_sensitivity()) == pytest.approx(squares.max(), rel=1e-14)
+    assert (np.diff(strategy.weights) >= 0).all()
+
+
+@pytest.mark.parametrize("certain", [True, False], ids=["floats", "digits"])
+@pytest.mark.parametrize("spread", [3, 2**20, 2**45])
+def test_noise_is_rounded_correctly(
+    certain: bool, spread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where floats decide and where, with worthless ones, integers have to."""
+    if not certain:
+        monkeypatch.setattr(SqrtToeplitz, "_slack", staticmethod(lambda length: 1.0))
+    for horizon in (1, 2, 23):
+        strategy = NormalisedSqrt(horizon)
+        table = HashedNoise((2,), spread)
+        z = np.array([table.at(0, i) for i in range(1, horizon + 1)])
+        noise = strategy.noise(table, range(1, horizon + 1))
+        for coordinate in range(2):
+            assert noise[:, coordinate].tolist() == exact_noise(strategy, z[:, coordinate])
+
+
+def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy, table = NormalisedSqrt(3000), HashedNoise((), 2**30)
+    noise = strategy.noise(table, range(1, 3001))
+    monkeypatch.setattr(SqrtToeplitz, "_slack", staticmethod(lambda length: 1.0))
+    assert strategy.noise(table, range(1, 4)).tolist() == noise[:3].tolist()
+    z = table.run(0, range(1, 3001))
+    for step in (4, 1777, 3000):
+        assert strategy._decide(z[:step]) == noise[step - 1]
+
+
+def test_variances_of_long_streams() -> None:
+    """Linear in time, against the sum over all rows."""
+    exact = NormalisedSqrt(4000)
+    found = square_root._variances_of_long_rows(exact._shares)
+    assert found == pytest.approx(exact.variance(range(1, 4001)), rel=1e-4)
+    assert found.mean() == pytest.approx(exact.overall_variance("mean"), rel=5e-5)
+
+
+def test_window_variances_by_distance_and_by_window() -> None:
+    strategy = NormalisedSqrt(300)
+    starts, stops = np.array([1, 5, 40]), np.array([300, 6, 64])
+    by_window = strategy._by_window(starts, stops)
+    assert strategy._by_distance(starts, stops) == pytest.approx(by_window, rel=1e-10)
+
+
+@pytest.mark.parametrize("apart", [1, 3])
+def test_overlaps_are_the_largest_products(apart: int) -> None:
+    strategy = NormalisedSqrt(60)
+    enters = np.zeros((60, 60), np.int64)
+    for step in range(1, 61):
+        for _, index, weight in strategy.column(step):
+            enters[index - 1, step - 1] = int(weight * 2**strategy.lattice_bits)
+    products = enters.astype(object).T @ enters.astype(object)
+    found = strategy.overlaps(Schedule(20, apart, False))
+    exact = [
+        max(np.diagonal(products, lag).max() for lag in range(j * apart, 60)) for j in range(1, 20)
+    ]
+    assert found[:16] == exact[:16]
+    assert all(exact[j] <= found[j] <= exact[j - 1] for j in range(16, 19))
+
+
+def test_c_is_the_same_everywhere() -> None:
+    """Noise is addressed by the parameters, so C' must never change."""
+    sums = {(8760, 16): 0, (1000, 16): 0, (1000, 8): 0}
+    for horizon, bits in sums:
+        strategy = NormalisedSqrt(horizon, bits)
+        sums[horizon, bits] = int(strategy.weights.sum() + strategy._root.numerators.sum())
+    assert sums == {(8760, 16): 303786114, (1000, 16): 38527285, (1000, 8): 296075}
+
+
+def test_refusals() -> None:
+    with pytest.raises(InvalidInput, match="2\\^20"):
+        NormalisedSqrt(2**20 + 1)
+    with pytest.raises(InvalidInput, match="weight_bits"):
+        NormalisedSqrt(10, 17)
+    with pytest.raises(HorizonExceeded):
+        NormalisedSqrt(10).variance([11])
+    with pytest.raises(SumOverflow, match="NormalisedSqrt"):
+        NormalisedSqrt(10).noise(HashedNoise((), 2**60), range(1, 5))
