@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from textwrap import shorten
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,22 @@ from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law
 from counton.mechanisms.calibration import check_contribution, law_for
-from counton.mechanisms.terms import check_shape
-from counton.privacy import ApproxDP, Calibration, Contribution, Guarantee
-from counton.strategies import Metric, StreamStrategy
+from counton.mechanisms.terms import StreamTerms, check_shape
+from counton.noise import Key
+from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
+from counton.shift import Shift
+from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.base import ReleaseForm, check_metric, check_release_form
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
+#: More numbers than this, of all cells together, no stream is planned to hold while it runs (128
+#: MB), or to draw before its first release: strategies that solve for the whole horizon.
+MOST_HELD, MOST_DRAWN = 2**24, 2**27
+#: Beyond this horizon fewer trees are weighed for units that act several times.
+_LONG = 2**14
+#: Releases over which the time of one is measured, and most numbers that are drawn for it.
+_MEASURED, _MOST_MEASURED = 2**12, 2**21
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
@@ -46,6 +56,8 @@ class Choice:
         mean_std, max_std: standard deviation of a released cell in data units, root of the mean
             and of the largest variance over all numbers that are released.
         why: in words.
+        planning_seconds: how long finding it and weighing it took; no part of a comparison.
+        held: numbers that a running stream keeps beside its sums, all cells together.
 
     >>> from counton.privacy import PureDP
     >>> best = plan(365, PureDP(1)).best
@@ -60,6 +72,8 @@ class Choice:
     mean_std: float
     max_std: float
     why: str
+    planning_seconds: float = field(default=0.0, compare=False, repr=False)
+    held: int = 0
 
     @property
     def noise_law(self) -> Law:
@@ -76,7 +90,7 @@ class Choice:
         return self.mean_std if metric == "mean" else self.max_std
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Strategies in order of their exact error.
 
@@ -117,8 +131,55 @@ class Plan:
     def __len__(self) -> int:
         return len(self.choices)
 
+    @cached_property
+    def lower_bounds(self) -> dict[Family, float]:
+        """Standard deviations that no strategy with one family of noise is below, where known.
+
+        Of the mean or the largest variance, in data units, as the ranking; see
+        ``counton.plans.bounds``. For units that count once: Laplace noise under `PureDP`, Gaussian
+        noise under `ZCDP` and `ApproxDP`.
+        """
+        from counton.plans.bounds import least_variance
+
+        if not self.contribution.acts_once:
+            return {}
+        family: Family = "laplace" if isinstance(self.guarantee, PureDP) else "gaussian"
+        # Discrete noise of twice the scale has at least four times the variance: integers are the
+        # coarsest lattice, on which the bound is lowest.
+        one = self.contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(self.shape))
+        unit = calibrate(self.guarantee, one, family).law.variance
+        least = least_variance(self.horizon, self.metric, self.release)
+        resolution = self.contribution.resolution
+        return {family: math.sqrt(least * unit) * float(1 if resolution is None else resolution)}
+
+    def release_seconds(self, choice: Choice) -> float | None:
+        """Time of one release of all cells, measured here and now over up to 4,096 of the first.
+
+        None where that takes more than two million draws. A strategy that solves for the whole
+        horizon is measured with that.
+        """
+        cells = math.prod(self.shape)
+        steps = min(self.horizon, _MEASURED, max(_MOST_MEASURED // cells, 1))
+        if (self.horizon if choice.held else steps) * cells > _MOST_MEASURED:
+            return None
+        terms = StreamTerms(
+            name="measured",
+            strategy=choice.strategy,
+            guarantee=self.guarantee,
+            contribution=self.contribution,
+            shape=self.shape,
+            law=choice.noise_law,
+        )
+        noise_field = terms.noise_field(Key.generate())
+        begin = perf_counter()
+        choice.strategy.noise(noise_field, range(1, steps + 1))
+        return (perf_counter() - begin) / steps
+
     def table(self) -> list[dict[str, Any]]:
-        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), why."""
+        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
+
+        The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps.
+        """
         return [
             {
                 "rank": choice.rank,
@@ -126,6 +187,8 @@ class Plan:
                 "noise": choice.family,
                 "mean_std": choice.mean_std,
                 "max_std": choice.max_std,
+                "planning_seconds": choice.planning_seconds,
+                "held": choice.held,
                 "why": choice.why,
             }
             for choice in self.choices
@@ -155,6 +218,10 @@ class Plan:
                 for i, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in rows
+        ]
+        lines += [
+            f"no strategy with {family} noise is below {least:,.4g}"
+            for family, least in self.lower_bounds.items()
         ]
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([head, *lines, *notes])
@@ -212,7 +279,7 @@ def plan(
 
     >>> visits = Contribution.add_remove(steps=30, unit="visitor")
     >>> plan(8760, ApproxDP(1, 1e-6), contribution=visits).best.kind
-    'square root'
+    'normalised square root'
     """
     horizon = check_integer("horizon", horizon, 1)
     check_metric(metric)
@@ -226,7 +293,7 @@ def plan(
     check_contribution(contribution)
     cells = check_shape(shape)
     if strategies is None:
-        kinds, left_out = candidate_strategies(
+        found = candidates(
             horizon,
             metric,
             contribution.steps,
@@ -234,32 +301,34 @@ def plan(
             contribution.every,
             release=release,
             simple=simple,
+            norms=_norms(guarantee),
         )
     else:
-        kinds = tuple((type(s).__name__, (s,)) for s in strategies)
-        left_out = ()
-    notes = list(left_out)
+        found = tuple(_Found(type(s).__name__, (s,), "", 0.0) for s in strategies)
+    notes: list[str] = []
     choices: list[Choice] = []
-    for kind, members in kinds:
+    for kind, members, note, seconds in found:
+        notes += [note] * bool(note)
+        begin = perf_counter() - seconds
         least: dict[str, Choice] = {}
+        refused: list[str] = []
         for strategy in members:
-            if strategy.horizon is not None and strategy.horizon < horizon:
-                notes.append(f"{strategy!r}: left out, it serves fewer than {horizon:,} steps")
-                continue
-            if strategy.workload == "windows" != release:
-                notes.append(f"{strategy!r}: left out, it releases no totals")
-                continue
             try:
+                _check_serves(strategy, horizon, release, cells)
                 choice = _choice(kind, strategy, guarantee, contribution, cells, release)
             except InvalidInput as error:
-                notes.append(shorten(f"{strategy!r}: left out, {error}", 240, placeholder=" ..."))
+                said = f"{kind}: {strategy!r} left out, {error}"
+                refused.append(shorten(said, 240, placeholder=" ..."))
                 continue
-            known = least.get(choice.family)
-            if known is None or choice.std(metric) < known.std(metric):
+            better = least.get(choice.family)
+            if better is None or choice.std(metric) < better.std(metric):
                 least[choice.family] = choice
+        if not least:
+            notes += refused
+        seconds = perf_counter() - begin
         known_already = {(choice.strategy, choice.family) for choice in choices}
         choices += [
-            choice
+            replace(choice, planning_seconds=seconds)
             for choice in least.values()
             if (choice.strategy, choice.family) not in known_already
         ]
@@ -291,7 +360,41 @@ def _choice(
         math.sqrt(strategy.released_variance(metric, release) * node_variance) * resolution
         for metric in ("mean", "max")
     )
-    return Choice(0, kind, strategy, calibration, mean_std, max_std, "")
+    held = getattr(strategy, "held", 0) * math.prod(shape)
+    return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held)
+
+
+def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
+    """Norms to which noise under a guarantee may be calibrated with profit."""
+    if isinstance(guarantee, PureDP):
+        return (1,)
+    return (2,) if isinstance(guarantee, ZCDP) else (1, 2)
+
+
+def _check_serves(
+    strategy: StreamStrategy, horizon: int, release: ReleaseForm, shape: tuple[int, ...]
+) -> None:
+    """Refuse what cannot do what is asked, or would need too much memory or time to begin.
+
+    Raises:
+        InvalidInput: in words.
+    """
+    if strategy.horizon is not None and strategy.horizon < horizon:
+        raise InvalidInput(f"it serves fewer than {horizon:,} steps")
+    if strategy.workload == "windows" != release:
+        raise InvalidInput("it releases no totals")
+    cells = math.prod(shape)
+    held = getattr(strategy, "held", 0)
+    if held * cells > MOST_HELD:
+        raise InvalidInput(
+            f"a running stream would hold {held * cells:,} numbers, more than "
+            f"{MOST_HELD:,}: give it to strategies= if that is no matter"
+        )
+    if held and horizon * cells > MOST_DRAWN:
+        raise InvalidInput(
+            f"it reads the whole horizon, and {horizon * cells:,} draws before the first release "
+            f"are more than {MOST_DRAWN:,}: give it to strategies= if that is no matter"
+        )
 
 
 def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
@@ -308,95 +411,178 @@ def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
 # ---------------------------------------------------------------------------------- candidates
 
 
-@lru_cache(maxsize=64)
-def candidate_strategies(
+class _Question(NamedTuple):
+    """What decides which strategies can be the best: everything but the size of the budget."""
+
+    horizon: int
+    metric: Metric
+    release: ReleaseForm
+    steps: int | None
+    separation: int
+    every: int | None
+
+    @property
+    def plain(self) -> bool:
+        """Units count once, and totals are what is released: what ``best`` of each family finds."""
+        return self.steps == 1 and self.release == "totals"
+
+    def moved(self, strategy: StreamStrategy) -> tuple[int, int]:
+        """Norm and squared norm by which a unit moves a strategy."""
+        shift = strategy.shift(steps=self.steps, separation=self.separation, every=self.every)
+        return shift.l1, shift.l2_squared
+
+    def undominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
+        """In order of error: those that no other of less error moves less, in either norm."""
+        front: list[StreamStrategy] = []
+        moved: list[tuple[int, int]] = []
+        for strategy in sorted(
+            candidates, key=lambda one: one.released_variance(self.metric, self.release)
+        ):
+            shift = self.moved(strategy)
+            if all(l1 > shift[0] or l2 > shift[1] for l1, l2 in moved):
+                front.append(strategy)
+                moved.append(shift)
+        return front
+
+
+def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
+    if asked.plain:
+        return known.KAry.undominated(asked.horizon, asked.metric, subtraction)
+    few = asked.horizon > _LONG
+    return asked.undominated(
+        known.KAry.candidates(asked.horizon, subtraction, of_each=3 if few else 8)
+    )
+
+
+def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
+    if asked.plain:
+        return known.SmoothBinary.undominated(asked.horizon)
+    few = asked.horizon > _LONG
+    return asked.undominated(known.SmoothBinary.candidates(asked.horizon, of_each=2 if few else 8))
+
+
+def _normalised(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    # Fine weights leave less room for wide noise: what cannot have it is left out.
+    return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
+
+
+class _Family(NamedTuple):
+    """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
+
+    Attributes:
+        kind: as it is called.
+        make: its strategies.
+        norms: of noise for which it is worth weighing.
+        simple: trees, which answer any window by itself and hold nothing.
+    """
+
+    kind: str
+    make: Callable[[_Question, Norm], Iterable[StreamStrategy]]
+    norms: tuple[Norm, ...] = (1, 2)
+    simple: bool = True
+
+
+_BOTH: tuple[_Family, ...] = (
+    _Family("binary", lambda asked, norm: [known.Binary(asked.horizon)]),
+    _Family(
+        "Honaker online", lambda asked, norm: [known.HonakerOnline(asked.horizon)], simple=False
+    ),
+    _Family("k-ary", lambda asked, norm: _kary(asked, subtraction=False)),
+    _Family("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
+    _Family("smooth binary", lambda asked, norm: _smooth(asked)),
+    _Family(
+        "smooth binary, even height", lambda asked, norm: [known.SmoothBinary.even(asked.horizon)]
+    ),
+    _Family("square root", lambda asked, norm: [known.SqrtToeplitz(asked.horizon)], simple=False),
+    _Family("normalised square root", _normalised, norms=(2,), simple=False),
+)
+_WINDOWS: tuple[_Family, ...] = (
+    _Family("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
+    _Family(
+        "growing cascade",
+        lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
+        simple=False,
+    ),
+)
+
+
+class _Found(NamedTuple):
+    """Strategies of a kind, why there are none, and how long finding them took."""
+
+    kind: str
+    members: tuple[StreamStrategy, ...]
+    note: str
+    seconds: float
+
+
+@lru_cache(maxsize=128)
+def _found(asked: _Question, family: _Family, norms: tuple[Norm, ...]) -> _Found:
+    begin = perf_counter()
+    members: list[StreamStrategy] = []
+    note = ""
+    try:
+        for norm in norms:
+            members += [one for one in family.make(asked, norm) if one not in members]
+    except InvalidInput as error:
+        note = f"{family.kind}: left out, {error}"
+    return _Found(family.kind, tuple(members), note, perf_counter() - begin)
+
+
+def candidates(
     horizon: int,
-    metric: Metric,
+    metric: Metric = "mean",
     steps: int | None = 1,
     separation: int = 1,
     every: int | None = None,
     *,
     release: ReleaseForm = "totals",
     simple: bool = False,
-) -> tuple[tuple[tuple[str, tuple[StreamStrategy, ...]], ...], tuple[str, ...]]:
-    """Strategies by kind, and notes on kinds which cannot serve the horizon.
+    norms: tuple[Norm, ...] = (1, 2),
+) -> tuple[_Found, ...]:
+    """Strategies by kind, and why others cannot serve the horizon.
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a
     smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
     ``every`` say how often a unit counts, as in `Contribution`.
 
-    >>> kinds, notes = candidate_strategies(1000, "mean")
-    >>> [name for name, _ in kinds]
-    ['binary', 'Honaker online', 'k-ary', 'k-ary with subtraction', 'smooth binary',
-     'smooth binary, even height', 'square root']
+    >>> [found.kind for found in candidates(1000, simple=True)]
+    ['binary', 'k-ary', 'k-ary with subtraction', 'smooth binary', 'smooth binary, even height']
     """
-
-    def trees(subtraction: bool) -> Iterable[StreamStrategy]:
-        if steps == 1 and release == "totals":
-            return known.KAry.undominated(horizon, metric, subtraction)
-        return undominated(known.KAry.candidates(horizon, subtraction))
-
-    def smooth() -> Iterable[StreamStrategy]:
-        if steps == 1 and release == "totals":
-            return known.SmoothBinary.undominated(horizon)
-        return undominated(known.SmoothBinary.candidates(horizon))
-
-    def undominated(candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
-        """In order of error: those that no other of less error moves less, in either norm."""
-        front: list[StreamStrategy] = []
-        moved: list[tuple[int, int]] = []
-        for strategy in sorted(candidates, key=lambda one: one.released_variance(metric, release)):
-            shift = strategy.shift(steps=steps, separation=separation, every=every)
-            if all(l1 > shift.l1 or l2 > shift.l2_squared for l1, l2 in moved):
-                front.append(strategy)
-                moved.append((shift.l1, shift.l2_squared))
-        return front
-
-    sources: dict[str, Callable[[], Iterable[StreamStrategy]]] = (
-        {
-            "one draw a step": lambda: [known.Independent(horizon)],
-            "growing cascade": lambda: [known.GrowingCascade((horizon - 1).bit_length())],
-        }
-        if release == "windows"
-        else {
-            "binary": lambda: [known.Binary(horizon)],
-            "Honaker online": lambda: [known.HonakerOnline(horizon)],
-            "k-ary": lambda: trees(subtraction=False),
-            "k-ary with subtraction": lambda: trees(subtraction=True),
-            "smooth binary": smooth,
-            "smooth binary, even height": lambda: [known.SmoothBinary.even(horizon)],
-            "square root": lambda: [known.SqrtToeplitz(horizon)],
-        }
+    asked = _Question(horizon, metric, release, steps, separation, every)
+    return tuple(
+        _found(asked, family, wanted)
+        for family in (_WINDOWS if release == "windows" else _BOTH)
+        if (family.simple or not simple)
+        and (wanted := tuple(norm for norm in norms if norm in family.norms))
     )
-    kinds, notes = [], []
-    for name, source in sources.items():
-        try:
-            members = tuple(source())
-            if not simple or not any(strategy.fraction_bits for strategy in members):
-                kinds.append((name, members))
-        except InvalidInput as error:
-            notes.append(f"{name}: left out, {error}")
-    return tuple(kinds), tuple(notes)
 
 
 # ------------------------------------------------------------------------------------ crossing
 
 
-def crossing_delta(horizon: int, epsilon: Number, metric: Metric = "mean") -> float:
+def crossing_delta(
+    horizon: int,
+    epsilon: Number,
+    metric: Metric = "mean",
+    strategies: Iterable[StreamStrategy] | None = None,
+) -> float:
     """Delta below which the best plan under (epsilon, delta) has Laplace noise; to three digits.
 
     0 if Gaussian noise is better down to 1e-60, 0.1 if Laplace noise is better up to there.
-    Found by ranking all strategies at each delta. With odd arities only and Laplace noise as in
-    Theorem 1.3 of "Count on Your Elders" (Andersson, Pagh, Steiner and Torkamani) the crossing at
-    epsilon = 1 for the mean error over 2^10 steps lies at 1.13e-6.
+    Found by ranking all strategies, or those given, at each delta. With k-ary trees of odd arity
+    and the square root alone, and Laplace noise as in Theorem 1.3 of "Count on Your Elders"
+    (Andersson, Pagh, Steiner and Torkamani), the crossing at epsilon = 1 for the mean error over
+    2^10 steps lies at 1.13e-6.
 
     >>> f"{crossing_delta(2**10, 1):.3g}"
-    '1.24e-06'
+    '5.53e-07'
     """
+
+    given = None if strategies is None else tuple(strategies)
 
     def laplace_wins(exponent: float) -> bool:
         guarantee = ApproxDP(epsilon, Fraction(10**exponent))
-        return plan(horizon, guarantee, metric).best.family == "laplace"
+        return plan(horizon, guarantee, metric, strategies=given).best.family == "laplace"
 
     low, high = _LOWEST, _HIGHEST
     if not laplace_wins(low):

@@ -221,12 +221,14 @@ class KAry(StreamStrategy):
         return front[::-1]
 
     @classmethod
-    def candidates(cls, horizon: int, subtraction: bool = True) -> list[KAry]:
+    def candidates(
+        cls, horizon: int, subtraction: bool = True, of_each: int = _OF_EACH_HEIGHT
+    ) -> list[KAry]:
         """Of every height the trees with the smallest arities, for units that act several times.
 
         Then sensitivities are no function of the height alone. Of two trees of one height the
         wider has more error, and longer nodes, which hold more of a unit's steps; but where nodes
-        end matters too. The eight smallest contained the best in all cases examined.
+        end matters too. The eight smallest (``of_each``) contained the best in all cases examined.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
@@ -240,7 +242,7 @@ class KAry(StreamStrategy):
         for arity in _useful_arities(horizon, subtraction):
             tree = cls(horizon, arity, subtraction)
             found[tree.height] += 1
-            if found[tree.height] <= _OF_EACH_HEIGHT:
+            if found[tree.height] <= of_each:
                 trees.append(tree)
         return trees
 

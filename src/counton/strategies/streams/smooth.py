@@ -129,13 +129,14 @@ class SmoothBinary(StreamStrategy):
         return front
 
     @classmethod
-    def candidates(cls, horizon: int) -> list[SmoothBinary]:
+    def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
         """For each number of zeros the trees with the fewest ones, for units that act many times.
 
         Of two trees with equally many zeros the higher has more error, but its nodes are longer
         where the horizon begins and end elsewhere, so that such a unit may move it less. With one
         zero more and as many ones, though, all steps lie below one more node: a tree that would
-        serve with one zero less is none. The eight lowest contained the best in all cases examined.
+        serve with one zero less is none. The eight lowest (``of_each``) contained the best in all
+        cases examined.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20)][:6]
         [(21, 1), (22, 1), (23, 1), (24, 1), (25, 1), (26, 1)]
@@ -148,7 +149,7 @@ class SmoothBinary(StreamStrategy):
         below = LARGEST_HEIGHT  # fewest ones with one zero less
         for zeros in range(1, LARGEST_HEIGHT):
             fewest = _fewest_ones(horizon, zeros)
-            most = min(below - 1, fewest + _OF_EACH_ZEROS - 1, LARGEST_HEIGHT - zeros)
+            most = min(below - 1, fewest + of_each - 1, LARGEST_HEIGHT - zeros)
             trees += [cls(horizon, zeros + ones, zeros) for ones in range(fewest, most + 1)]
             below = fewest
             if fewest == 1:
