@@ -34,6 +34,8 @@ def print_expiring_plan(options: PlanOptions) -> None:
         ("--delta", options.delta),
         ("--rho", options.rho),
         ("--metric", options.metric),
+        ("--release", options.release),
+        ("--simple", options.simple or None),
     ):
         if value is not None:
             raise InvalidInput(

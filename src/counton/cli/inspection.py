@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, cast
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -16,7 +17,10 @@ from counton.jobs.request import EXPIRING, guarantee_from, metric_from, needed_g
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
-from counton.strategies import StreamStrategy
+from counton.strategies.base import ReleaseForm
+
+#: Whose variances are ranked, in a sentence.
+_OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
 
 def print_plan(options: PlanOptions) -> None:
@@ -31,14 +35,19 @@ def print_plan(options: PlanOptions) -> None:
     _refuse_expiring(options)
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
-    ranked = plan(options.steps, guarantee, chosen)
+    release = cast(ReleaseForm, options.release or "totals")
+    ranked = plan(options.steps, guarantee, chosen, release=release, simple=options.simple)
+    seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
+        rows = zip(ranked.table(), seconds, strict=True)
         print_json(
             {
                 "steps": options.steps,
                 "guarantee": guarantee.to_dict(),
                 "metric": chosen,
-                "choices": ranked.table(),
+                "release": release,
+                "choices": [row | {"release_seconds": taken} for row, taken in rows],
+                "lower_bounds": ranked.lower_bounds,
                 "notes": list(ranked.notes),
             }
         )
@@ -48,27 +57,42 @@ def print_plan(options: PlanOptions) -> None:
     print_line(
         console,
         f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, one count added or "
-        f"removed; least {error} variance first",
+        f"removed; least {error} variance {_OF[release]}first",
         bold=True,
     )
-    table = Table()
+    families = {choice.family for choice in ranked}
+    table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
-    table.add_column("noise")
-    table.add_column("mean std", justify="right")
-    table.add_column("max std", justify="right")
+    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
+        table.add_column(name, justify="right")
     least = ranked.best.std(chosen)
-    table.add_column("above", justify="right")
-    for choice in ranked:
+    for choice, taken in zip(ranked, seconds, strict=True):
         above = choice.std(chosen) / least - 1 if least else 0.0
         table.add_row(
-            _without_horizon(choice.strategy),
-            choice.family,
+            choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
             f"{choice.mean_std:,.2f}",
             f"{choice.max_std:,.2f}",
-            f"{above:.1%}" if choice.rank > 1 else "",
+            f"{above:.0%}" if choice.rank > 1 else "",
+            f"{choice.planning_seconds:,.2f} s",
+            "" if taken is None else f"{1e6 * taken:,.1f} us",
+            f"{choice.held:,}",
         )
     print_table(console, table)
-    print_line(console, f"best: {ranked.best.strategy!r}, {ranked.best.why}")
+    print_line(
+        console,
+        f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
+    )
+    for family, least in ranked.lower_bounds.items():
+        print_line(
+            console,
+            f"no strategy with {family} noise has a {'mean' if chosen == 'mean' else 'max'} std "
+            f"below {least:,.2f}",
+        )
+    print_line(
+        console,
+        "planned: time to find and weigh it; release: time of one, of one cell, measured here; "
+        "keeps: numbers of 8 bytes for each cell while it runs, beside its total",
+    )
     for note in ranked.notes:
         print_line(console, f"note: {note}")
 
@@ -89,13 +113,6 @@ def _refuse_expiring(options: PlanOptions) -> None:
                 f"{option} {value} needs --expire, losses by age such as 1d:1,365d:3: leave it "
                 f"out, or plan a stream without an end"
             )
-
-
-def _without_horizon(strategy: StreamStrategy) -> str:
-    """A strategy in a table whose heading says the number of steps."""
-    shown = {name: value for name, value in strategy.parameters.items() if name != "horizon"}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())
-    return f"{type(strategy).__name__}({arguments})"
 
 
 def print_ledger(options: LedgerOptions) -> None:

@@ -214,6 +214,8 @@ class PlanOptions(_Guarantee, _Horizon):
     """Options of ``plan``."""
 
     metric: str | None = option(None, "error to make small: mean or max")
+    release: str | None = option(None, "what is to be accurate: totals, windows or both")
+    simple: bool = option(False, "only trees: nothing is solved or held", "--simple")
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
     )

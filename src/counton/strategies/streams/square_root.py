@@ -893,8 +893,6 @@ def _variances_of_long_rows(d: Floats) -> Floats:
     trapezoidal rule in ln(x / (1 - x)) from j = 2 on; sum over k <= t of B_tk x^(t - k) follows
     from t to t + 1.
     """
-    from scipy.signal import lfilter  # only here: it takes a while to load
-
     horizon, step = len(d), 0.75
     y = np.arange(-9.0, math.log(horizon) + 13.0, step)
     powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
@@ -911,8 +909,25 @@ def _variances_of_long_rows(d: Floats) -> Floats:
     cross[1:] = (a[1] - float(mixture.sum())) * d[:-1]
     for power, weight in rule:
         first = np.cumsum(a * _powers(power, horizon))
-        cross[1:] += weight * lfilter([1.0], [1.0, -power], d * first)[:-1]
+        cross[1:] += weight * _discounted(d * first, power)[:-1]
     return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
+
+
+def _discounted(x: Floats, power: float, width: int = 64) -> Floats:
+    """Running sums in which all that came before is multiplied by ``power`` at every step.
+
+    >>> _discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
+    [8.0, 4.0, 3.0]
+    """
+    places = np.arange(width)
+    within = np.tril(power ** np.abs(np.subtract.outer(places, places)))
+    blocks = np.zeros((-(-len(x) // width), width))
+    blocks.reshape(-1)[: len(x)] = x
+    blocks = blocks @ within.T
+    if len(blocks) > 1:
+        before = _discounted(blocks[:, -1], power**width)
+        blocks[1:] += before[:-1, None] * power ** (places + 1)
+    return blocks.reshape(-1)[: len(x)]
 
 
 def _powers(power: float, count: int) -> Floats:
