@@ -122,7 +122,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "release": _asked(
             _TEXT, "totals so far, windows (each one's own number), or both; default: totals"
         ),
-        "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth or sqrt"),
+        "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth, sqrt or normalised-sqrt"),
         "metric": _asked(_TEXT, "error to make small: mean or max"),
         "simple": _asked(bool, "only strategies that release integers, no search", "--simple"),
         "expire": _asked(

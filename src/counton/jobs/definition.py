@@ -42,6 +42,7 @@ STRATEGIES = {
     "kary": "KAry",
     "smooth": "SmoothBinary",
     "sqrt": "SqrtToeplitz",
+    "normalised-sqrt": "NormalisedSqrt",
 }
 WHAT = ("count", "sum")
 _PERIODS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month"}
