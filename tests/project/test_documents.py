@@ -5,7 +5,7 @@ A page is read from top to bottom in a folder of its own. Of its fenced blocks
 - ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
 - ``console`` runs each ``$ command``; output which the page shows is compared,
 - a block with ``title="NAME"`` is written to that file first,
-- ``text``, ``toml`` and ``sh`` are only shown.
+- ``text``, ``toml``, ``sql`` and ``sh`` are only shown.
 
 ``...`` in shown output stands for anything.
 """
@@ -104,7 +104,7 @@ def run_page(text: str, name: str, folder: Path) -> int:
         elif block.kind == "console":
             run_commands(block, folder, name)
         else:
-            assert block.kind in {"text", "toml", "sh", "csv"}, f"{name}:{block.line}"
+            assert block.kind in {"text", "toml", "sh", "csv", "sql"}, f"{name}:{block.line}"
     return count
 
 

@@ -13,6 +13,7 @@ from counton.cli.options import (
     LedgerOptions,
     Outputs,
     PlanOptions,
+    PublishOptions,
     ShowOptions,
     TableOutputs,
     VerifyOptions,
@@ -139,6 +140,18 @@ def export(options: ExportOptions) -> None:
     from counton.cli.export import perform
 
     perform(options)
+
+
+@app.command()
+@takes(PublishOptions)
+def publish(options: PublishOptions) -> None:
+    """Write releases into plain tables and a view, counton_releases, for Grafana, Metabase, psql.
+
+    Run it after each release; within the state's own database every later run does it by itself.
+    """
+    from counton.cli.export import print_published
+
+    print_published(options)
 
 
 @app.command()

@@ -1,18 +1,19 @@
-"""The command ``export``: what was released, once more, from the state alone."""
+"""The commands ``export`` and ``publish``: what was released, once more, from the state alone."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import ExportOptions
+from counton.cli.options import ExportOptions, PublishOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
-from counton.jobs.exports import Exported, export
+from counton.jobs.exports import Exported, export, publish
 from counton.jobs.outputs import PICTURES
 
 #: Rows that the screen shows.
@@ -97,3 +98,31 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}"
     return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
+
+
+def print_published(options: PublishOptions) -> None:
+    """Publish, and say where and how much.
+
+    Raises:
+        CountonError: see `counton.jobs.publish`.
+    """
+    done = publish(
+        options.state,
+        options.to,
+        name=options.name,
+        level=options.level,
+        remove=options.remove,
+    )
+    if options.json:
+        print_json(asdict(done))
+        return
+    console = Console()
+    if options.remove:
+        print_line(console, f"stream {done.stream!r}: {done.before:,} steps removed, {done.place}")
+        return
+    new = done.after - done.before
+    print_line(
+        console,
+        f"stream {done.stream!r}: {new:,} new steps, {done.after:,} in all, in the view "
+        f"counton_releases of {done.place}",
+    )

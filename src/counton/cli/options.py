@@ -286,6 +286,22 @@ class ExportOptions:
 
 
 @dataclass(frozen=True)
+class PublishOptions:
+    """Options of ``publish``."""
+
+    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    to: str | None = option(
+        None, "another database: a SQLite file or a URL; default: that of the state"
+    )
+    name: str | None = option(None, "of the stream; needed where there are several")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    remove: bool = option(False, "take the stream's rows away instead", "--remove")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
 class VerifyOptions:
     """Options of ``verify``."""
 

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
+    from counton.jobs.exports import publish as publish
     from counton.jobs.job import Outcome as Outcome
     from counton.jobs.job import Released as Released
     from counton.jobs.job import run as run
+    from counton.jobs.publishing import Published as Published
     from counton.jobs.request import HierarchyRequest as HierarchyRequest
     from counton.jobs.request import Progress as Progress
     from counton.jobs.request import RangesRequest as RangesRequest
@@ -59,11 +61,13 @@ _HOME = {
     "HierarchyRequest": "counton.jobs.request",
     "Outcome": "counton.jobs.job",
     "Progress": "counton.jobs.request",
+    "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.request",
     "Released": "counton.jobs.job",
     "Request": "counton.jobs.request",
     "export": "counton.jobs.exports",
+    "publish": "counton.jobs.exports",
     "run": "counton.jobs.job",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
@@ -76,11 +80,13 @@ __all__ = [
     "HierarchyRequest",
     "Outcome",
     "Progress",
+    "Published",
     "RangesOutcome",
     "RangesRequest",
     "Released",
     "Request",
     "export",
+    "publish",
     "run",
     "run_hierarchy",
     "run_ranges",

@@ -1,4 +1,4 @@
-"""What a state has released, read again from the state alone: ``counton export`` for Python.
+"""What a state has released, from the state alone: ``counton export`` and ``publish`` for Python.
 
 It needs no key, no events and no permission to write; whoever writes the stream is not disturbed.
 """
@@ -22,6 +22,7 @@ from counton.events.windows import microseconds, moment, parse_time
 from counton.jobs.definition import Definition
 from counton.jobs.job import Released
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
+from counton.jobs.publishing import Published, publish_new
 from counton.jobs.request import check_text
 from counton.jobs.tables import line_table
 from counton.mechanisms import Releases
@@ -29,7 +30,7 @@ from counton.mechanisms.contingency import ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.ranges import RangesRelease
-from counton.store import Store
+from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.whole_file import replace_file
@@ -160,7 +161,7 @@ def export(
     level = check_level(level)
     path = None if out is None else _checked_file(out, state)
     with Store(state) as store:
-        chosen = _only_name(store) if name is None else name
+        chosen = only_name(store.streams + store.tables) if name is None else name
         if chosen in store.tables:
             asked = {"steps": steps, "start": start, "until": until, "groups": groups}
             found = _of_table(store.table(chosen), asked, level)
@@ -179,10 +180,15 @@ def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) ->
     return path
 
 
-def _only_name(store: Store) -> str:
-    names = sorted({*store.streams, *store.tables})
+def only_name(names: Sequence[str]) -> str:
+    """The one of the names that there is.
+
+    Raises:
+        StateError: there is none, or several.
+    """
     if len(names) != 1:
-        has = f"has {', '.join(map(repr, names))}" if names else "has released nothing"
+        listed = ", ".join(map(repr, sorted(names)))
+        has = f"has {listed}" if names else "has released nothing"
         raise StateError(f"the state {has}: say which with {field('name')}")
     return names[0]
 
@@ -299,3 +305,58 @@ def _write(found: Exported, path: Path, *, panels: bool) -> None:
             replace_file(pictures[kind], partial(save_figure, figure))
     else:
         write_table(found.table(), path, found.about)
+
+
+def publish(
+    state: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    remove: bool = False,
+) -> Published:
+    """Write what a stream has released into plain tables, and a view over them for SQL.
+
+    What is there already stays, and what is new is added, so it is run after each release. Within
+    the state's own database every later run of the stream does so by itself.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        to: another database: a SQLite file, made if missing, or a URL; None: that of the state.
+            Whoever may read a SQLite state reads exact sums in it: publish to a file of its own.
+        name: of the stream; needed where the state has several.
+        level: probability with which each interval holds; None: as before, at first 0.95.
+        remove: take the stream's rows away instead.
+
+    Raises:
+        StateError: no such stream, another one of its name is published there, or a database that
+            cannot be used.
+        InvalidInput: a stream that was not made from events, or arguments out of range.
+
+    >>> import tempfile
+    >>> from counton.jobs import Request, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-04T10:15\\n")
+    >>> run(Request(
+    ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     epsilon=1,
+    ... )).close()
+    >>> publish(state, Path(folder.name, "dashboards.db")).after
+    3
+    >>> folder.cleanup()
+    """
+    if level is not None:
+        level = check_level(level)
+    with Store(state) as store:
+        chosen = only_name(store.streams) if name is None else name
+        reader = store.reader(chosen)
+        place = published.Place(store.database, to)
+        try:
+            if remove:
+                with place.transaction(write=True) as connection:
+                    known = published.remove(connection, chosen)
+                return Published(chosen, place.label, 0 if known is None else known.step, 0)
+            return publish_new(reader, place, level, Released.read)
+        finally:
+            place.close()

@@ -620,6 +620,8 @@ def _run(
         sources = _sources(stream, source, digests, request, intake)
         late = intake.late_rows
         _release(stream, definition, intake, sources, request.append, progress)
+        if saved is not None:
+            _publish(stream)
     except BaseException:
         stream.close()
         raise
@@ -653,6 +655,19 @@ def _named(
             f"{what[1]} otherwise: {field('unit', what[1])}"
         )
     return request if request.user is not None else replace(request, unit=unit)
+
+
+def _publish(stream: Stream) -> None:
+    """Add what is new where the stream is published in the state's own database."""
+    from counton.store import published
+
+    place = published.Place(stream.database, None)
+    with place.transaction(write=False) as connection:
+        known = published.found(connection, stream.name)
+    if known is not None:
+        from counton.jobs.publishing import publish_new
+
+        publish_new(stream, place, None, Released.read)
 
 
 def _refuse_domain_of_events(

@@ -64,6 +64,11 @@ class Reader:
         return dict(self._found.details)
 
     @property
+    def key_fingerprint(self) -> str:
+        """Of the stream's key; public."""
+        return self._found.key_fingerprint
+
+    @property
     def step(self) -> int:
         """How many steps were released when the reader was made."""
         return self._found.step

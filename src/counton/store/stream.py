@@ -152,6 +152,16 @@ class Stream:
         return self._name
 
     @property
+    def database(self) -> Database:
+        """The open database of its state."""
+        return self._writer().database
+
+    @property
+    def key_fingerprint(self) -> str:
+        """Of its key; public."""
+        return self._counter().key_fingerprint
+
+    @property
     def step(self) -> int:
         """How many steps have been released."""
         return self._step

@@ -1,0 +1,116 @@
+"""Releases as plain rows of a database: what ``counton publish`` and every later run share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.errors import InvalidInput, field
+from counton.events.windows import moment
+from counton.jobs.definition import Definition
+from counton.store import Stream, published
+from counton.store.store import Reader
+
+if TYPE_CHECKING:
+    from counton.jobs.job import Released
+
+    Reads = Callable[[Reader | Stream, Definition, float], Released]
+
+#: Values written in one transaction.
+_CHUNK = 2**18
+
+
+@dataclass(frozen=True)
+class Published:
+    """What `publish` did.
+
+    Attributes:
+        stream: name of the stream.
+        place: the database, without a password.
+        before, after: steps published before and now; both 0 if the stream was removed.
+
+    >>> Published("visits", "dashboards.db", 24, 48).after
+    48
+    """
+
+    stream: str
+    place: str
+    before: int
+    after: int
+
+
+def publish_new(
+    source: Reader | Stream, place: published.Place, level: float | None, read: Reads
+) -> Published:
+    """Add what is not published yet.
+
+    Args:
+        source: the stream to read from.
+        place: the database to publish in.
+        level: of the intervals; None: as before, at first 0.95.
+        read: what gives all that a stream has released (`Released.read`).
+
+    Raises:
+        InvalidInput: the stream was not made from events.
+        StateError: another stream of its name is published there, or more of this one.
+    """
+    if "every" not in source.details:
+        raise InvalidInput(
+            f"stream {source.terms.name!r} was not made from events, so its steps have no times to "
+            f"show: choose another {field('name')}"
+        )
+    definition = Definition.reopen(source.terms, source.details)
+    terms = source.terms
+    with place.transaction(write=True) as connection:
+        known = published.found(connection, terms.name)
+        kept = 0.95 if known is None else float(known.level)
+        shown = published.Shown(
+            terms.name,
+            source.key_fingerprint,
+            terms.contribution.describe(definition.unit),
+            str(terms.guarantee),
+            repr(terms.strategy),
+            level or kept,
+            definition.groups,
+        )
+        stream_id, before = published.begin(connection, shown, source.step)
+    if source.step > before:
+        released = read(source, definition, shown.level)
+        size = max(1, _CHUNK // len(released.groups))
+        for first in range(before + 1, source.step + 1, size):
+            steps = range(first, min(first + size, source.step + 1))
+            with place.transaction(write=True) as connection:
+                _write(connection, stream_id, released, steps)
+    return Published(terms.name, place.label, before, source.step)
+
+
+def _write(connection: Any, stream_id: int, released: Released, steps: range) -> None:
+    part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
+    begins, ends = (
+        published.moments(connection, [moment(int(us)) for us in times])
+        for times in (windows.starts(steps), windows.ends(steps))
+    )
+    nothing = [None] * len(steps)
+    columns: list[list[Any]] = []
+    numbers: list[Iterator[Any]] = []
+    cells = len(released.groups)
+    for series in (released.totals, released.windows):
+        if series is None:
+            columns += [nothing, nothing]
+            numbers.append(iter([None] * (len(steps) * cells)))
+        else:
+            columns += [series.std[part].tolist(), series.half[part].tolist()]
+            numbers.append(iter(series.estimates[part].ravel().tolist()))
+    step_of = np.repeat(np.asarray(steps), cells).tolist()
+    cell_of = np.tile(np.arange(cells), len(steps)).tolist()
+    published.write(
+        connection,
+        stream_id,
+        steps[0],
+        steps[-1],
+        zip(steps, begins, ends, *columns, strict=True),
+        zip(step_of, cell_of, *numbers, strict=True),
+    )

@@ -1,0 +1,280 @@
+"""Releases as plain rows, for whoever reads databases: Grafana, Metabase, psql.
+
+The journal keeps releases as compressed blobs, which no query reads. Here they stand once more, one
+row a value, in tables that hold nothing secret, and in one view over them, ``counton_releases``. A
+value takes its number and its address; what all groups of a step share (times, deviation, the
+half-width of the interval) stands there once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Row, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from counton.errors import InvalidInput, StateError, field
+from counton.extras import require
+from counton.store import schema
+from counton.store.database import Database
+
+_NUMBER: Any = sa.Double().with_variant(
+    sa.Numeric(asdecimal=False), "sqlite"
+)  # whole ones stay whole
+_TIME = sa.TIMESTAMP(timezone=True)
+
+metadata = sa.MetaData()
+streams = sa.Table(
+    "counton_published_streams",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("stream", sa.String(schema.LONGEST_NAME), nullable=False, unique=True),
+    sa.Column("key_fingerprint", sa.String(64), nullable=False),
+    sa.Column("protected", sa.Text, nullable=False),
+    sa.Column("guarantee", sa.Text, nullable=False),
+    sa.Column("strategy", sa.Text, nullable=False),
+    sa.Column("level", _NUMBER, nullable=False),
+    sa.Column("step", sa.BigInteger, nullable=False),  # the last that is published
+)
+
+
+def _of_stream(*more: Any, name: str) -> sa.Table:
+    owner = sa.Column("stream_id", sa.BigInteger, sa.ForeignKey(streams.c.id), primary_key=True)
+    return sa.Table(name, metadata, owner, *more, sqlite_with_rowid=False)
+
+
+groups = _of_stream(
+    sa.Column("cell", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("group", sa.Text, nullable=False),
+    sa.UniqueConstraint("stream_id", "group", name="counton_published_group"),
+    name="counton_published_groups",
+)
+windows = _of_stream(
+    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("window_start", _TIME, nullable=False),
+    sa.Column("window_end", _TIME, nullable=False),
+    sa.Column("std", _NUMBER),
+    sa.Column("half", _NUMBER),
+    sa.Column("window_std", _NUMBER),
+    sa.Column("window_half", _NUMBER),
+    name="counton_published_windows",
+)
+values = _of_stream(
+    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("cell", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("estimate", _NUMBER),
+    sa.Column("window_estimate", _NUMBER),
+    name="counton_published_values",
+)
+
+#: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
+_VIEW = """CREATE VIEW counton_releases AS
+SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
+    v.estimate, w.std, v.estimate - w.half AS low, v.estimate + w.half AS high,
+    v.window_estimate, w.window_std,
+    v.window_estimate - w.window_half AS window_low,
+    v.window_estimate + w.window_half AS window_high,
+    s.level, s.step AS last_step
+FROM counton_published_streams s
+JOIN counton_published_groups g ON g.stream_id = s.id
+JOIN counton_published_windows w ON w.stream_id = s.id
+JOIN counton_published_values v
+    ON v.stream_id = s.id AND v.step = w.step AND v.cell = g.cell
+"""
+
+
+class Shown(NamedTuple):
+    """What a stream publishes, besides its rows."""
+
+    stream: str
+    key_fingerprint: str
+    protected: str
+    guarantee: str
+    strategy: str
+    level: float
+    groups: Sequence[str]
+
+
+class Place:
+    """A database to publish in: that of the state, or another one.
+
+    Args:
+        database: of the state.
+        to: path of a SQLite file, made if missing, or a database URL; None: the state's own.
+
+    Raises:
+        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL.
+    """
+
+    def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
+        self._database: Database | None = database
+        self._engine: sa.Engine | None = None
+        self.label = database.label
+        if to is None:
+            return
+        url = _url(to)
+        if url == database.url:
+            return
+        if url.get_backend_name() == "sqlite":
+            self.label = str(url.database)
+            if not Path(self.label).parent.is_dir():
+                raise InvalidInput(
+                    f"{field('to', os.fspath(to))} lies in a folder that does not exist: make it "
+                    f"first"
+                )
+        else:
+            self.label = url.render_as_string(True)
+            require("psycopg")
+        self._database, self._engine = None, sa.create_engine(url)
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises."""
+        if self._database is not None:
+            with self._database.transaction(write=write) as connection:
+                yield connection
+            return
+        assert self._engine is not None
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise StateError(
+                f"{field('to', self.label)} cannot be used ({cause}): check the path or address, "
+                f"its permissions and the space left"
+            ) from error
+
+    def close(self) -> None:
+        """Drop the connections to another database than the state's."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def _url(to: str | os.PathLike[str]) -> URL:
+    text = os.fspath(to)
+    if "://" not in text:
+        if not text:
+            raise InvalidInput(f"{field('to')} is an empty text: give a file or a database URL")
+        return URL.create("sqlite", database=os.path.realpath(text))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        url = URL.create("nothing")
+    kind = url.get_backend_name()
+    if kind == "sqlite" and url.database and url.database != ":memory:":
+        return URL.create("sqlite", database=os.path.realpath(url.database))
+    if kind == "postgresql":
+        return url.set(drivername="postgresql+psycopg") if url.drivername == kind else url
+    raise InvalidInput(
+        f"{field('to')} is of the kind {kind!r}; releases are published in SQLite or PostgreSQL: "
+        f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def found(connection: Connection, stream: str) -> Row[Any] | None:
+    """The row of a published stream; None if it is not published."""
+    if not sa.inspect(connection).has_table(streams.name):
+        return None
+    return connection.execute(sa.select(streams).where(streams.c.stream == stream)).first()
+
+
+def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
+    """Make what is missing, and say under which number a stream stands, and up to which step.
+
+    Args:
+        connection: in a transaction that writes.
+        shown: what is published.
+        last: step that the state has released.
+
+    Raises:
+        StateError: another stream of this name is published there, or more of this one.
+    """
+    if not sa.inspect(connection).has_table(streams.name):
+        metadata.create_all(connection)
+        connection.exec_driver_sql(_VIEW)
+    row = found(connection, shown.stream)
+    facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
+    if row is not None and row.key_fingerprint != shown.key_fingerprint:
+        raise StateError(
+            f"another stream {shown.stream!r} is published there, with the key "
+            f"{row.key_fingerprint}: publish elsewhere, or remove that one first"
+        )
+    if row is not None and row.step > last:
+        raise StateError(
+            f"{row.step:,} steps of stream {shown.stream!r} are published, but the state knows "
+            f"{last:,}: it is an old copy; bring the newest one back"
+        )
+    if row is not None and row.level != shown.level:
+        remove(connection, shown.stream)
+        row = None
+    if row is None:
+        connection.execute(streams.insert().values(**facts, step=0))
+        row = connection.execute(sa.select(streams).where(streams.c.stream == shown.stream)).one()
+    known = connection.execute(
+        sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
+    ).scalar_one()
+    if known < len(shown.groups):  # a stream may get further groups, and loses none
+        fresh = enumerate(shown.groups[known:], known)
+        rows = [{"stream_id": row.id, "cell": cell, "group": name} for cell, name in fresh]
+        connection.execute(groups.insert(), rows)
+    return row.id, row.step
+
+
+def write(
+    connection: Connection,
+    stream_id: int,
+    first: int,
+    last: int,
+    window_rows: Iterable[Sequence[Any]],
+    value_rows: Iterable[Sequence[Any]],
+) -> None:
+    """Add the steps from ``first`` to ``last``: rows of windows and of values.
+
+    Raises:
+        StateError: another process has added them in the meantime.
+    """
+    moved = connection.execute(
+        streams.update()
+        .where(streams.c.id == stream_id, streams.c.step == first - 1)
+        .values(step=last)
+    )
+    if moved.rowcount != 1:
+        raise StateError(
+            f"another process is publishing the same stream, and has added step {first:,} already: "
+            f"let one of them do it"
+        )
+    for table, rows in ((windows, window_rows), (values, value_rows)):
+        names = [column.name for column in table.columns]
+        mark = "?" if connection.dialect.name == "sqlite" else "%s"
+        listed = ", ".join(names)
+        places = ", ".join([mark] * len(names))
+        given = [(stream_id, *row) for row in rows]
+        if given:
+            # Written as text, since the names are ours, and since a row costs ten times less so.
+            connection.exec_driver_sql(
+                f"INSERT INTO {table.name} ({listed}) VALUES ({places})",  # noqa: S608
+                given,
+            )
+
+
+def remove(connection: Connection, stream: str) -> Row[Any] | None:
+    """Take a stream's rows away; its row, if it was published."""
+    row = found(connection, stream)
+    if row is not None:
+        for table in (values, windows, groups):
+            connection.execute(table.delete().where(table.c.stream_id == row.id))
+        connection.execute(streams.delete().where(streams.c.id == row.id))
+    return row
+
+
+def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
+    """Aware datetimes as the database keeps them: text in UTC in SQLite, which has no times."""
+    if connection.dialect.name != "sqlite":
+        return times
+    return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]

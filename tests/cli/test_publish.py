@@ -1,0 +1,207 @@
+"""The command `publish`: releases as plain rows, for SQL."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from counton import PureDP, Stream
+from counton.jobs import Request, export, publish, run
+from counton.strategies import Binary
+
+Contents = Callable[[], dict[str, bytes]]
+ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
+COLUMNS = ["step", "window_start", "window_end", "group", "estimate", "std", "low", "high"]
+
+
+def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def view(file: Path) -> list[tuple[Any, ...]]:
+    return rows(
+        file,
+        'SELECT step, window_start, window_end, "group", estimate, std, low, high '
+        'FROM counton_releases ORDER BY step, "group"',
+    )
+
+
+def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
+    table = export(state, **options).table()
+    times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%SZ") for name in COLUMNS[1:3]]
+    shown = table.with_columns(times).select(*COLUMNS[:-2], low="lower", high="upper")
+    return shown.sort("step", "group").rows()
+
+
+def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any) -> None:
+    out = place.folder / "dashboards.db"
+    place.count(place.write("e.csv", ROWS[:3]))
+    words = ("publish", "--state", str(place.state), "--to", str(out))
+    assert "1 new steps, 1 in all, in the view counton_releases" in place(*words).out
+    assert view(out) == exported(place.state)
+    place("count", place.write("e.csv", ROWS), *place.again)
+    assert len(view(out)) == 2  # another database is brought up to date by the command
+    assert "3 new steps, 4 in all" in place(*words).out
+    assert view(out) == exported(place.state)
+    assert "0 new steps, 4 in all" in place(*words).out
+    assert [type(row[4]) for row in view(out)] == [int] * 8
+    assert "4 steps removed" in place(*words, "--remove").out
+    assert view(out) == []
+
+
+def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
+    place.count(place.write("e.csv", ROWS[:3]))
+    assert place("publish", "--state", str(place.state), "--level", "0.9").code == 0
+    place("count", place.write("e.csv", ROWS), *place.again)
+    assert len(view(place.state)) == 8
+    assert view(place.state) == exported(place.state, level=0.9)
+    assert place("verify", str(place.state)).code == 0
+    # Another level: all intervals anew.
+    assert place("publish", "--state", str(place.state), "--level", "0.5").code == 0
+    assert view(place.state) == exported(place.state, level=0.5)
+
+
+def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
+    out = place.folder / "dashboards.db"
+    place.count(place.write("e.csv", ROWS))
+    publish(place.state, out)
+    published = {name for (name,) in rows(out, "SELECT name FROM sqlite_master")}
+    assert {name for name in published if not name.startswith("sqlite_")} == {
+        "counton_releases",
+        *(f"counton_published_{part}" for part in ("streams", "groups", "windows", "values")),
+    }
+    kept = out.read_bytes()
+    key = Path(f"{place.state}.key").read_bytes().strip().splitlines()[-1]
+    checkpoint = rows(place.state, "SELECT checkpoint FROM counton_streams")[0][0]
+    assert key not in kept
+    assert checkpoint[:60] not in kept
+
+
+def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
+    events = tmp_path / "e.csv"
+    events.write_text("time\n2024-03-01T09:00\n2024-03-02T09:00\n2024-03-04T10:15\n")
+    for release in ("windows", "both"):
+        state, out = tmp_path / f"{release}.db", tmp_path / f"{release}-out.db"
+        request = Request(
+            "count",
+            events,
+            state,
+            time="time",
+            every="1d",
+            start="2024-03-01",
+            steps=30,
+            epsilon=1,
+            release=release,
+        )
+        run(request).close()
+        publish(state, out)
+        found = rows(
+            out,
+            "SELECT estimate, window_estimate, window_std, window_low, window_high "
+            "FROM counton_releases ORDER BY step",
+        )
+        table = export(state).table()
+        names = [f"window_{name}" for name in ("estimate", "std", "lower", "upper")]
+        assert [row[1:] for row in found] == table.select(names).rows()
+        totals = table["estimate"].to_list() if release == "both" else [None] * 3
+        assert [row[0] for row in found] == totals
+
+
+@pytest.mark.slow
+def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgres: str) -> None:
+    place.state = postgres
+    key = str(place.folder / "the.key")
+    done = place.count(place.write("e.csv", ROWS[:3]), "--key", key)
+    assert done.code == 0, done.err
+    assert place("publish", "--state", postgres).code == 0
+    again = place("count", place.write("e.csv", ROWS), *place.again, "--key", key)
+    assert again.code == 0, again.err
+    engine = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
+    schema_name = postgres.rpartition("%3D")[2]
+    with engine.begin() as connection:
+        run_sql = connection.exec_driver_sql
+        run_sql(f"CREATE ROLE reader_{schema_name}")
+        run_sql(f"GRANT USAGE ON SCHEMA {schema_name} TO reader_{schema_name}")
+        run_sql(f"GRANT SELECT ON counton_releases TO reader_{schema_name}")
+        run_sql(f"SET ROLE reader_{schema_name}")
+        found = run_sql(
+            'SELECT step, "group", estimate, low, high FROM counton_releases ORDER BY step, "group"'
+        ).all()
+    table = export(postgres).table().select("step", "group", "estimate", "lower", "upper")
+    assert [tuple(row) for row in found] == table.rows()
+    for secret in ("counton_streams", "counton_journal", "counton_published_values"):
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"SET LOCAL ROLE reader_{schema_name}")
+            query = sa.select(sa.text("*")).select_from(sa.table(secret))
+            with pytest.raises(sa.exc.ProgrammingError, match="denied"):
+                connection.execute(query)
+            connection.rollback()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("RESET ROLE")
+        connection.exec_driver_sql(f"DROP OWNED BY reader_{schema_name}")
+        connection.exec_driver_sql(f"DROP ROLE reader_{schema_name}")
+    engine.dispose()
+    out = str(place.folder / "copy.db")
+    assert place("publish", "--state", postgres, "--to", out).code == 0
+    assert len(view(Path(out))) == 8
+
+
+BAD = [
+    (["--to", "none/d.db"], 2, "--to none/d.db lies in a folder that does not exist"),
+    (["--to", ""], 2, "--to is an empty text"),
+    (["--to", "mysql://ann@db/x"], 2, "--to is of the kind 'mysql'"),
+    (["--to", "sqlite://"], 2, "write FILE, sqlite:///FILE or postgresql://"),
+    (["--to", "e.csv"], 3, "--to "),
+    (["--to", "."], 3, "cannot be used"),
+    (["--level", "0"], 2, "level is 0.0; it must be above 0"),
+    (["--level", "wide"], 2, "'wide' is not a number"),
+    (["--name", "visits"], 3, "has no stream 'visits'; it has 'events'"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "words"), BAD, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_published_is_refused(
+    options: list[str], code: int, words: str, place: Any, contents: Contents, monkeypatch: Any
+) -> None:
+    place.count(place.write("e.csv", ROWS))
+    monkeypatch.chdir(place.folder)
+    before = contents()
+    done = place("publish", "--state", str(place.state), *options)
+    assert (done.code, words in " ".join(done.err.split())) == (code, True), done.err
+    assert contents() == before
+
+
+def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
+    out, other = place.folder / "d.db", place.folder / "other.db"
+    place.count(place.write("e.csv", ROWS))
+    shutil.copy(place.state, place.folder / "full.db")
+    publish(place.state, out)
+    (place.folder / "f.csv").write_text((place.folder / "e.csv").read_text())
+    place("count", str(place.folder / "f.csv"), *place.new(state=str(other)))
+    done = place("publish", "--state", str(other), "--to", str(out))
+    assert (done.code, "another stream 'events' is published there" in done.err) == (3, True)
+    connection = sqlite3.connect(out)
+    with connection:
+        connection.execute("UPDATE counton_published_streams SET step = 9")
+    connection.close()
+    done = place("publish", "--state", str(place.state), "--to", str(out))
+    assert (done.code, "it is an old copy; bring the newest one back" in done.err) == (3, True)
+
+
+def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) -> None:
+    state = str(tmp_path / "s.db")
+    with Stream.create(state, "visits", Binary(9), PureDP(1)) as stream:
+        stream.release(3)
+    done = place("publish", "--state", state)
+    assert (done.code, "was not made from events" in done.err) == (2, True)
