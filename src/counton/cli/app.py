@@ -9,6 +9,7 @@ import typer
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     JSON,
+    EndOptions,
     ExportOptions,
     LedgerOptions,
     Outputs,
@@ -112,6 +113,23 @@ def show(options: ShowOptions) -> None:
     from counton.cli.inspection import print_state
 
     print_state(options.state, options.json)
+
+
+@app.command()
+@takes(EndOptions)
+def end(options: EndOptions) -> None:
+    """End a stream: it releases nothing more. What it has spent stays spent.
+
+    Another stream goes on from there with --continues, under a new guarantee, and a new key if you
+    give one.
+    """
+    from counton.jobs.succession import end_stream
+
+    step = end_stream(options.state, options.name)
+    typer.echo(
+        f"stream {options.name!r} has ended at step {step:,}; another one goes on from there with "
+        f"--continues {options.name}"
+    )
 
 
 @app.command()

@@ -25,6 +25,7 @@ from counton.errors import InvalidInput, field
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
+from counton.jobs.definition import Continued
 from counton.jobs.job import subject
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
 from counton.jobs.request import EXPIRING
@@ -125,9 +126,11 @@ def operator_notes(outcome: Outcome) -> list[str]:
         counted_at = "to be counted at the next release"
     else:
         counted_at = "counted nowhere: the stream has had its last release"
+    before = outcome.definition.continues  # which has counted them, unless they came late
+    nowhere = "counted nowhere" if before is None else "counted by no window here"
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
-        (f"rows before the first window ({start}), counted nowhere", tally.before),
+        (f"rows before the first window ({start}), {nowhere}", tally.before),
         (f"rows after the last window ({end}), counted nowhere", tally.beyond),
         ("rows of undeclared groups, counted nowhere", tally.unknown),
     ]
@@ -152,6 +155,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if definition.strategy.delay:
         windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
+    if definition.continues is not None:
+        lines += _succession(definition, definition.continues)
     zone = load_zone(definition.windows.timezone)
     until = moment(outcome.until).astimezone(zone).isoformat()
     if outcome.until_stated:
@@ -165,6 +170,25 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
+    """Which stream this one goes on from, and what both together cost."""
+    totals = (
+        "totals go on from its last release, whose noise is in them too"
+        if before.totals
+        else "totals begin anew"
+    )
+    cost = (
+        f"an event lies in the windows of one of them only, and is protected as that one says; "
+        f"what comes late for {before.name!r} is counted nowhere"
+        if definition.people is None
+        else "whoever is in both loses what both say: they add up in the ledger"
+    )
+    return [
+        ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
+        ("", cost),
+    ]
 
 
 def progress_line(outcome: Outcome) -> str:

@@ -115,6 +115,9 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "epsilon": _asked(_TEXT, "privacy loss of one row"),
         "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
         "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
+        "continues": _asked(
+            _TEXT, "a stream of the state, which ends: this one goes on, with what it does not say"
+        ),
         "other": _asked(_TEXT, "a group of its own for rows of groups that are not declared"),
         "spare": _asked(_WHOLE, "so many groups more, to be named later"),
         "also": _asked(_TEXT, "names for spare groups, A,B: they count from the next window on"),
@@ -257,6 +260,14 @@ class LedgerOptions:
         None, "count all units as add_remove or replace; default: as the first", "--limit-relation"
     )
     json: bool = _json()
+
+
+@dataclass(frozen=True)
+class EndOptions:
+    """Options of ``end``."""
+
+    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    name: str = option("events", "name of the stream within the state")
 
 
 @dataclass(frozen=True)

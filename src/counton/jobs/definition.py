@@ -73,6 +73,20 @@ class People(NamedTuple):
         return user if self.per is None else f"{user}'s {_PERIODS.get(self.per, self.per)}"
 
 
+class Continued(NamedTuple):
+    """The stream that another one goes on from.
+
+    Attributes:
+        name: in the same state.
+        step: its last release that counts here.
+        totals: whether this stream's totals go on from that release; else they begin anew.
+    """
+
+    name: str
+    step: int
+    totals: bool
+
+
 @dataclass(frozen=True)
 class Definition:
     """A stream of counts or sums of events.
@@ -87,6 +101,8 @@ class Definition:
         named: groups that were named later, and from which step on they count.
         spare: cells that have no name yet; nothing is counted in them, and they are not shown.
         renamed: columns that are called otherwise, old and new, since which step.
+        continues: the stream that this one goes on from, if any.
+        ended: the step at which it ended; None: it goes on.
         unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
         people: whose events they are, and how many count; None where single events are protected.
         guarantee, contribution, strategy: as in `Counter`.
@@ -119,6 +135,8 @@ class Definition:
     named: tuple[tuple[str, int], ...] = ()
     spare: int = 0
     renamed: tuple[tuple[str, str, int], ...] = ()
+    continues: Continued | None = None
+    ended: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -177,6 +195,8 @@ class Definition:
             "named": [list(group) for group in self.named],
             "spare": self.spare,
             "renamed": [list(column) for column in self.renamed],
+            "continues": None if self.continues is None else self.continues._asdict(),
+            "ended": self.ended,
         }
 
     @classmethod
@@ -216,6 +236,8 @@ class Definition:
             named=tuple((group, step) for group, step in details.get("named", ())),
             spare=details.get("spare", 0),
             renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
+            continues=Continued(**details["continues"]) if details.get("continues") else None,
+            ended=details.get("ended"),
         )
 
 
@@ -499,6 +521,20 @@ def unit_of(request: Request) -> str:
     return People(request.most or 1, request.per).of(request.unit or "user")
 
 
+def refuse_ended(definition: Definition, name: str) -> None:
+    """Refuse to go on with a stream that has ended.
+
+    Raises:
+        StateError: it has.
+    """
+    if definition.ended is not None:
+        raise StateError(
+            f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
+            f"begin another {field('name')} with {field('continues', name)}, or write again what "
+            f"was released from the state alone"
+        )
+
+
 def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The groups of a new stream: those declared, and the one of all others."""
     for name in ("other", "spare"):
@@ -668,7 +704,9 @@ def check(definition: Definition, asked: Asked) -> None:
     people, unit = definition.people, request.unit and checked_unit(request.unit)
     if people is not None and unit:
         unit = people.of(unit)
+    continues = None if definition.continues is None else definition.continues.name
     for name, given, kept in (
+        (field("continues"), request.continues, continues),
         (field("time"), definition.called(request.time), columns.time),
         (field("by"), definition.called(request.by), columns.group),
         (field("value"), definition.called(request.value), columns.value),

@@ -20,11 +20,20 @@ from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOve
 from counton.events.files import Source, is_file, open_source, table_columns, text_lines
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
-from counton.jobs.definition import Asked, Definition, amend, ask, check, define, unit_of
+from counton.jobs.definition import (
+    Asked,
+    Definition,
+    amend,
+    ask,
+    check,
+    define,
+    refuse_ended,
+    unit_of,
+)
 from counton.jobs.intake import Intake, compare
 from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
-from counton.mechanisms.intervals import halfwidths, window_halfwidths
+from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
@@ -35,6 +44,7 @@ from counton.store.store import Found
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.jobs.succession import Carried
     from counton.plots import Curves
     from counton.store.store import Reader
 
@@ -101,6 +111,7 @@ class Released:
         level: confidence of the intervals.
         first: the first step that tables and charts show.
         chosen: the groups that these are, where they are not all.
+        carried: totals of the streams that this one continues.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs.definition import ask, define
@@ -123,6 +134,7 @@ class Released:
     level: float
     first: int = 1
     chosen: tuple[str, ...] | None = None
+    carried: Carried | None = None
 
     @classmethod
     def read(cls, stream: Stream | Reader, definition: Definition, level: float) -> Released:
@@ -134,7 +146,12 @@ class Released:
         terms = stream.terms
         half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
         own = Series(values, np.asarray(releases.std, dtype=np.float64), half)
-        return cls(definition, terms, steps, own, level)
+        carried = None
+        if definition.continues is not None:
+            from counton.jobs.succession import carried_by
+
+            carried = carried_by(stream, definition)
+        return cls(definition, terms, steps, own, level, carried=carried)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -172,8 +189,10 @@ class Released:
                     f"{field('groups')} names {group!r}, {why}; choose from {_some(self.groups)}, "
                     f"each once"
                 )
-        own = replace(found.own, estimates=found.own.estimates[:, [places[g] for g in groups]])
-        return replace(found, own=own, chosen=tuple(groups))
+        of = [places[group] for group in groups]
+        own = replace(found.own, estimates=found.own.estimates[:, of])
+        carried = self.carried and replace(self.carried, estimates=self.carried.estimates[of])
+        return replace(found, own=own, chosen=tuple(groups), carried=carried)
 
     def largest(self, count: int) -> Released:
         """The groups with the largest last numbers, if there are more than ``count``."""
@@ -183,10 +202,22 @@ class Released:
         places = np.argsort(-last, kind="stable")[:count]
         return self.only(groups=[self.groups[place] for place in places])
 
-    @property
+    @cached_property
     def totals(self) -> Series | None:
         """So far, after each step; None where they are not asked for."""
-        return None if self.definition.release == "windows" else self.own
+        if self.definition.release == "windows":
+            return None
+        own, carried = self.own, self.carried
+        if carried is None:
+            return own
+        half = joint_halfwidths(
+            carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
+        )
+        return Series(
+            own.estimates + carried.estimates[: len(self.groups)],
+            np.sqrt(own.std**2 + carried.variance),
+            half * float(self.terms.resolution),
+        )
 
     @cached_property
     def windows(self) -> Series | None:
@@ -297,7 +328,7 @@ class Released:
         # Before the delay is over nothing is counted.
         start = min(max(self.delay, self.first - 1), len(self.steps) - 1)
         part = slice(start, None)
-        return self._curves(self.local_counted()[part], self.own, part)
+        return self._curves(self.local_counted()[part], self.totals or self.own, part)
 
     def window_curves(self, most: int = 400) -> tuple[Curves, str]:
         """What a chart of windows shows, and how long they are.
@@ -565,8 +596,13 @@ def _run(
 ) -> Outcome:
     if saved is not None:
         definition = amend(Definition.reopen(saved.terms, saved.details), request, saved.step)
+        refuse_ended(definition, request.name)
     else:
         definition = None
+        if request.continues is not None:
+            from counton.jobs import succession
+
+            request, predecessor, last = succession.succeed(request, store)
         spends = () if store is None else store.spends
         if store is not None and spends:
             request = _named(request, spends, store.details)
@@ -575,6 +611,8 @@ def _run(
     asked = ask(request, definition)
     if definition is None:
         definition = define(asked)
+        if request.continues is not None:
+            definition = succession.continued(definition, request.continues, predecessor, last)
     else:
         check(definition, asked)
     if definition.people is not None or definition.columns.id is not None:
@@ -609,7 +647,13 @@ def _run(
         if store is not None:
             store.close()
         stream = _create(request, definition)
+        if definition.continues is not None:
+            succession.end_stream(request.state, definition.continues.name)
     else:
+        if definition.continues is not None:  # a run may have been killed before it did so
+            from counton.jobs.succession import end_stream
+
+            end_stream(store, definition.continues.name)
         stream = Stream.open(store, request.name, key=request.key)
     try:
         if saved is not None and stream.details != definition.details:

@@ -51,6 +51,7 @@ class Request:
             newest event's time.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
+        continues: a stream of the same state that ends now; this one begins where it ends.
         other: a group of its own for all rows of groups that are not declared.
         spare: so many groups more, without a name yet.
         also: names for spare groups, known to the public: a list ``A,B`` or a sequence; from the
@@ -94,6 +95,7 @@ class Request:
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    continues: str | None = None
     other: str | None = None
     spare: int | None = None
     also: str | Sequence[str] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -92,6 +92,59 @@ def halfwidths(
     stops = strategy.check_steps(steps)
     starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+
+
+def joint_halfwidths(
+    before: Sequence[tuple[StreamStrategy, Law, int]],
+    strategy: StreamStrategy,
+    law: Law,
+    steps: range | NDArray[np.int64],
+    level: float = 0.95,
+) -> NDArray[np.float64]:
+    """Half-widths of releases to which one release each of other streams is added.
+
+    In units of the exact sums, which all streams share. Exact where all weights are +1 or -1. Else
+    the largest of the root of the sum of squares of the half-widths, which covers tails that grow
+    no heavier when they are added up, and of `smooth_halfwidth`.
+
+    Args:
+        before: strategy, law and step of each release of totals that is added.
+        strategy, law, steps, level: as of `halfwidths`.
+
+    Raises:
+        InvalidInput: a level out of range or steps a strategy does not serve.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> joint_halfwidths([(Binary(7), law, 3)], Binary(7), law, range(1, 4)).tolist()
+    [15.0, 15.0, 17.0]
+    """
+    level, stops = check_level(level), strategy.check_steps(steps)
+    zeros = np.zeros_like(stops)
+    sums = [_summed(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits]
+    if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
+        _, some, where = np.unique(
+            strategy.window_variance(zeros, stops), return_index=True, return_inverse=True
+        )
+        own = [_summed(strategy, law, 0, int(stops[place]), 1) for place in some]
+        if None not in own:
+            found = np.empty(len(some))
+            for number, alone in enumerate(own):
+                counts: Counter[Law] = Counter()
+                for part in (*sums, alone):
+                    counts.update(dict(part or ()))
+                found[number] = _of_sum(tuple(counts.items()), level)
+            return found[where.reshape(-1)]
+    square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
+    variance = strategy.window_noise_variance(law, zeros, stops)
+    laws = {law}
+    for each, of, step in before:
+        square = square + float(window_halfwidths(each, of, 0, step, level)) ** 2
+        variance = variance + float(each.window_noise_variance(of, 0, step))
+        laws.add(of)
+    smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
+    return np.asarray(np.ceil(np.maximum(np.sqrt(square), np.max(smooth, axis=0))))
 
 
 def window_halfwidths(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -16,7 +17,7 @@ from counton.exact import Number, check_integer
 from counton.mechanisms import Releases, StreamTerms
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
-from counton.store import journal, schema
+from counton.store import journal, records, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
 
@@ -81,6 +82,14 @@ class Reader:
         """
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
 
+    def beside(self, name: str) -> Reader:
+        """Another stream of the same state.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._database, name)
+
 
 def read_releases(
     database: Database, stream_id: int, terms: StreamTerms, step: int, start: int, stop: int | None
@@ -100,6 +109,36 @@ def read_releases(
     with database.transaction(write=False) as connection:
         entries = journal.read(connection, stream_id, start, stop, terms.shape)
     return Releases(range(start, stop), entries.values, terms)
+
+
+def reader_of(database: Database, name: str) -> Reader:
+    """A stream of an open state to read from.
+
+    Raises:
+        StateError: there is no such stream, or its terms cannot be read.
+    """
+    found = _find(database, name)
+    if found is None:
+        with database.transaction(write=False) as connection:
+            names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
+        raise StateError(
+            f"state {database.label} has no stream {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
+            f"stream"
+        )
+    return Reader(database, *found)
+
+
+def _find(database: Database, name: str) -> tuple[int, Found] | None:
+    query = sa.select(schema.streams).where(schema.streams.c.name == name)
+    with database.transaction(write=False) as connection:
+        row = connection.execute(query).first()
+        if row is None:
+            return None
+        with reading(f"the terms of stream {name!r}"):
+            terms = StreamTerms.from_dict(json.loads(row.terms))
+            details = json.loads(row.details)
+            return row.id, Found(terms, details, row.key_fingerprint, row.step)
 
 
 class Store:
@@ -140,19 +179,8 @@ class Store:
         Raises:
             StateError: its terms or details cannot be read.
         """
-        found = self._find(name)
+        found = _find(self._database, name)
         return None if found is None else found[1]
-
-    def _find(self, name: str) -> tuple[int, Found] | None:
-        query = sa.select(schema.streams).where(schema.streams.c.name == name)
-        with self._database.transaction(write=False) as connection:
-            row = connection.execute(query).first()
-            if row is None:
-                return None
-            with reading(f"the terms of stream {name!r}"):
-                terms = StreamTerms.from_dict(json.loads(row.terms))
-                details = json.loads(row.details)
-                return row.id, Found(terms, details, row.key_fingerprint, row.step)
 
     def reader(self, name: str) -> Reader:
         """A stream to read from, without its key and without becoming its writer.
@@ -160,14 +188,35 @@ class Store:
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
         """
-        found = self._find(name)
-        if found is None:
-            known = ", ".join(map(repr, self.streams)) or "none"
-            raise StateError(
-                f"state {self._database.label} has no stream {name!r}; it has {known}: correct "
-                f"the name, or give the state of that stream"
+        return reader_of(self._database, name)
+
+    def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
+        """Replace the public facts of a stream, and stop whoever is writing it. Needs no key.
+
+        Args:
+            name: of the stream.
+            details: the new facts, from the step at which the stream is.
+
+        Returns:
+            That step.
+
+        Raises:
+            InvalidInput: no dictionary of JSON values.
+            StreamConflict: another process holds the lock.
+        """
+        table = schema.streams
+        with self._database.transaction(write=True) as connection:
+            connection.execute(
+                table.update()
+                .where(table.c.name == name)
+                .values(writer_epoch=table.c.writer_epoch + 1)
             )
-        return Reader(self._database, *found)
+            step = int(
+                connection.execute(sa.select(table.c.step).where(table.c.name == name)).scalar_one()
+            )
+            public = records.to_json(dict(details(step)), "details")
+            connection.execute(table.update().where(table.c.name == name).values(details=public))
+        return step
 
     def table(self, name: str) -> Table:
         """A table as it was released, without its key and its data.

@@ -20,7 +20,7 @@ from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records
 from counton.store.database import Database, reading
-from counton.store.store import Store, read_releases
+from counton.store.store import Reader, Store, read_releases, reader_of
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
@@ -240,6 +240,14 @@ class Stream:
         """
         with self._turn.take(), self._lock:
             self._writer().observe(observed, sources)
+
+    def beside(self, name: str) -> Reader:
+        """Another stream of the same state, to read from.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._writer().database, name)
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts given to `create`; nothing that is released depends on them.

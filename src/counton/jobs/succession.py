@@ -1,0 +1,172 @@
+"""The end of a stream, and a stream that goes on from there.
+
+A successor is a stream of its own: it has its own guarantee in the ledger, its own noise, and its
+own key if it is given one. It takes over what it does not state otherwise, and begins where its
+predecessor ended, so that one event lies in the windows of only one of them. Its totals go on from
+the last that was released: the noise of that release comes to its own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError, field
+from counton.events.windows import moment
+from counton.jobs.definition import STRATEGIES, Continued, Definition
+from counton.jobs.request import EXPIRING, Request
+from counton.laws import Law
+from counton.store import Store, Stream
+from counton.store.store import Reader
+from counton.strategies import StreamStrategy
+
+
+def end_stream(state: str | os.PathLike[str] | Store, name: str) -> int:
+    """End a stream of events: it releases nothing more. It may have ended before.
+
+    Args:
+        state: path of a SQLite file, a database URL, or an open state.
+        name: of the stream.
+
+    Returns:
+        The step at which it ended.
+
+    Raises:
+        StateError: there is no such stream of events, or the state cannot be used.
+    """
+    if not isinstance(state, Store):
+        with Store(state) as store:
+            return end_stream(store, name)
+    reader = state.reader(name)
+    definition = Definition.reopen(reader.terms, reader.details)
+    if definition.ended is None:
+        return state.amend(name, lambda step: replace(definition, ended=step).details)
+    return definition.ended
+
+
+def succeed(request: Request, store: Store | None) -> tuple[Request, Definition, int]:
+    """A new stream's request with all that it takes over from the stream it continues.
+
+    Returns:
+        The request, that stream's definition, and its last step.
+
+    Raises:
+        StateError: there is no such stream of events.
+        InvalidInput: a stream without an end, or a beginning of one's own.
+    """
+    assert request.continues is not None
+    if store is None:
+        raise StateError(
+            f"{field('continues', request.continues)} names a stream of the same state, and "
+            f"{field('state', os.fspath(request.state))} does not exist; correct it"
+        )
+    reader = store.reader(request.continues)
+    before = Definition.reopen(reader.terms, reader.details)
+    if before.choice == EXPIRING:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a stream without an end, whose loss grows "
+            f"with the age of an event; begin one of its own"
+        )
+    if request.start is not None:
+        raise InvalidInput(
+            f"{field('start', request.start)} does not go with "
+            f"{field('continues', request.continues)}, where the new stream begins; leave it out"
+        )
+    if request.what != before.what:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a {before.what} and cannot be continued "
+            f"as a {request.what}; use {field('what', before.what)}"
+        )
+    step = reader.step if before.ended is None else before.ended
+    filled = {
+        name: value
+        for name, value in _taken_over(before, step, request).items()
+        if getattr(request, name) in (None, False)
+    }
+    return replace(request, **filled), before, step
+
+
+def _taken_over(before: Definition, step: int, request: Request) -> dict[str, Any]:
+    windows, columns, bounds = before.windows, before.columns, before.contribution
+    taken: dict[str, Any] = {
+        "start": moment(int(windows.ends(range(step, step + 1))[0])).isoformat(),
+        "steps": windows.steps - step or windows.steps,
+        "every": windows.every,
+        "timezone": windows.timezone,
+        "time": columns.time,
+        "by": columns.group,
+        "value": columns.value,
+        "id": columns.id,
+        "release": before.release,
+        "metric": before.metric,
+        "simple": before.simple,
+        "strategy": before.choice if before.choice in STRATEGIES else None,
+    }
+    if before.what == "sum":
+        taken |= {"lower": bounds.lower, "upper": bounds.upper, "resolution": bounds.resolution}
+    if before.domain is not None and request.domain is None:
+        taken |= {"domain": list(before.declared), "other": before.other}
+        taken["spare"] = before.spare + len(before.named)
+    if (request.epsilon, request.delta, request.rho) == (None, None, None):
+        loss = before.guarantee.to_dict()
+        taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
+    if before.people is None:
+        return taken | {"unit": before.unit}
+    if request.user is None:
+        taken |= {"user": columns.user, **before.people._asdict()}
+    return taken | {"unit": before.unit.removesuffix(before.people.of(""))}
+
+
+def continued(definition: Definition, name: str, before: Definition, step: int) -> Definition:
+    """A new stream's definition, as it goes on from another one of that name."""
+    inherited = definition.declared == before.declared and definition.other == before.other
+    inherited &= definition.shape == before.shape
+    if inherited:
+        named = tuple((group, 1) for group, _ in before.named)
+        definition = replace(definition, domain=before.domain, named=named, spare=before.spare)
+    totals = (
+        inherited
+        and "windows" not in (definition.release, before.release)
+        and definition.contribution.resolution == before.contribution.resolution
+    )
+    return replace(definition, continues=Continued(name, step, totals))
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The totals from which a stream goes on.
+
+    Attributes:
+        estimates: what was released by group, in data units.
+        variance: of the noise in it, in data units.
+        releases: strategy, law and step of each release that it adds up.
+    """
+
+    estimates: NDArray[Any]
+    variance: float
+    releases: tuple[tuple[StreamStrategy, Law, int], ...]
+
+
+def carried_by(stream: Stream | Reader, definition: Definition) -> Carried | None:
+    """What a stream's totals go on from, along all streams before it; None: they begin anew."""
+    found = definition.continues
+    if found is None or not found.totals:
+        return None
+    reader = stream.beside(found.name)
+    before = Definition.reopen(reader.terms, reader.details)
+    earlier = carried_by(reader, before)
+    estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
+    variance = 0.0
+    releases: tuple[tuple[StreamStrategy, Law, int], ...] = ()
+    if earlier is not None:
+        estimates, variance, releases = earlier.estimates, earlier.variance, earlier.releases
+    if found.step:
+        last = reader.releases(found.step, found.step + 1)
+        estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
+        variance += float(last.std[0]) ** 2
+        releases = (*releases, (reader.terms.strategy, reader.terms.law, found.step))
+    return Carried(estimates, variance, releases)

@@ -1,0 +1,240 @@
+"""A stream ends, and another one goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import Counter, PureDP
+from counton.errors import BudgetExceeded, InvalidInput, StateError
+from counton.jobs import Released, Request, run
+from counton.jobs.definition import ask, define
+from counton.jobs.succession import Carried, end_stream
+from counton.noise import Key
+from counton.store import Store, Stream, state_summary
+
+ROWS = ["00:10,a,2", "00:20,x,1", "01:10,b,3", "02:10,a,1", "04:30,b,1", "05:10,x,1"]
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    events = tmp_path / "e.csv"
+    lines = "".join(f"2013-01-01T{row}\n" for row in ROWS)
+    events.write_text(f"time,group,value\n{lines}")
+    return Request(
+        what="count",
+        events=events,
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="group",
+        domain="a,b",
+        other="rest",
+        spare=1,
+        start="2013-01-01",
+        steps=12,
+        until="2013-01-01T03:00",
+        epsilon=Fraction(1000),  # noise that is 0 almost surely
+        unit="visit",
+        release="both",
+    )
+
+
+def successor(request: Request, hour: int = 6, **more: Any) -> Request:
+    until = f"2013-01-01T{hour:02}:00"
+    first = {"name": "next", "continues": "events", "until": until}
+    return Request("count", request.events, request.state, **{**first, **more})
+
+
+def released(request: Request) -> Released:
+    with run(request) as outcome:
+        return outcome.released()
+
+
+def test_a_successor_takes_over_what_it_does_not_say(request_: Request) -> None:
+    before = released(request_)
+    assert before.totals is not None
+    assert before.totals.estimates[-1].tolist() == [2, 1, 1]
+    found = released(successor(request_))
+    assert found.definition.groups == ("a", "b", "rest")
+    assert found.definition.windows.steps == 9
+    assert found.local_start() == "2013-01-01 03:00"
+    assert found.definition.guarantee == PureDP(1000)
+    assert found.definition.unit == "visit"
+    assert found.totals is not None
+    assert found.windows is not None
+    assert found.totals.estimates.tolist() == [[2, 1, 1], [2, 2, 1], [2, 2, 2]]
+    assert found.windows.estimates.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert found.table()["estimate"].to_list()[-3:] == [2, 2, 2]
+    streams = {stream["name"]: stream for stream in state_summary(request_.state)["streams"]}
+    assert streams["events"]["details"]["ended"] == 3
+    assert streams["next"]["key_fingerprint"] == streams["events"]["key_fingerprint"]
+    entries = state_summary(request_.state)["ledger"]
+    assert [(entry["name"], entry["epsilon"]) for entry in entries] == [
+        *(("events", "1000"), ("next", "1000"))
+    ]
+
+
+def test_what_has_ended_releases_nothing_more(request_: Request) -> None:
+    run(request_).close()
+    assert end_stream(request_.state, "events") == 3
+    assert end_stream(request_.state, "events") == 3
+    with pytest.raises(StateError, match="'events' has ended at step 3 and releases nothing more"):
+        run(replace(request_, until="2013-01-01T04:00"))
+    with pytest.raises(StateError, match="has no stream 'visits'"):
+        end_stream(request_.state, "visits")
+
+
+def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Request) -> None:
+    with run(request_) as outcome:
+        end_stream(request_.state, "events")
+        with pytest.raises(Exception, match="was opened by another process"):
+            outcome.stream.release([0, 0, 0, 0])
+
+
+def test_a_new_key_from_a_step_on(request_: Request, tmp_path: Path) -> None:
+    run(request_).close()
+    new = tmp_path / "new.key"
+    Key.generate().save(new)
+    found = released(successor(request_, key=new))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [2, 2, 2]
+    prints = {s["name"]: s["key_fingerprint"] for s in state_summary(request_.state)["streams"]}
+    assert prints["events"] != prints["next"]
+    assert released(successor(request_, 7, key=new, continues=None)).steps == range(1, 5)
+
+
+def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Request) -> None:
+    noisy = replace(request_, epsilon=1)
+    first = released(noisy)
+    second = released(successor(noisy, 5))
+    third = released(successor(noisy, 6, name="last", continues="next", also=None))
+    assert first.totals is not None
+    assert second.totals is not None
+    assert third.totals is not None
+    assert (
+        second.totals.estimates[0].tolist()
+        == (first.totals.estimates[-1] + second.own.estimates[0]).tolist()
+    )
+    assert (
+        third.totals.estimates[-1].tolist()
+        == (second.totals.estimates[-1] + third.own.estimates[-1]).tolist()
+    )
+    variance = first.own.std[-1] ** 2 + second.own.std[-1] ** 2 + third.own.std[-1] ** 2
+    assert third.totals.std[-1] == pytest.approx(np.sqrt(variance))
+    assert (third.totals.half > third.own.half).all()
+
+
+def test_other_groups_or_windows_alone_begin_anew(request_: Request) -> None:
+    run(request_).close()
+    found = released(successor(request_, domain="a,b,x"))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [0, 1, 1]
+    assert found.definition.continues is not None
+    assert not found.definition.continues.totals
+    alone = released(successor(request_, 7, name="alone", continues="next", release="windows"))
+    assert alone.totals is None
+
+
+def test_named_groups_go_on_by_themselves(request_: Request) -> None:
+    run(replace(request_, until="2013-01-01T02:00")).close()
+    run(Request("count", request_.events, request_.state, until=request_.until, also="x")).close()
+    found = released(successor(request_))
+    assert found.definition.groups == ("a", "b", "rest", "x")
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [2, 2, 1, 1]
+
+
+def test_a_run_killed_before_its_predecessor_ended_ends_it(
+    request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(request_).close()
+
+    def killed(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("counton.jobs.succession.end_stream", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(successor(request_))
+    monkeypatch.undo()
+    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
+    with pytest.raises(StateError, match="has ended at step 3"):
+        run(replace(request_, until="2013-01-01T04:00"))
+
+
+def test_the_limit_counts_both(request_: Request) -> None:
+    with Store(request_.state, create=True) as store:
+        store.set_limit(PureDP(1500))
+    run(request_).close()
+    with pytest.raises(BudgetExceeded):
+        run(successor(request_))
+    assert released(replace(request_, until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
+    assert released(successor(request_, epsilon=500)).totals is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"continues": "visits"}, "has no stream 'visits'; it has 'events'"),
+        ({"start": "2013-01-01"}, "start=2013-01-01 does not go with continues=events, where"),
+        ({"what": "sum"}, "is a count and cannot be continued as a sum"),
+    ],
+)
+def test_what_cannot_be_continued(request_: Request, more: dict[str, Any], words: str) -> None:
+    run(request_).close()
+    with pytest.raises((InvalidInput, StateError), match=words):
+        run(replace(successor(request_), **more))
+    assert Stream.open(request_.state, "events").step == 3
+
+
+def test_a_stream_of_a_state_that_is_not_there(request_: Request) -> None:
+    with pytest.raises(StateError, match="names a stream of the same state, and state="):
+        run(successor(request_))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [{"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}])
+def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]) -> None:
+    steps, cells, inside = 50, 2500, []
+    request = Request(
+        what="count",
+        events="e.csv",
+        state="state.db",
+        time="time",
+        every="1d",
+        by="page",
+        domain=[f"g{cell}" for cell in range(cells)],
+        start="2023-01-01",
+        steps=steps,
+        **loss,  # type: ignore[arg-type]
+    )
+    definition = define(ask(request))
+    for number in range(40):
+        parts = []
+        for name in ("first", "second"):
+            counter = Counter(
+                definition.strategy,
+                definition.guarantee,
+                key=chosen_key(number.to_bytes(32, "big")),
+                name=name,
+                shape=(cells,),
+            )
+            parts.append((counter.terms, counter.release_many(np.zeros((steps, cells), np.int64))))
+        (terms, last), (_, own) = parts
+        carried = Carried(
+            last.values[-1],
+            float(last.std[-1]) ** 2,
+            ((terms.strategy, terms.law, steps),),
+        )
+        stream: Any = SimpleNamespace(releases=lambda own=own: own, terms=parts[1][0])
+        totals = replace(Released.read(stream, definition, 0.95), carried=carried).totals
+        assert totals is not None
+        inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
+    assert 0.947 < np.mean(inside) < 0.957
