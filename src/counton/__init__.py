@@ -23,6 +23,8 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
+    from counton.jobs import count_events as count_events
+    from counton.jobs import sum_events as sum_events
     from counton.mechanisms import Counter as Counter
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
     from counton.mechanisms.ranges import plan_ranges as plan_ranges
@@ -54,6 +56,7 @@ _HOME = {
     "PureDP": "counton.privacy",
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
+    "count_events": "counton.jobs",
     "plan": "counton.plans",
     "plan_expiration": "counton.plans",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
@@ -61,6 +64,7 @@ _HOME = {
     "release_contingency": "counton.store",
     "release_hierarchy": "counton.store",
     "release_ranges": "counton.store",
+    "sum_events": "counton.jobs",
 }
 
 #: What a star brings.
@@ -75,6 +79,7 @@ __all__ = [
     "Key",
     "PureDP",
     "Stream",
+    "count_events",
     "plan",
     "plan_expiration",
     "plan_hierarchy",
@@ -82,9 +87,13 @@ __all__ = [
     "release_contingency",
     "release_hierarchy",
     "release_ranges",
+    "sum_events",
 ]
-if find_spec("sqlalchemy") is None:  # the extra "store"; asked for by name, Stream says so
+# Asked for by name, what an extra is missing for says so.
+if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__.remove("Stream")
+if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
+    __all__ = [name for name in __all__ if not name.endswith("_events")]
 
 
 _load = loader(__name__, _HOME)

@@ -220,7 +220,7 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
         "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
         for row in zip(*(values[:rows].tolist() for values in columns.values()), strict=True)
     )
-    left = max(len(values) for values in columns.values()) - rows
+    left = max((len(values) for values in columns.values()), default=0) - rows
     more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
     return (
         f"<div><pre>{escape(words)}</pre><table><thead><tr>{head}</tr></thead>"

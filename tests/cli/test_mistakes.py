@@ -288,15 +288,6 @@ def test_in_python_the_same_field_confirms(place: Any) -> None:
 # ------------------------------------------------------------------------------ wrong types
 
 
-def test_a_data_frame_is_no_file_of_events(place: Any) -> None:
-    frame: Any = pl.DataFrame({"time": ["2013-01-01T00:10"]})
-    with pytest.raises(
-        InvalidInput, match=r"events is of type DataFrame.*write it to one"
-    ) as error:
-        run(Request("count", frame, place.state))
-    assert error.value.fields == ("events",)
-
-
 @pytest.mark.parametrize("domain", [(1, 2), 7, ("a", None)])
 def test_groups_that_are_no_texts_are_refused(domain: Any, place: Any) -> None:
     request: dict[str, Any] = {

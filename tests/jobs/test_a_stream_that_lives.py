@@ -68,7 +68,7 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Request) -> None:
 
 def test_users_are_bounded_by_the_groups_they_count_in(request_: Request) -> None:
     """Rows are put into their cells first, so that two unknown groups are one."""
-    write(Path(request_.events), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
+    write(Path(str(request_.events)), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
     first = replace(request_, other="rest", user="user", first=True, most=2)
     try:
         found = totals(first)
@@ -98,7 +98,7 @@ def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
 ) -> None:
     spare = replace(request_, other="rest", spare=1, until="2013-01-01T02:00")
     assert totals(spare)[1] == [[1, 0, 1], [1, 1, 2]]
-    write(Path(request_.events), ["00:50,x,w", *ROWS])  # a late row of x belongs to the others
+    write(Path(str(request_.events)), ["00:50,x,w", *ROWS])  # a late row of x belongs to the others
     groups, found = totals(later(request_, 3, also="x"))
     assert groups == ("a", "b", "rest", "x")
     assert found[1:] == [[1, 1, 2, 0], [1, 1, 4, 1]]
@@ -108,7 +108,7 @@ def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
 def test_columns_are_called_otherwise_from_now_on(request_: Request) -> None:
     known = replace(request_, unknown="drop", until="2013-01-01T02:00")
     before = totals(known)[1]
-    write(Path(request_.events), [*ROWS, "02:30,a,u"], "at,page,who")
+    write(Path(str(request_.events)), [*ROWS, "02:30,a,u"], "at,page,who")
     with pytest.raises(InvalidInput, match="has no column 'time'"):
         run(later(request_, 3, unknown="drop"))
     renamed = later(request_, 3, unknown="drop", rename="time=at, group=page")

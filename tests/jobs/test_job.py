@@ -114,7 +114,7 @@ def test_contradictions_and_vanished_rows_are_refused(request_: Request) -> None
         run(Request("sum", request_.events, request_.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
         run(replace(request_, what="mean"))  # type: ignore[arg-type]
-    write(Path(request_.events), ROWS[1:])
+    write(Path(str(request_.events)), ROWS[1:])
     with pytest.raises(ReplayMismatch, match="rows must not disappear"):
         run(request_)
 

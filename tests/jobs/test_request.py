@@ -16,7 +16,6 @@ COUNT = Request(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
     epsilon=1,
 )  # fmt: skip
-NO_PATH = "which is not the path of a file; write it to one"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,11 @@ NO_PATH = "which is not the path of a file; write it to one"
         *[(name, 5, "of type int; give the path of a file") for name in ("key", "state")],
         *[(name, b"s.db", "of type bytes; give the path") for name in ("key", "state")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),
-        ("events", {"time": []}, f"of type dict, {NO_PATH}"),
+        (
+            "events",
+            {"time": []},
+            "of type dict, which is neither the path of a file nor a data frame",
+        ),
         *[(name, "no", "give True or False") for name in ("append", "confirmed", "expire")],
         *[(name, "a\0b", "is no text in UTF-8") for name in ("name", "by", "state", "events")],
     ],

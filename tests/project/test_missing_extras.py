@@ -48,6 +48,8 @@ def command(*words: str) -> str:
         ("sqlalchemy", "from counton.store import Store"),
         ("sqlalchemy", "from counton.jobs import run"),
         ("polars", "import counton.events.files"),
+        ("polars", "from counton import count_events"),
+        ("sqlalchemy", "from counton import sum_events"),
         ("polars", "from counton.jobs import run"),
         ("polars", f"{TREE}; release.table('state')"),
         ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
@@ -89,15 +91,17 @@ def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[
     assert done.stderr == (f"counton: {need}, which is not installed: {remedy(extra)}\n")
 
 
-def test_all_names_but_the_stream_come_without_optional_packages() -> None:
+def test_all_names_but_those_of_jobs_and_streams_come_without_optional_packages() -> None:
     done = run(
         "from counton import *\n"
         "import counton\n"
-        "print(Counter, plan, release_ranges, 'Stream' in globals(), 'Stream' in dir(counton))",
+        "print(Counter, plan, release_ranges)\n"
+        "for name in 'Stream', 'count_events', 'sum_events':\n"
+        "    print(name in globals(), name in dir(counton))",
         *NEEDED,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("False True\n")
+    assert done.stdout.endswith("\n" + 3 * "False True\n")
 
 
 def test_the_extras_bring_what_they_are_named_for() -> None:

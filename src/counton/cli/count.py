@@ -22,6 +22,7 @@ from counton.cli.printing import (
     working,
 )
 from counton.errors import InvalidInput, field
+from counton.events.files import event_paths, refuse_among_events
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
@@ -46,14 +47,16 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
     """
     errors = Console(stderr=True)
     sums = _files_of_sums(outputs)
+    read = [*event_paths(request.events, request.file_format), request.domain]
     for out in (outputs.out, *sums.values()):
         check_outputs(
             out,
             outputs.plot,
             state=request.state,
             key=request.key,
-            read=[request.events, request.domain],
+            read=read,
         )
+        refuse_among_events(request.events, out)
     check_level(outputs.level)
 
     def approve(definition: Definition) -> None:

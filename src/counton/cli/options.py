@@ -89,9 +89,10 @@ _TABLE: dict[str, Any] = {
 _FIELDS: dict[type, dict[str, Any]] = {
     Request: {
         "events": Annotated[
-            str,
+            list[str],
             typer.Argument(
-                help="CSV, Parquet or JSON lines, one row per event; - for standard input"
+                help="files of events: CSV, Parquet or JSON lines; a folder of them; - for "
+                "standard input"
             ),
         ],
         "state": _asked(str, "SQLite file or database URL that keeps the stream; secret"),
@@ -417,7 +418,8 @@ def command_line(command: str, *values: Any) -> str:
             elif names[name].startswith("--") and value != default:
                 words.append(f"{names[name]} {shlex.quote(str(value))}")
             elif not names[name].startswith("--"):
-                words.insert(0, shlex.quote(str(value)))
+                given_values = value if isinstance(value, list) else [value]
+                words[:0] = [shlex.quote(str(one)) for one in given_values]
     lines = [f"counton {command}"]
     for place, word in enumerate(words):
         if place and len(lines[-1]) + len(word) > _WIDTH:

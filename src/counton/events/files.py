@@ -527,6 +527,25 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     return paths
 
 
+def refuse_among_events(events: object, out: Path | None) -> None:
+    """Refuse a table that a later run would take for events, since it lies in their folder.
+
+    Raises:
+        InvalidInput: naming both.
+    """
+    if out is None or _ending(out.name) not in _SUFFIXES:
+        return
+    given = events if isinstance(events, list | tuple) else [events]
+    for path in given:
+        if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
+            continue
+        if os.path.realpath(path) == os.path.realpath(out.parent):
+            raise InvalidInput(
+                f"{str(out)!r} would be read as events by the next run, which reads the folder "
+                f"{os.fspath(path)!r}; write it elsewhere"
+            )
+
+
 def _found(given: object, stated: str | None) -> list[str]:
     """Files that one path means: itself, those in a folder, those of a pattern."""
     if not isinstance(given, str | os.PathLike):
@@ -535,6 +554,11 @@ def _found(given: object, stated: str | None) -> list[str]:
             f"path of a file; give paths, or one data frame alone"
         )
     path = os.fspath(given)
+    if not is_text(path):
+        raise InvalidInput(
+            f"{field('events')} is {path[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); rename the file"
+        )
     if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
         return [path]
     if os.path.isdir(path):

@@ -36,6 +36,9 @@ from counton.extras import require
 from counton.lazy import loader
 
 if TYPE_CHECKING:
+    from counton.jobs.counting import Run as Run
+    from counton.jobs.counting import count_events as count_events
+    from counton.jobs.counting import sum_events as sum_events
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
@@ -66,11 +69,14 @@ _HOME = {
     "RangesRequest": "counton.jobs.request",
     "Released": "counton.jobs.job",
     "Request": "counton.jobs.request",
+    "Run": "counton.jobs.counting",
+    "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "run": "counton.jobs.job",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
+    "sum_events": "counton.jobs.counting",
 }
 
 __all__ = [
@@ -85,11 +91,14 @@ __all__ = [
     "RangesRequest",
     "Released",
     "Request",
+    "Run",
+    "count_events",
     "export",
     "publish",
     "run",
     "run_hierarchy",
     "run_ranges",
+    "sum_events",
 ]
 
 _load = loader(__name__, _HOME)

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from counton.errors import InvalidInput, field, is_text
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from counton.exact import Number
     from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
@@ -29,6 +31,19 @@ NOW = "now"
 RELEASES = ("totals", "windows", "both")
 
 
+class Arrow(Protocol):
+    """What lends its columns as Arrow's PyCapsule interface says: a data frame of any library."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with the rows."""
+
+
+#: Where events are read from.
+Events: TypeAlias = (
+    "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.LazyFrame | Arrow"
+)
+
+
 @dataclass(frozen=True)
 class Request:
     """What ``counton count`` and ``counton sum`` are asked; None where something is left out.
@@ -41,7 +56,8 @@ class Request:
 
     Attributes:
         what: number of events, or sum of a column of values.
-        events: file of rows; ``-`` for standard input.
+        events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
+            several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
         state: path of a SQLite file, or a database URL.
         time, by, value: columns of the events.
         every, start, steps, timezone: windows of time.
@@ -77,7 +93,7 @@ class Request:
     """
 
     what: Literal["count", "sum"]
-    events: str | os.PathLike[str]
+    events: Events
     state: str | os.PathLike[str]
     time: str | None = None
     every: str | None = None
@@ -277,6 +293,9 @@ def check_text(name: str, value: object) -> None:
 
 
 def _check_path(name: str, value: Any) -> None:
+    if name == "events":
+        _check_events(value)
+        return
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str):
         if name in _FILES:
@@ -287,6 +306,13 @@ def _check_path(name: str, value: Any) -> None:
         what = "the path of a file" + (" or a database URL" if name == "state" else "")
         raise _wrong_type(name, value, what)
     check_text(name, path)
+
+
+def _check_events(value: Any) -> None:
+    """Paths are texts; what else there is, is looked at where it is read."""
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, str | os.PathLike):
+            check_text("events", os.fspath(one))
 
 
 def _wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
