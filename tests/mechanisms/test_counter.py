@@ -39,9 +39,11 @@ from counton.strategies import (
     HonakerOnline,
     KAry,
     SmoothBinary,
+    Solved,
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.lines import Hats
 
 KEY = chosen_key()
 STEPS = 250
@@ -53,6 +55,8 @@ STRATEGIES: list[StreamStrategy] = [
     SmoothBinary.best(STEPS, norm=2),
     HonakerOnline(STEPS),
     SqrtToeplitz(STEPS),
+    Solved(Hats(STEPS, (8, 64), ([40] * 33, [60] * 5), bits=8)),
+    Solved(Hats(21, (4,), ([70] * 7,), bits=8), (4, 3), (2, 3, 1), horizon=STEPS),
 ]
 
 

@@ -28,9 +28,11 @@ from counton.strategies import (
     HonakerOnline,
     KAry,
     SmoothBinary,
+    Solved,
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.lines import Hats
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
@@ -166,6 +168,8 @@ class Draws:
 
 
 LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60**2))
+FEW = Solved(Hats(5, (2,), ([60, 50, 40, 70],), bits=8), (3,), (2, 1))
+MANY = Solved(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
@@ -195,10 +199,14 @@ def test_intervals_cover_as_often_as_they_say(
     assert (covered < level + 0.005 + error).all()
 
 
-def test_laplace_nodes_with_fractional_weights_are_covered_a_little_too_often() -> None:
-    strategy, draws, steps = HonakerOnline(15), 40_000, range(1, 16)
-    noise = strategy.noise(Draws(LAPLACE, draws, seed=12), steps) / 2.0**strategy.fraction_bits
-    covered = (np.abs(noise) <= halfwidths(strategy, LAPLACE, steps)[:, None]).mean(axis=1)
+@pytest.mark.parametrize("strategy", [HonakerOnline(15), FEW, MANY], ids=repr)
+def test_laplace_nodes_with_fractional_weights_are_covered_a_little_too_often(
+    strategy: StreamStrategy,
+) -> None:
+    draws, steps = 40_000, range(1, 16)
+    law = DiscreteLaplace(Fraction(60 * 2**strategy.lattice_bits))
+    noise = strategy.noise(Draws(law, draws, seed=12), steps) / 2.0**strategy.fraction_bits
+    covered = (np.abs(noise) <= halfwidths(strategy, law, steps)[:, None]).mean(axis=1)
     assert (covered > 0.945).all()
     assert (covered < 0.967).all()
 
@@ -307,6 +315,8 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
         (HonakerOnline(15), GAUSSIAN),
         (HonakerOnline(15), LAPLACE),
         (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
+        (FEW, DiscreteLaplace(Fraction(60 * 2**8))),
+        (MANY, DiscreteLaplace(Fraction(60 * 2**8))),
         (GrowingCascade(4), DiscreteGaussian(Fraction((3 * 2**20) ** 2))),
         (GrowingCascade(4), DiscreteLaplace(Fraction(3 * 2**20))),
     ],

@@ -200,8 +200,8 @@ def window_halfwidths(
             return exact.reshape(shape)
     variance = strategy.window_variance(first, last) * cells
     std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
-    # Lattice cells of the node that is read at full weight, as by the first release.
-    full = max((abs(float(node.weight)) for node in strategy.row(1)), default=1.0)
+    # Lattice cells of the node that is read at full weight, often by the first release.
+    full = strategy.largest_read
     lattice = full * 2.0**-strategy.lattice_bits
     # As many equal nodes as have this variance; a float just below an integer is that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)

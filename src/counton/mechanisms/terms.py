@@ -204,14 +204,16 @@ class StreamTerms(Terms):
                 return _rebuilt(json.dumps(saved))
             if strategy.to_dict() != saved["strategy"]:
                 raise StateError(
-                    f"strategy is {strategy.to_dict()}, but the state was written with "
-                    f"{saved['strategy']}: pass that one, or start a new stream"
+                    f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
+                    f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
             return cls(strategy=strategy, **_common(saved))
 
     def noise_field(self, key: Key) -> NoiseField:
         """See `Terms.noise_field`."""
-        named = {"stream": self.name, "strategy": self.measured, "shape": list(self.shape)}
+        # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
+        strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
+        named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
         subkey = self._subkey(key, "counter", named)
         return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), self.shape)
 

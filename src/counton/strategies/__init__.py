@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
+    from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
     from counton.strategies.table import TableStrategy as TableStrategy
@@ -40,6 +41,7 @@ _HOME = {
     "KAry": "counton.strategies.streams.kary",
     "NormalisedSqrt": "counton.strategies.streams.square_root",
     "SmoothBinary": "counton.strategies.streams.smooth",
+    "Solved": "counton.strategies.streams.solved",
     "SqrtToeplitz": "counton.strategies.streams.square_root",
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "Norm",
     "NormalisedSqrt",
     "SmoothBinary",
+    "Solved",
     "SqrtToeplitz",
     "Strategy",
     "StreamStrategy",
@@ -89,12 +92,8 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     Raises:
         InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
     """
-    parameters = dict(description)
-    name = parameters.pop("strategy", None)
+    name = description.get("strategy")
     if name not in _HOME:
         raise InvalidInput(f"strategy is {name!r}; known are {', '.join(_HOME)}")
-    try:
-        strategy: StreamStrategy = getattr(sys.modules[__name__], name)(**parameters)
-        return strategy
-    except TypeError as error:
-        raise InvalidInput(f"parameters of {name} are {parameters!r}: {error}") from error
+    strategy: StreamStrategy = getattr(sys.modules[__name__], name).from_dict(description)
+    return strategy

@@ -12,10 +12,10 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,6 +235,23 @@ class StreamStrategy(Strategy):
     unit_columns: bool = True
 
     @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """The strategy that `to_dict` describes; all but the class is read.
+
+        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
+
+        Raises:
+            InvalidInput: missing, unknown or wrong parameters.
+        """
+        parameters = {name: value for name, value in description.items() if name != "strategy"}
+        try:
+            return cls(**parameters)
+        except TypeError as error:
+            raise InvalidInput(
+                f"parameters of {cls.__name__} are {str(parameters)[:200]}: {error}"
+            ) from error
+
+    @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
         """Instances which serve ``horizon`` steps: what the laws of ``counton.testing`` run over.
 
@@ -291,6 +308,11 @@ class StreamStrategy(Strategy):
         pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
         found = [self._read_variance(start, stop) for start, stop in pairs]
         return np.array(found, dtype=np.float64).reshape(starts.shape)
+
+    @property
+    def largest_read(self) -> float:
+        """Largest weight with which a release reads a node: that of the first unless said here."""
+        return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _read_variance(self, start: int, stop: int) -> float:
         """Variance of a difference, or of a sum, of rows."""
@@ -375,6 +397,18 @@ class StreamStrategy(Strategy):
         size = max(PART // max(math.prod(field.shape), 1), 1) if self.local else max(len(steps), 1)
         for at in range(0, len(steps), size):
             yield self.noise(field, steps[at : at + size])
+
+    @property
+    def held(self) -> int:
+        """Numbers that a running stream keeps for each coordinate, besides its sums."""
+        return 0
+
+    def reader(self, field: NodeNoise) -> Reader:
+        """What gives a running stream its noise, window by window; it may hold what that takes.
+
+        One reader belongs to one stream: what it holds is secret, and never in the strategy.
+        """
+        return Reader(self, field)
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
@@ -585,6 +619,27 @@ class StreamStrategy(Strategy):
             )
         self.check_step(max(int(last.max()), 1))
         return first.astype(np.int64), last.astype(np.int64)
+
+
+class Reader:
+    """The noise of one stream: `StreamStrategy.noise` and `noise_parts` of its own field.
+
+    >>> from counton.strategies import Binary
+    >>> from counton.testing import HashedNoise
+    >>> Binary(7).reader(HashedNoise(spread=9)).noise(range(1, 4)).shape
+    (3,)
+    """
+
+    def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
+        self._strategy, self._field = strategy, field
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        return self._strategy.noise(self._field, steps)
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        return self._strategy.noise_parts(self._field, steps)
 
 
 def check_metric(metric: str) -> None:

@@ -69,7 +69,9 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
-    """``parameters`` survive JSON and rebuild an equal strategy; they are part of noise addresses.
+    """``parameters`` and ``to_dict`` survive JSON; the latter rebuilds an equal strategy.
+
+    Parameters are part of noise addresses.
 
     Raises:
         LawBroken: they do not.
@@ -79,10 +81,10 @@ def check_parameters(strategy: StreamStrategy) -> None:
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
-    rebuilt = type(strategy)(**saved)
+    rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
     steps = range(1, min(strategy.horizon or 32, 32) + 1)
     same = rebuilt == strategy and all(rebuilt.row(t) == strategy.row(t) for t in steps)
-    require(same, strategy, "parameters do not rebuild it")
+    require(same, strategy, "to_dict does not rebuild it")
 
 
 def check_arguments(strategy: StreamStrategy) -> None:

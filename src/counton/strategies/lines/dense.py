@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
 from counton.exact import unmasked
-from counton.strategies.base import LARGEST_DENSE
-from counton.strategies.lines.base import LineStrategy
+from counton.strategies.base import LARGEST_DENSE, Norm
+from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
 _LARGEST_SQUARED = 2.0**60
 
 
-class Dense(LineStrategy):
+class Dense(OwnCells):
     """Any integer matrix C of full column rank, and least squares.
 
     Args:
@@ -177,6 +177,68 @@ class Dense(LineStrategy):
 
         return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
 
+    @cached_property
+    def _split(self) -> tuple[Integers, Integers]:
+        """Rows over several cells, and of the rows over one cell that of the largest weight."""
+        own = np.zeros(self.cells, np.int64)
+        place = np.full(self.cells, -1)
+        single = np.flatnonzero((self._matrix != 0).sum(axis=1) == 1)
+        for row in single.tolist():
+            cell = int(np.flatnonzero(self._matrix[row])[0])
+            if self._matrix[row, cell] > own[cell]:
+                own[cell], place[cell] = self._matrix[row, cell], row
+        rest = np.delete(self._matrix, place[place >= 0], axis=0)
+        return np.ascontiguousarray(rest), own
+
+    @property
+    def own(self) -> Integers:  # type: ignore[override]
+        """See `OwnCells`: from the rows over one cell."""
+        return self._split[1]
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """See `OwnCells`."""
+        return len(self._split[0])
+
+    def over(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """See `OwnCells.over`."""
+        return _product(self._split[0], cells)
+
+    def under(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """See `OwnCells.under`."""
+        return _product(self._split[0].T, rows)
+
+    def rows_of(self, cell: int) -> list[tuple[int, int]]:
+        """See `OwnCells.rows_of`."""
+        column = self._split[0][:, cell]
+        return [(int(row), int(column[row])) for row in np.flatnonzero(column)]
+
+    def powers(self, norm: Norm) -> Integers:
+        """See `OwnCells.powers`."""
+        return np.asarray((np.abs(self._split[0]) ** norm).sum(axis=0))
+
+    @property
+    def spread(self) -> float:
+        """See `OwnCells.spread`."""
+        magnitudes = np.abs(self._split[0]).astype(np.float64)
+        return float((magnitudes.T @ magnitudes.sum(axis=1)).max()) * (1 + 2.0**-20)
+
+    @cached_property
+    def _lags(self) -> Integers:
+        """Largest magnitude of a product of two columns of H, by how far they are apart."""
+        rest = self._split[0]
+        products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
+        largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]
+        return np.maximum.accumulate(np.array(largest, np.int64)[::-1])[::-1]
+
+    def overlap(self, lag: int) -> int:
+        """See `OwnCells.overlap`; exact."""
+        return int(self._lags[lag]) if lag < self.cells else 0
+
+    def equations(self, precision: Floats) -> NormalEquations:
+        """See `OwnCells.equations`; in time cubic in the cells."""
+        return _DenseEquations(self._split[0], precision)
+
     def l1_sensitivity(self) -> int:
         """See `TableStrategy.l1_sensitivity`."""
         return int(np.abs(self._matrix).sum(axis=0).max())
@@ -232,6 +294,87 @@ class Dense(LineStrategy):
     def functional_variance(self, weights: Floats) -> float:
         """See `LineStrategy.functional_variance`."""
         return float((weights * self._solve(weights.T).T).sum())
+
+
+def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
+    """``lines @ matrix.T``, integers modulo 2^64."""
+    if lines.dtype == np.int64:
+        return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
+    return np.asarray(lines @ matrix.T.astype(lines.dtype))
+
+
+class _DenseEquations(NormalEquations):
+    """Written out, and solved by Cholesky's factor."""
+
+    def __init__(self, rest: Integers, precision: Floats) -> None:
+        from scipy.linalg import cho_solve
+
+        real = rest.astype(np.float64)
+        gram = real.T @ real
+        gram[np.diag_indices_from(gram)] += precision
+        self._factor = np.linalg.cholesky(gram)
+        self._solve = cho_solve
+        cells = len(gram)
+        covariance = np.zeros((cells + 1, cells + 1))
+        inner = covariance[1:, 1:]
+        inner[...] = cho_solve((self._factor, True), np.eye(cells))
+        self._cells = inner.diagonal().copy()
+        self.floor = precision if precision.min() > 0 else self._proven(gram, len(rest), inner)
+        np.cumsum(inner, axis=0, out=inner)
+        np.cumsum(inner, axis=1, out=inner)
+        self._joint = covariance
+
+    @staticmethod
+    def _proven(gram: Floats, rows: int, inverse: Floats) -> Floats:
+        """A number below all eigenvalues of G.
+
+        Rump, "Verification of positive definiteness" (BIT 46, 2006): where Cholesky's method gets
+        through on G less a little more than its rounding, G has no negative eigenvalue.
+        """
+        cells = len(gram)
+        rounding = (cells + rows + 16) * 2.0**-50 * float(np.trace(gram))
+        least = 0.5 / float(np.linalg.norm(inverse))
+        for _ in range(8):
+            lowered = gram.copy()
+            lowered[np.diag_indices_from(lowered)] -= least + rounding
+            try:
+                np.linalg.cholesky(lowered)
+                return np.full(cells, least)
+            except np.linalg.LinAlgError:
+                least /= 16
+        raise InvalidInput(
+            "the columns of the matrix nearly depend on each other, so that releases cannot be "
+            "rounded with certainty: measure more"
+        )
+
+    def solve(self, right: Floats) -> Floats:
+        """See `NormalEquations.solve`."""
+        solved = self._solve((self._factor, True), right.T)
+        return np.ascontiguousarray(solved.T, np.float64)
+
+    @property
+    def prefix_variance(self) -> Floats:
+        """See `NormalEquations.prefix_variance`."""
+        return np.asarray(self._joint.diagonal()[1:])
+
+    @property
+    def cell_variance(self) -> Floats:
+        """See `NormalEquations.cell_variance`."""
+        return self._cells
+
+    def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
+        """See `NormalEquations.range_variance`; totals between two cells are in line with both."""
+        last = len(self._cells) - 1
+        found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
+        corners = []
+        for ends, sign in ((low, -1), (high, 1)):
+            cell = np.minimum(np.asarray(ends).astype(np.int64), last)
+            share = ends - cell
+            corners += [(cell, sign * (1 - share)), (cell + 1, sign * share)]
+        for one, weight in corners:
+            for two, times in corners:
+                found = found + weight * times * self._joint[one, two]
+        return np.maximum(found, 0.0)
 
 
 def exact_product(left: Integers, right: Integers) -> Integers:

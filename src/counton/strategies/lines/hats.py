@@ -141,6 +141,14 @@ class Hats(OwnCells):
         )
 
     @property
+    def brief(self) -> str:
+        """See `OwnCells.brief`: knots are counted where they are stated one by one."""
+        levels = (
+            str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
+        )
+        return f"Hats(cells={self.cells}, spacings=({', '.join(levels)}))"
+
+    @property
     def amplitudes(self) -> tuple[Integers, ...]:
         """Of each level, one for each knot: int64, in units of ``2**-bits``."""
         return tuple(self._amplitudes)
@@ -251,6 +259,35 @@ class Hats(OwnCells):
                 if weights[cell]:
                     found.append((level.first + interval + shift, int(weights[cell])))
         return found
+
+    def powers(self, norm: Norm) -> Integers:
+        """See `OwnCells.powers`."""
+        zeros = np.zeros(self.cells, np.int64)
+        return np.asarray(sum((v.falls**norm + v.rises**norm for v in self._levels), zeros))
+
+    @property
+    def spread(self) -> float:
+        """See `OwnCells.spread`."""
+        return float(self.under(self.over(np.ones((1, self.cells)))).max()) * (1 + 2.0**-20)
+
+    def overlap(self, lag: int) -> int:
+        """See `OwnCells.overlap`: each hat is taken at its highest from ``lag`` cells on."""
+        if lag >= self.cells:
+            return 0
+        products = np.zeros(self.cells - lag, np.int64)
+        for level in self._levels:
+            interval = np.repeat(np.arange(len(level.starts)), level.lengths)
+            ends = level.starts + level.lengths - 1
+            tops = np.zeros(len(level.starts) + 1, np.int64)
+            tops[:-1], tops[1:] = level.falls[level.starts], level.rises[ends]
+            np.maximum(tops[1:-1], level.falls[level.starts[1:]], out=tops[1:-1])
+            here, there = interval[:-lag], interval[lag:]
+            for weights, shift in ((level.falls, 0), (level.rises, 1)):
+                hat = here + shift  # on its way up ``lag`` cells on, on its way down, or over
+                down = np.where(there == hat, level.falls[lag:], 0)
+                highest = np.where(there < hat, tops[hat], down)
+                products += weights[:-lag] * highest
+        return int(products.max())
 
     def l1_sensitivity(self) -> int:
         """See `TableStrategy.l1_sensitivity`."""

@@ -7,13 +7,24 @@ of C does: it is then known with another variance, and least squares couple both
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
+from counton.errors import SumOverflow
+from counton.strategies.base import Norm
 from counton.strategies.lines.base import LineStrategy
+
+#: Bounds in float64 are raised by this much for their own rounding.
+_RESERVE = 1.001
+#: Bits that one further digit adds at most.
+_DIGIT_BITS = 30
+#: Where rounding changes: 1/2 + (sqrt(2) - 1) / 2^20, irrational, so that no rational is a tie.
+_OFFSET_BITS = 20
 
 
 class NormalEquations(ABC):
@@ -51,6 +62,133 @@ class NormalEquations(ABC):
         """
 
 
+class IntegerEquations:
+    """(a H^T H + diag(b)) u = r in integers, and sums of the entries of u, rounded correctly.
+
+    Args:
+        line: its rows over several cells are H.
+        factor: a.
+        diagonal: b, int64 (cells,).
+        equations: H^T H + diag(b) / a.
+    """
+
+    def __init__(
+        self, line: OwnCells, factor: int, diagonal: Integers, equations: NormalEquations
+    ) -> None:
+        self._line, self._factor, self._diagonal = line, factor, diagonal
+        self.equations = equations
+        self._largest = factor * line.spread + float(diagonal.max())
+        # Of float64 sums of so many numbers, relative to the sum of their magnitudes.
+        self._rounding = (line.cells + line.rows + 64) * 2.0**-52
+        self._floor = factor * equations.floor
+        self._prefixes = np.sqrt(np.cumsum(1.0 / self._floor)) * _RESERVE
+
+    def _times(self, u: NDArray[Any]) -> NDArray[Any]:
+        """G u, (lines, cells); integers modulo 2^64."""
+        found = self._line.under(self._line.over(u))
+        found *= u.dtype.type(self._factor)
+        found += self._diagonal.astype(u.dtype) * u
+        return found
+
+    def rounded_prefixes(
+        self, right: Integers, real: Floats, largest: float, bits: int
+    ) -> Integers:
+        """floor(2^bits s + offset) for all sums s of the first 1, 2, .. entries of u.
+
+        A function of r alone: digits of u are added until each is certain.
+
+        Args:
+            right: r modulo 2^64, (lines, cells).
+            real: r in float64, within ``largest`` times the rounding of as many numbers as there
+                are cells and rows.
+            largest: at least the sum of the magnitudes of what an entry of r was added up from.
+            bits: of the grid; may be negative.
+
+        Raises:
+            SumOverflow: sums that int64 does not hold on that grid.
+        """
+        residual, places = right, 0
+        found = np.empty(right.shape, np.int64)
+        lines = np.arange(len(right))
+        # Sums known so far, of the places that are open: none at first.
+        open_line = open_cell = np.zeros(0, np.int64)
+        known: list[int] = []
+        while len(lines):
+            digit = self.equations.solve(real) / self._factor
+            sums = np.cumsum(digit, axis=1)
+            solved = float(np.abs(digit).max())
+            size = max(solved, float(np.abs(sums).max()), 2.0**-60)
+            error = self._rounding * (largest + self._largest * solved)
+            more = 60 - math.ceil(math.log2(size))
+            more = min(more, 60 - math.ceil(math.log2(max(error, 2.0**-60))))
+            more = min(more, _DIGIT_BITS if places else 62)
+            least = 1 if places else max(bits, 0) + 2
+            if more < least:
+                raise SumOverflow(
+                    f"sums of noise reach {size:.3g}, which are not exact on a grid of 2^-{bits}: "
+                    f"raise epsilon or rho, or coarsen the resolution"
+                )
+            while True:
+                digits = np.rint(digit * 2.0**more).astype(np.int64)
+                real_residual = real * 2.0**more - self._times(digits.astype(np.float64))
+                most = float(np.abs(real_residual).max()) + 1.01 * error * 2.0**more
+                if most < 2.0**62:
+                    break
+                if more == least:  # solvers are not that wrong
+                    raise ArithmeticError("the normal equations are not solved well enough")
+                more = max(least, more - math.ceil(math.log2(most)) + 60)
+            # Known modulo 2^64 and, by floats, to be below 2^62: this is the true residual.
+            residual = (residual << more) - self._times(digits)
+            real = residual.astype(np.float64)
+            largest = float(np.abs(real).max())
+            norms = np.sqrt((real**2 / self._floor).sum(axis=1)) * _RESERVE
+            sums_of_digits = np.cumsum(digits, axis=1)
+            if not places:
+                places = more
+                doubt = np.minimum(norms[:, None] * self._prefixes + 2, 2.0**61).astype(np.int64)
+                sums_of_digits += _boundary(places - bits)
+                low = (sums_of_digits - doubt) >> (places - bits)
+                found[...] = low
+                open_line, open_cell = np.nonzero(
+                    low != (sums_of_digits + doubt) >> (places - bits)
+                )
+                at = sums_of_digits[open_line, open_cell] - _boundary(places - bits)
+                known = at.tolist()
+            else:
+                places += more
+                row = np.searchsorted(lines, open_line)
+                doubts = np.ceil(norms[row] * self._prefixes[open_cell]) + 2
+                boundary, still = _boundary(places - bits), []
+                added = sums_of_digits[row, open_cell].tolist()
+                for place, (before, also, by) in enumerate(
+                    zip(known, added, doubts.tolist(), strict=True)
+                ):
+                    total = (before << more) + also
+                    low_one, high_one = (
+                        (total + boundary + sign * int(by)) >> (places - bits) for sign in (-1, 1)
+                    )
+                    known[place] = total
+                    if low_one == high_one:
+                        found[open_line[place], open_cell[place]] = low_one
+                    else:
+                        still.append(place)
+                open_line, open_cell = open_line[still], open_cell[still]
+                known = [known[place] for place in still]
+            keep = np.isin(lines, open_line)
+            lines, residual, real = lines[keep], residual[keep], real[keep]
+        return found
+
+
+def _boundary(places: int) -> int:
+    """floor(2^places offset).
+
+    >>> _boundary(2), _boundary(40) - 2**39
+    (2, 434334)
+    """
+    root = math.isqrt(2 << 2 * (places + _OFFSET_BITS)) - (1 << (places + _OFFSET_BITS))
+    return (1 << places >> 1) + (root >> 2 * _OFFSET_BITS)
+
+
 class OwnCells(LineStrategy):
     """A line of which every cell is measured by itself, besides rows over several cells, H.
 
@@ -61,6 +199,11 @@ class OwnCells(LineStrategy):
 
     own: Integers
     rows: int
+
+    @property
+    def brief(self) -> str:
+        """As ``repr``, short."""
+        return f"{type(self).__name__}(cells={self.cells}, rows={self.rows})"
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -73,6 +216,22 @@ class OwnCells(LineStrategy):
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
         """(row, weight) of the rows over a cell, those of weight 0 left out."""
+
+    @abstractmethod
+    def overlap(self, lag: int) -> int:
+        """At least the largest inner product of two columns of H that are ``lag`` apart or more.
+
+        ``lag`` is at least 1.
+        """
+
+    @abstractmethod
+    def powers(self, norm: Norm) -> Integers:
+        """Sums of the entries' magnitudes (1), or squares (2), of each column of H, (cells,)."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """At least the largest sum of magnitudes in a row of H^T H."""
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:

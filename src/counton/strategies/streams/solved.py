@@ -1,0 +1,849 @@
+"""A line strategy on a stream: noise of the least-squares estimate of all steps, solved once.
+
+The proof of privacy asks that B C = A and nothing else, so a release may read noise of nodes that
+are not finished. Then C may be any matrix that serves prefix sums well, such as `Hats`, and B what
+least squares make of it: with z the noise of all nodes of the horizon, the release at t carries the
+sum of the first t entries of u = (C^T C)^-1 C^T z.
+
+For long streams a cell of the line is a *block* of steps, with a small tree inside: its nodes share
+the weight that the line leaves to the block. Upwards they estimate the block's total, with a known
+variance; it takes the place of the cell's own measurement in the least squares of the line. The
+total that these find is passed down into the tree.
+
+**Exactness.** u is real. A change of the data by d in item i moves z by d C e_i, hence u by d e_i,
+exactly; sums of u are *correctly rounded* to a grid of powers of two, which commutes with whole
+numbers. They are computed in float64, with a proof for each: the residual r = C^T z - G u of the
+normal equations is computed exactly, in integers, and since G - D has no negative eigenvalue for
+the squares D of the cells' own weights, the sum of t entries is within
+sqrt(1_t^T D^-1 1_t) sqrt(r^T D^-1 r) of the truth. Where the boundary of rounding lies within that,
+further digits of u are computed. Boundaries are irrational, and sums of u rational: a few digits
+decide. So a release is one definite function of the measurements C x + z on every machine.
+Inside a block every number estimates a count, and is rounded at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.laws import Law
+from counton.strategies.base import (
+    PART,
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    Reader,
+    Steps,
+    StreamStrategy,
+    check_metric,
+    check_norm,
+)
+from counton.strategies.lines.least_squares import IntegerEquations, OwnCells
+from counton.strategies.participation import Schedule
+
+#: Longest block, and most steps.
+LARGEST_BLOCK = 2**22
+LARGEST_HORIZON = 2**40
+#: Exact rows of B are written out for lines up to so many cells: in cubic time, with long numbers.
+LARGEST_EXACT = 256
+#: Noise inside blocks stands on multiples of 2^-24, sums of blocks on multiples of 2^-18.
+_INNER, _OUTER = 24, 18
+#: Estimates inside blocks are combined with weights in units of 2^-8.
+_WEIGHT_BITS = 8
+#: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
+_LARGEST_STD = 2.0**20
+#: Numbers that are solved for at a time.
+_CHUNK = 2**18
+#: How many lags between steps are looked at, at most.
+_LAGS = 256
+
+
+class Solved(StreamStrategy):
+    """Least squares over a line strategy, with a block of steps for each of its cells.
+
+    Args:
+        line: measures the steps, or the totals of blocks: `Dense` or `Hats`.
+        radices: of the tree inside a block, from below: children of a node of level 1, 2, ...;
+            a block has as many steps as they multiply to. None: cells are single steps.
+        shares: of a block's weight for each level of its tree, from single steps on: integers, one
+            for each level but the block itself, which may have one too. None: 1 each.
+        norm: the line's columns have equal p-norms, p = 1 or 2, and so do those of the whole.
+        horizon: if less than all cells of the line.
+
+    Raises:
+        InvalidInput: an argument out of range, or a cell without a row of its own to be shared.
+
+    >>> from counton.strategies.lines import Hats
+    >>> strategy = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4))
+    >>> strategy.horizon, strategy.sensitivity(1), round(strategy.overall_variance("mean"), 3)
+    (8, 1.0, 6.507)
+    >>> Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3)).horizon
+    48
+    """
+
+    fraction_bits = 10
+    local = False
+    unit_columns = False
+
+    horizon: int
+
+    def __init__(
+        self,
+        line: OwnCells,
+        radices: Sequence[int] = (),
+        shares: Sequence[int] = (),
+        norm: Norm = 1,
+        horizon: int | None = None,
+    ) -> None:
+        check_norm(norm)
+        if not isinstance(line, OwnCells):
+            raise InvalidInput(f"line is {line!r}; give a strategy such as Hats or Dense")
+        self.line, self.norm = line, norm
+        self.tree = BlockTree(radices, shares, norm)
+        self.radices, self.shares = self.tree.radices, self.tree.given
+        self.block = self.tree.widths[-1]
+        most = line.cells * self.block
+        if most > LARGEST_HORIZON:
+            raise InvalidInput(
+                f"{line.cells} blocks of {self.block} steps are more than 2^40 steps"
+            )
+        self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
+        if not most - self.block < self.horizon <= most:
+            raise InvalidInput(
+                f"horizon is {horizon}; {line.cells} blocks of {self.block} steps serve more than "
+                f"{most - self.block} and at most {most}: give another line"
+            )
+        if self.radices and line.own.min() < 1:
+            raise InvalidInput(
+                f"cell {int(np.argmin(line.own))} of {line!r} has no row of its own, which the "
+                f"tree inside the block could share: use Hats, or leave radices out"
+            )
+        unit = self.tree.unit
+        if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61:
+            raise InvalidInput(
+                f"shares {list(self.shares)} are too fine for the lattice of {line!r}: squared "
+                f"columns must stay below 2^61"
+            )
+        # C in units in which columns have a norm of about 1.
+        size = self._l1 if norm == 1 else math.isqrt(self._l2_squared)
+        self.lattice_bits = max(size.bit_length() - 1, 1)
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
+        """See `StreamStrategy.examples`: steps, and blocks of trees, with either norm."""
+        from counton.strategies.lines.dense import Dense
+        from counton.strategies.lines.hats import Hats
+
+        found = []
+        if horizon <= 32:
+            found += [cls(Hats.examples(horizon)[1]), cls(Dense.examples(horizon)[1])]
+        width = 1 << max(1, horizon.bit_length() - 4)  # for a dozen of blocks or so
+        binary = (2,) * (width.bit_length() - 1)
+        wide = (3, *binary[1:], 2)
+        shares = (5, *(3 for _ in binary), 2)
+        norms: tuple[tuple[int, Norm], ...] = ((1, 1), (2, 2))
+        for which, norm in norms:
+            uneven = Hats.examples(-(-horizon // math.prod(wide)))[which]
+            found.append(cls(Hats.examples(-(-horizon // width))[which], binary, (), norm, horizon))
+            found.append(cls(uneven, wide, shares, norm, horizon))
+        return tuple(found)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The line by its parameters, what blocks are made of, and the horizon."""
+        line = {"strategy": type(self.line).__name__, **self.line.parameters}
+        return {"line": line, **self._blocks}
+
+    @property
+    def _blocks(self) -> dict[str, Any]:
+        return {
+            "radices": list(self.radices),
+            "shares": list(self.shares),
+            "norm": self.norm,
+            "horizon": self.horizon,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with all of the line.
+
+        >>> from counton.strategies.lines import Hats
+        >>> strategy = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
+        >>> Solved.from_dict(strategy.to_dict()) == strategy
+        True
+        """
+        return {"strategy": type(self).__name__, "line": self.line.to_dict(), **self._blocks}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """See `StreamStrategy.from_dict`."""
+        from counton.strategies.lines.dense import Dense
+        from counton.strategies.lines.hats import Hats
+
+        try:
+            line = dict(description["line"])
+            kinds: dict[str, type[OwnCells]] = {"Dense": Dense, "Hats": Hats}
+            made = kinds[line["strategy"]].from_dict(line)
+            parts = (description[name] for name in ("radices", "shares", "norm", "horizon"))
+            return cls(made, *parts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"a solved strategy cannot be read ({error!r}): give what Solved.to_dict wrote"
+            ) from error
+
+    def __repr__(self) -> str:
+        inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""
+        return f"Solved({self.line.brief}{inside}, norm={self.norm}, horizon={self.horizon})"
+
+    @property
+    def held(self) -> int:
+        """See `StreamStrategy.held`: the sums up to every block."""
+        return self.line.cells + 1
+
+    # ---------------------------------------------------------------------- C and its norms
+
+    @cached_property
+    def _l1(self) -> int:
+        """Largest 1-norm of a column, in lattice units."""
+        return self._largest_column(1)
+
+    @cached_property
+    def _l2_squared(self) -> int:
+        return self._largest_column(2)
+
+    def _largest_column(self, norm: Norm) -> int:
+        shared = sum(share**norm for share in self.tree.shares)
+        of_line = self.tree.unit**norm * self.line.powers(norm)
+        return int((of_line + shared * np.abs(self.line.own) ** norm).max())
+
+    def l1_sensitivity(self) -> Fraction:
+        """Largest 1-norm of a column, exactly."""
+        return Fraction(self._l1, 1 << self.lattice_bits)
+
+    def squared_sensitivity(self) -> Fraction:
+        """Largest squared 2-norm of a column, exactly."""
+        return Fraction(self._l2_squared, 1 << 2 * self.lattice_bits)
+
+    @property
+    def largest_entry(self) -> int:
+        """See `Strategy.largest_entry`."""
+        inside = int(self.line.own.max()) * max(self.tree.shares)
+        return max(self.tree.unit * self.line.largest_entry, inside)
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """See `StreamStrategy.node_law`.
+
+        Raises:
+            InvalidInput: noise so wide that its sums do not fit int64.
+        """
+        if base.std > _LARGEST_STD * self._l1:
+            raise InvalidInput(
+                f"noise of a node of {type(self).__name__} has a standard deviation of "
+                f"{base.std / self._l1:.3g} times the largest column, and sums are exact up to "
+                f"{_LARGEST_STD:.3g}: raise epsilon or rho, coarsen the resolution, or use KAry"
+            )
+        return base
+
+    def overlaps(self, schedule: Schedule) -> list[int]:
+        """See `StreamStrategy.overlaps`: rows over several blocks, and nodes inside one.
+
+        With many members of a schedule some lags stand for those up to the next.
+        """
+        lags = [j * schedule.apart for j in range(1, schedule.steps)]
+        some = lags[:: -(-len(lags) // _LAGS)] if lags else []
+        known = {lag: self._overlap(lag) for lag in some}
+        found, latest = [], 0
+        for lag in lags:
+            latest = known.get(lag, latest)
+            found.append(latest)
+        return found
+
+    def _overlap(self, lag: int) -> int:
+        """Largest product of two columns at least ``lag`` steps apart."""
+        square = self.tree.unit**2
+        apart = lag // self.block
+        if apart:
+            return square * self.line.overlap(apart)
+        shared = sum(
+            share**2
+            for share, width in zip(self.tree.shares, self.tree.widths, strict=True)
+            if width > lag
+        )
+        within = square * self.line.powers(2) + shared * self.line.own**2
+        return max(int(within.max()), square * self.line.overlap(1))
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """The line's rows over the step's block, and its node of every level of the tree."""
+        at = self.check_step(step) - 1
+        block = at // self.block
+        scale = 1 << self.lattice_bits
+        found = [
+            Node(0, row, Fraction(self.tree.unit * weight, scale))
+            for row, weight in self.line.rows_of(block)
+        ]
+        own = int(self.line.own[block])
+        found += [
+            Node(1 + level, at // width, Fraction(share * own, scale))
+            for level, (share, width) in enumerate(
+                zip(self.tree.shares, self.tree.widths, strict=True)
+            )
+            if share * own
+        ]
+        return tuple(found)
+
+    # --------------------------------------------------------------------------- B, exactly
+
+    @cached_property
+    def _system(self) -> IntegerEquations:
+        """Normal equations of the line, with what trees say of their blocks, in integers."""
+        variance, unit = self.tree.variance, self.tree.unit
+        factor = variance.numerator * unit**2
+        diagonal = variance.denominator * self.line.own**2
+        equations = self.line.equations(diagonal / factor)
+        return IntegerEquations(self.line, factor, diagonal, equations)
+
+    @cached_property
+    def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
+        """For 0, 1, .. blocks 1^T G^-1 over them, as integers, and their denominator."""
+        cells = self.line.cells
+        if cells > LARGEST_EXACT:
+            raise InvalidInput(
+                f"a row of B was asked for, over {cells} cells of a line; exact rows are written "
+                f"out up to {LARGEST_EXACT}: use variance and noise instead"
+            )
+        variance, unit = self.tree.variance, self.tree.unit
+        columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
+        rows: list[list[int]] = []
+        for cell, one in enumerate(columns):
+            products = [
+                variance.numerator * unit**2 * sum(w * other.get(r, 0) for r, w in one.items())
+                for other in columns
+            ]
+            products[cell] += variance.denominator * int(self.line.own[cell]) ** 2
+            rows.append(products)
+        inverse, determinant = _adjugate(rows)
+        sums = [[0] * cells]
+        for line in inverse:
+            sums.append([a + b for a, b in zip(sums[-1], line, strict=True)])
+        return sums, determinant
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes of the whole line and of all blocks' upper levels; for lines up to 256 cells."""
+        at = self.check_step(step) - 1
+        block, place = divmod(at, self.block)
+        sums, determinant = self._inverse_prefixes
+        part = Fraction(place + 1, self.block)
+        variance, unit = self.tree.variance, self.tree.unit
+        # G^-1 of what the release reads of the blocks' totals, times the determinant
+        solved = [
+            (1 - part) * a + part * b for a, b in zip(sums[block], sums[block + 1], strict=True)
+        ]
+        weights: dict[tuple[int, int], Fraction] = {}
+        for cell, value in enumerate(solved):
+            for row, weight in self.line.rows_of(cell):
+                known = weights.get((0, row), Fraction(0))
+                weights[0, row] = known + variance.numerator * unit * weight * value / determinant
+            own = int(self.line.own[cell])
+            told = variance.denominator * own * value / determinant
+            self.tree.read_root(weights, cell, told)
+        if self.radices:
+            self.tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
+        scale = 1 << self.lattice_bits
+        return tuple(
+            Node(level, index, weight * scale)
+            for (level, index), weight in sorted(weights.items())
+            if weight
+        )
+
+    # ---------------------------------------------------------------------------- variances
+
+    @cached_property
+    def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
+        """Variances of the totals up to 0, 1, .. blocks, of each block, and 1 / own^2."""
+        scale = 4.0**self.lattice_bits
+        equations, square = self._system.equations, self.tree.unit**2
+        sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
+        with np.errstate(divide="ignore"):
+            inverse = scale / self.line.own.astype(np.float64) ** 2
+        return sums, equations.cell_variance * (scale / square), inverse
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Of the totals of blocks before, in part that of the step's own, and of the tree."""
+        return self._variance_at(self.check_steps(steps))
+
+    def _variance_at(self, steps: Integers) -> Floats:
+        block, place = np.divmod(steps - 1, self.block)
+        sums, singles, inverse = self._blocks_known
+        if not self.radices:
+            return np.asarray(sums[steps])
+        part = (place + 1) / self.block
+        inside = self.tree.contrast(place) * inverse[block]
+        between = (1 - part) * sums[block] + part * sums[block + 1]
+        return np.asarray(between - part * (1 - part) * singles[block] + inside)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """See `StreamStrategy.window_variance`; trees add what both ends read of each family."""
+        first, last = self.check_ends(starts, stops)
+        scale = 4.0**self.lattice_bits / self.tree.unit**2
+        equations = self._system.equations
+        found = equations.range_variance(first / self.block, last / self.block) * scale
+        if self.radices:
+            inverse = np.concatenate([[0.0], self._blocks_known[2]])
+            found = found + self.tree.contrasts(first - 1, last - 1, inverse)
+        return np.asarray(np.where(first == last, 0.0, found))
+
+    def overall_variance(self, metric: Metric) -> float:
+        """See `StreamStrategy.overall_variance`."""
+        check_metric(metric)
+        if self.horizon <= _CHUNK:
+            variance = self._variance_at(np.arange(1, self.horizon + 1))
+            return (
+                float(variance.max())
+                if metric == "max"
+                else float(math.fsum(variance)) / (self.horizon)
+            )
+        return self._mean() if metric == "mean" else self._largest()
+
+    @cached_property
+    def largest_read(self) -> float:
+        """See `StreamStrategy.largest_read`: over the ends of some blocks, from first to last."""
+        cells, unit, own = self.line.cells, self.tree.unit, self.line.own.astype(np.float64)
+        ends = np.geomspace(1, cells, min(cells, 24)).round(), np.linspace(1, cells, 24).round()
+        some = np.unique(np.concatenate(ends).astype(np.int64))
+        prefixes = (np.arange(cells) < some[:, None]).astype(np.float64)
+        solved = self._system.equations.solve(prefixes) / unit**2
+        variance = float(self.tree.variance)
+        rows = float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit
+        told = float(np.abs(solved * own).max()) / variance * self.tree.largest_read
+        inside = self.tree.largest_read / max(float(own.min()), 1.0) if self.radices else 0.0
+        return max(rows, told, inside) * 2.0**self.lattice_bits
+
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats]:
+        """For every step of a block, the part of it that is over, and the tree's variance."""
+        places = np.arange(self.block)
+        return (places + 1) / self.block, self.tree.contrast(places)
+
+    def _mean(self) -> float:
+        sums, singles, inverse = self._blocks_known
+        part, inside = self._places
+        whole = self.horizon // self.block
+        after = float(part.mean())
+        cut, tree = float((part * (1 - part)).mean()), float(inside.mean())
+        blocks = (1 - after) * sums[:whole] + after * sums[1 : whole + 1]
+        blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self.block
+        rest = self._variance_at(np.arange(whole * self.block + 1, self.horizon + 1))
+        return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
+
+    def _largest(self) -> float:
+        """Blocks in order of a bound, until no other reaches the largest that was found."""
+        sums, singles, inverse = self._blocks_known
+        part, inside = self._places
+        edges = np.unique(np.linspace(0, self.block, 257).astype(np.int64))
+        tops = np.maximum.reduceat(inside, edges[:-1])
+
+        def line(at: Floats | float) -> Floats:
+            between = (1 - at) * sums[:-1, None] + at * sums[1:, None]
+            return np.asarray(between - at * (1 - at) * singles[:, None])
+
+        # Without the tree variance is a convex function of the part: largest at an end.
+        lines = line(np.concatenate([[0.0], part])[edges][None])
+        bounds = np.maximum(lines[:, 1:], lines[:, :-1]) + tops * inverse[:, None]
+        bound = bounds.max(axis=1)
+        largest = 0.0
+        for block in np.argsort(-bound).tolist():
+            if bound[block] <= largest:
+                break
+            first = block * self.block + 1
+            steps = np.arange(first, min(first + self.block, self.horizon + 1))
+            largest = max(largest, float(self._variance_at(steps).max()))
+        return largest
+
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """See `StreamStrategy.window_rounding`; inside blocks, all that rounding can add up to."""
+        first, last = self.check_ends(starts, stops)
+        releases = (first > 0) * 1 + (last > first)
+        return np.asarray(releases * (0.5 + self._further_rounding), dtype=np.float64)
+
+    @cached_property
+    def _further_rounding(self) -> float:
+        if not self.radices:
+            return 0.0
+        root, per_start = self.tree.rounding
+        # A release reads estimates of blocks with weights whose squares are part of its variance.
+        sums, _, inverse = self._blocks_known
+        squares = float(sums.max()) / (float(inverse.min()) * float(self.tree.variance))
+        told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (_INNER - _OUTER)
+        return (3 * told + per_start) * 2.0 ** (self.fraction_bits - _INNER) * 1.001
+
+    # -------------------------------------------------------------------------------- noise
+
+    def reader(self, field: NodeNoise) -> Reader:
+        """See `StreamStrategy.reader`: solves for all blocks at first use, and holds their sums."""
+        return _Held(self, field)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z; solves for the whole horizon every time, so that a stream uses `reader`.
+
+        Raises:
+            SumOverflow: sums of noise too large for int64, which no calibrated law has.
+        """
+        return self.reader(field).noise(steps)
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        return self.reader(field).parts(steps)
+
+
+class _Held(Reader):
+    """Sums of noise up to every block, solved for once."""
+
+    _strategy: Solved
+
+    @cached_property
+    def _sums(self) -> Integers:
+        """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-18."""
+        strategy, line = self._strategy, self._strategy.line
+        cells, size = line.cells, math.prod(self._field.shape)
+        rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
+        known = self._known(range(cells), size)
+        sums = np.zeros((cells + 1, size), np.int64)
+        for at in range(0, size, width := max(1, _CHUNK // cells)):
+            part = slice(at, at + width)
+            sums[1:, part] = self._solved(rows[:, part].T, known[:, part].T).T
+        del strategy
+        return sums
+
+    def _known(self, blocks: range, size: int) -> Integers:
+        """What blocks know of themselves: z of a cell's own row, or their trees' estimates."""
+        strategy = self._strategy
+        if not strategy.radices:
+            return self._field.run(1, blocks).reshape(len(blocks), size)
+        return strategy.tree.roots(self._field, strategy.line.own, blocks)
+
+    def _solved(self, rows: Integers, known: Integers) -> Integers:
+        strategy, line = self._strategy, self._strategy.line
+        system, unit, own = strategy._system, strategy.tree.unit, line.own
+        if strategy.radices:
+            variance = strategy.tree.variance
+            factor, weights = variance.numerator * unit << _INNER, variance.denominator * own**2
+            bits = _OUTER - _INNER
+        else:
+            factor, weights, bits = 1, own, strategy.fraction_bits
+        rows, known = np.ascontiguousarray(rows), np.ascontiguousarray(known)
+        right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
+        right += weights * known
+        real_rows, real_known = rows.astype(np.float64), known.astype(np.float64)
+        real = line.under(real_rows) * float(factor) + weights.astype(np.float64) * real_known
+        most = float(np.abs(real_rows).max(initial=0)) * float(line.powers(1).max()) * factor
+        most += float((np.abs(real_known).max(axis=0) * weights).max())
+        return system.rounded_prefixes(right, real, most, bits)
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        strategy = self._strategy
+        strategy.check_window(steps)
+        shape = (len(steps), *self._field.shape)
+        if not len(steps):
+            return np.empty(shape, np.int64)
+        if not strategy.radices:
+            return self._sums[steps.start : steps.stop].reshape(shape).copy()
+        return np.concatenate(list(self._inside(steps))).reshape(shape)
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        self._strategy.check_window(steps)
+        if not self._strategy.radices:
+            yield self.noise(steps)
+            return
+        for part in self._inside(steps):
+            yield part.reshape(len(part), *self._field.shape)
+
+    def _inside(self, steps: range) -> Iterator[Integers]:
+        """Noise of steps within blocks, some at a time."""
+        strategy, sums = self._strategy, self._sums
+        size = max(1, PART // sums.shape[1])
+        for at in range(0, len(steps), size):
+            some = range(steps.start - 1, steps.stop - 1)[at : at + size]
+            first, stop = some.start // strategy.block, (some.stop - 1) // strategy.block + 1
+            before = sums[first : stop + 1] << (_INNER - _OUTER)
+            noise = strategy.tree.inside(self._field, strategy.line.own, some, before)
+            drop = _INNER - strategy.fraction_bits
+            yield (noise + (1 << (drop - 1))) >> drop
+
+
+class BlockTree:
+    """A tree of nodes inside every block, whose levels share the block's weight.
+
+    With w the weight that the line leaves to a block, a node of level l is measured with weight
+    ``shares[l] * w``. Numbers of nodes below a block go on from block to block.
+
+    Args:
+        radices: from below, children of a node of level 1, 2, ...
+        shares: of levels 0, 1, ..., with or without the block itself; integers.
+        norm: which norm of the shares the weight of the line is divided by.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    Attributes:
+        unit: the line's weights are multiplied with it, so that shares are integers.
+        variance: of the upward estimate of a block's total, times the square of its weight, and in
+            units of that of one node's noise. To within 2^-44, a fraction of short numbers.
+
+    >>> tree = BlockTree((4, 3), (5, 3), 1)
+    >>> tree.widths, tree.unit
+    ([1, 4, 12], 8)
+    """
+
+    def __init__(self, radices: Sequence[int], shares: Sequence[int], norm: Norm) -> None:
+        self.radices = tuple(check_integer("radix", radix, 2, LARGEST_BLOCK) for radix in radices)
+        self.top = len(self.radices)
+        self.widths = [1]
+        for radix in self.radices:
+            self.widths.append(self.widths[-1] * radix)
+        if self.widths[-1] > LARGEST_BLOCK:
+            raise InvalidInput(
+                f"blocks have {self.widths[-1]} steps, at most 2^22 are possible: leave out some "
+                f"of the radices {list(self.radices)}, and use a longer line"
+            )
+        #: As given, but for the default.
+        self.given = tuple(check_integer("share", share, 0, 2**10) for share in shares)
+        if not self.given:
+            self.given = (1,) * self.top
+        if len(self.given) - self.top not in (0, int(self.top > 0)) or not all(
+            self.given[: self.top]
+        ):
+            raise InvalidInput(
+                f"shares are {list(self.given)} and radices {list(self.radices)}; give one above 0 "
+                f"for each of the {self.top} levels below a block, and one for the block if any"
+            )
+        self.shares = (*self.given, 0)[: self.top + 1] if self.top else (1,)
+        squares = sum(share**2 for share in self.shares)
+        self.unit = 1
+        if self.top:
+            self.unit = sum(self.shares) if norm == 1 else math.isqrt(squares - 1) + 1
+        self._combine()
+
+    def _combine(self) -> None:
+        """Weights of children in estimates, in units of 2^-8, and the estimates' variances."""
+        one = 1 << _WEIGHT_BITS
+        own = [Fraction(1, share**2) if share else None for share in self.shares]
+        self._of_children = [0]
+        self.variances = [own[0] or Fraction(1)]
+        for level, radix in enumerate(self.radices, start=1):
+            below = own[level - 1] if level < self.top else self.variances[-1]
+            children, alone = radix * (below or Fraction(1)), own[level]
+            weight = one if alone is None else round(one * alone / (alone + children))
+            self._of_children.append(weight)
+            part = Fraction(weight, one)
+            self.variances.append(part**2 * children + (1 - part) ** 2 * (alone or 0))
+        self.variance = self.variances[-1].limit_denominator(2**22) if self.top else Fraction(1)
+
+    # ---------------------------------------------------------------------------- integers
+
+    def _measured(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
+        """Noise of counts as measured, (nodes, coordinates), in units of 2^-24."""
+        drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
+        per_block = self.widths[-1] // self.widths[level]
+        weights = self.shares[level] * own[np.arange(nodes.start, nodes.stop) // per_block]
+        whole, rest = np.divmod(drawn, weights[:, None])
+        rest <<= _INNER
+        rest += weights[:, None] // 2
+        rest //= weights[:, None]
+        whole <<= _INNER
+        whole += rest
+        return whole
+
+    def _estimates(
+        self, field: NodeNoise, own: Integers, level: int, nodes: range, below: Integers | None
+    ) -> Integers:
+        """Of nodes' counts from their own measurement and numbers of their children."""
+        if level == 0:
+            return self._measured(field, own, 0, nodes)
+        radix = self.radices[level - 1]
+        if below is None:
+            children = range(nodes.start * radix, nodes.stop * radix)
+            below = self._measured(field, own, level - 1, children)
+        sums = below.reshape(len(nodes), radix, -1).sum(axis=1)
+        if not self.shares[level]:
+            return np.asarray(sums)
+        weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
+        found = self._measured(field, own, level, nodes)
+        lack = sums - found
+        # By parts, so that no product leaves int64.
+        found += (lack >> _WEIGHT_BITS) * weight
+        found += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
+        return np.asarray(found)
+
+    def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
+        """Noise of the upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
+        radix, size = self.radices[-1], max(1, math.prod(field.shape))
+        each = radix * (self.radices[-2] if self.top > 1 else 1)
+        found = np.empty((len(blocks), size), np.int64)
+        for at in range(0, len(blocks), step := max(1, PART // (each * size))):
+            some = blocks[at : at + step]
+            children = range(some.start * radix, some.stop * radix)
+            below = self._estimates(field, own, self.top - 1, children, None)
+            found[at : at + step] = self._estimates(field, own, self.top, some, below)
+        return found
+
+    def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
+        """Noise of running totals at steps (from 0 on), (steps, coordinates), in 2^-24.
+
+        ``sums`` hold the noise of the totals before the first of their blocks, and after each.
+        """
+        first = steps.start // self.widths[-1]
+        starts, totals = sums[:-1], np.diff(sums, axis=0)
+        for level in range(self.top - 1, -1, -1):
+            radix, width = self.radices[level], self.widths[level]
+            children = range(first * radix, (first + len(totals)) * radix)
+            found = self._estimates(field, own, level, children, None)
+            groups = found.reshape(len(totals), radix, -1)
+            lack = totals - groups.sum(axis=1)
+            groups += ((2 * lack + radix) // (2 * radix))[:, None]
+            ends = np.cumsum(groups, axis=1)
+            ends += starts[:, None]
+            begins = np.empty_like(ends)
+            begins[:, 0], begins[:, 1:] = starts, ends[:, :-1]
+            low = steps.start // width - children.start
+            high = (steps.stop - 1) // width + 1 - children.start
+            first = children.start + low
+            totals = found[low:high]
+            starts = begins.reshape(found.shape)[low:high]
+        return np.asarray(starts + totals)
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """What rounding adds up to in a block's estimate, and inside a block, in 2^-24."""
+        errors = [0.5]
+        for level, radix in enumerate(self.radices, start=1):
+            below = 0.5 if level < self.top else errors[-1]
+            errors.append(radix * below + 1.5)
+        error = inside = 0.0
+        for level in range(self.top - 1, -1, -1):
+            error = 2 * errors[level] + error / self.radices[level] + 0.5
+            inside += self.radices[level] * error
+        return errors[-1], inside
+
+    # ---------------------------------------------------------------------- as real numbers
+
+    @property
+    def largest_read(self) -> float:
+        """Largest weight of a node in an estimate, where the block's weight is 1."""
+        one = 1 << _WEIGHT_BITS
+        found = [1.0 / self.shares[0]]
+        for level, weight in enumerate(self._of_children[1:], start=1):
+            if self.shares[level]:
+                found.append((one - weight) / one / self.shares[level])
+        return max(found)
+
+    def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
+        """From below: which child the step's node is, how much of it is over, and variances."""
+        part = np.ones(place.shape)
+        for level, radix in enumerate(self.radices):
+            child = place // self.widths[level] % radix
+            yield child, part, float(self.variances[level])
+            part = (child + part) / radix
+
+    def contrast(self, place: Integers) -> Floats:
+        """Variance of what a release reads inside its block, whose weight is 1."""
+        total = np.zeros(place.shape)
+        for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
+            total += variance * (child + part**2 - (child + part) ** 2 / radix)
+        return total
+
+    def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
+        """Variance of what two releases read inside blocks, at steps from 0 on; -1 is none.
+
+        ``inverse``: 1 / weight^2 of the block before the first (0), and of each.
+        """
+        block = [steps // self.widths[-1] for steps in (one, two)]
+        total = np.zeros(one.shape)
+        pairs = zip(self._along(one), self._along(two), strict=True)
+        for level, ((a, part, variance), (b, other, _)) in enumerate(pairs):
+            radix, width = self.radices[level], self.widths[level + 1]
+            same = (one // width == two // width) & (one >= 0)
+            apart = (1 - part) ** 2 + (b - a - 1) + other**2
+            both = np.where(a == b, (other - part) ** 2, apart)
+            both -= (b + other - a - part) ** 2 / radix
+            alone = [
+                (child + over**2 - (child + over) ** 2 / radix) * inverse[which + 1]
+                for child, over, which in ((a, part, block[0]), (b, other, block[1]))
+            ]
+            total += variance * np.where(same, both * inverse[block[1] + 1], alone[0] + alone[1])
+        return total
+
+    # ------------------------------------------------------------------------------ exactly
+
+    def _read(
+        self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
+    ) -> None:
+        """Add N of a node, so many times, to the weights of z; the block's weight is in it."""
+        part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
+        if self.shares[level]:
+            address = (1 + level, node)
+            known = weights.get(address, Fraction(0))
+            weights[address] = known + (1 - part) * taken / self.shares[level]
+        if level == 0:
+            return
+        radix = self.radices[level - 1]
+        for child in range(node * radix, (node + 1) * radix):
+            if level == self.top:
+                self._read(weights, level - 1, child, part * taken)
+                continue
+            known = weights.get((level, child), Fraction(0))
+            weights[level, child] = known + part * taken / self.shares[level - 1]
+
+    def read_root(
+        self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
+    ) -> None:
+        """Add the upward estimate of a block's total, so many times, to the weights of z."""
+        self._read(weights, self.top, block, taken)
+
+    def read_inside(
+        self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
+    ) -> None:
+        """Add what a release reads inside its block."""
+        part = Fraction(1)
+        for level, radix in enumerate(self.radices):
+            node = step // self.widths[level]
+            first = node // radix * radix
+            read = (node - first + part) / radix
+            for child in range(first, first + radix):
+                over = part if child == node else Fraction(child < node)
+                self._read(weights, level, child, taken * (over - read))
+            part = read
+
+
+def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
+    """Integers A and d with A / d the inverse of a symmetric positive definite integer matrix.
+
+    Bareiss's elimination, both ways: all divisions are exact.
+
+    >>> _adjugate([[2, 1], [1, 3]])
+    ([[3, -1], [-1, 2]], 5)
+    """
+    count = len(rows)
+    work = [[*row, *(int(i == j) for j in range(count))] for i, row in enumerate(rows)]
+    before = 1
+    for pivot in range(count):
+        head = work[pivot][pivot]
+        for i in range(count):
+            if i != pivot:
+                factor = work[i][pivot]
+                work[i] = [
+                    (head * a - factor * b) // before
+                    for a, b in zip(work[i], work[pivot], strict=True)
+                ]
+        before = head
+    return [row[count:] for row in work], before

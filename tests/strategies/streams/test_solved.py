@@ -1,0 +1,241 @@
+"""Solved strategies: what is refused, correct rounding, one solution for all, long horizons."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from numpy.typing import NDArray
+
+from counton import Counter, PureDP
+from counton.errors import InvalidInput, SumOverflow
+from counton.laws import DiscreteLaplace
+from counton.privacy import ZCDP, Guarantee
+from counton.strategies import Solved, StreamStrategy, strategy_from_dict
+from counton.strategies.lines import Dense, Haar, Hats, least_squares
+from counton.strategies.participation import Schedule
+from counton.strategies.streams import solved
+from counton.testing import HashedNoise
+from counton.testing.rows import columns_in_order
+
+HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
+
+
+def line(cells: int, norm: Any = 1) -> Hats:
+    spacings = (5, 31)
+    rows = [0.2 + 0.1 * np.cos(np.arange(-(-cells // s) + 1)) for s in spacings]
+    return Hats.rounded(cells, spacings, rows, norm, bits=12)
+
+
+SOLVED = [
+    Solved(line(90)),
+    Solved(Dense(np.vstack([3 * np.eye(40, dtype=int), np.ones((2, 40), int)]), "mine")),
+    Solved(Dense(np.triu(5 - np.add.outer(np.arange(30), -np.arange(30)) % 4), "no own cells")),
+    Solved(line(40, 2), (3, 2), norm=2),
+    Solved(line(25), (4, 3), (5, 3, 2), horizon=297),
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"line": Haar.cascade(8)}, "give a strategy such as Hats or Dense"),
+        ({"norm": 3}, "norm is 3"),
+        ({"radices": (1,)}, "radix is 1"),
+        ({"radices": (2**12, 2**12)}, "blocks have 16777216 steps"),
+        ({"radices": (2,), "shares": (1, 1, 1)}, "shares are [1, 1, 1] and radices [2]"),
+        ({"radices": (2,), "shares": (0, 1)}, "give one above 0 for each of the 1 levels"),
+        ({"shares": (1,)}, "shares are [1] and radices []"),
+        ({"horizon": 9}, "horizon is 9; 8 blocks of 1 steps serve more than 7 and at most 8"),
+        ({"radices": (3,), "horizon": 21}, "serve more than 21 and at most 24"),
+        ({"line": SOLVED[2].line, "radices": (2,)}, "has no row of its own"),
+        (
+            {"line": Hats(8, (), (), bits=24), "radices": (2, 2), "shares": (1024, 1024)},
+            "are too fine for the lattice",
+        ),
+    ],
+)
+def test_what_no_solved_strategy_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        Solved(**{"line": HATS, **changed})
+
+
+@pytest.mark.parametrize("strategy", SOLVED, ids=repr)
+def test_what_is_solved_approximately_never_changes_a_value(
+    strategy: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another processor's floats, a bound that decides nothing, other numbers at a time."""
+    table, window = HashedNoise((3,), spread=2**20), range(1, strategy.horizon + 1)
+    usual = strategy.noise(table, window)
+    solve, solves = type(strategy._system.equations).solve, []
+
+    def otherwise(self: Any, right: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = solve(self, right)
+        solves.append(len(right))
+        return found * (1 + wrong[-1] * np.cos(np.arange(found.size).reshape(found.shape)))
+
+    wrong: list[float] = []
+    monkeypatch.setattr(type(strategy._system.equations), "solve", otherwise)
+    for off, reserve, chunk in ((0.0, 2.0**40, 2**18), (1e-7, 1.001, 2**18), (1e-9, 2.0**20, 1)):
+        solves.clear()
+        wrong.append(off)
+        with monkeypatch.context() as patch:
+            patch.setattr(least_squares, "_RESERVE", reserve)
+            patch.setattr(solved, "_CHUNK", chunk)
+            again = Solved.from_dict(strategy.to_dict())
+            assert (again.noise(table, window) == usual).all()
+        assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
+
+
+@pytest.mark.parametrize("strategy", [SOLVED[1], SOLVED[2], Solved(line(33))], ids=repr)
+def test_sums_are_rounded_correctly(strategy: Solved) -> None:
+    table = HashedNoise((), spread=1000 * strategy.largest_entry)
+    noise = strategy.noise(table, range(1, strategy.horizon + 1))
+    offset = Fraction(1, 2) + Fraction(math.isqrt(2 << 400) - (1 << 200), 1 << 220)
+    for step in range(1, strategy.horizon + 1):
+        exact = sum(int(table.at(*node[:2])) * Fraction(node.weight) for node in strategy.row(step))
+        scaled = exact * Fraction(2) ** (strategy.fraction_bits - strategy.lattice_bits)
+        assert noise[step - 1] == math.floor(scaled + offset)
+
+
+def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = SOLVED[4]
+    reader = strategy.reader(HashedNoise((2,), seed=1))
+    calls = []
+    rounded = least_squares.IntegerEquations.rounded_prefixes
+
+    def counted(*given: Any) -> NDArray[np.int64]:
+        calls.append(given)
+        return rounded(*given)
+
+    monkeypatch.setattr(least_squares.IntegerEquations, "rounded_prefixes", counted)
+    one = [reader.noise(range(at, at + 11)) for at in range(1, 297, 11)]
+    assert len(calls) == 1
+    other = strategy.noise(HashedNoise((2,), seed=2), range(1, 298))
+    again = np.concatenate(list(reader.parts(range(1, 298))))
+    assert (np.concatenate(one) == again).all()
+    assert (again == other).mean() < 0.01
+    assert strategy.held == 26
+
+
+@pytest.mark.parametrize("strategy", SOLVED[:1] + SOLVED[3:], ids=repr)
+def test_overlaps_are_bounds_and_close(strategy: Solved) -> None:
+    columns = columns_in_order(strategy, strategy.horizon)
+    nodes = {node: i for i, node in enumerate(sorted(set().union(*columns)))}
+    matrix = np.zeros((len(nodes), len(columns)))
+    for item, column in enumerate(columns):
+        for node, weight in column.items():
+            matrix[nodes[node], item] = weight
+    gram = matrix.T @ matrix
+    for apart in (1, 3, 7):
+        claimed = strategy.overlaps(Schedule(9, apart, False))
+        assert claimed is not None
+        for j, bound in enumerate(claimed, start=1):
+            true = max(np.diagonal(gram, lag).max() for lag in range(j * apart, strategy.horizon))
+            assert true <= bound <= 2.5 * true + 1
+    many = strategy.overlaps(Schedule(strategy.horizon, 1, False))
+    assert many is not None
+    assert len(many) == strategy.horizon - 1
+
+
+def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategies = [Solved(line(50), (12, 10), (3, 2), horizon=5950), Solved(line(3), (300,))]
+    usual = [[s.overall_variance(m) for m in ("mean", "max")] for s in strategies]
+    monkeypatch.setattr(solved, "_CHUNK", 10)
+    for strategy, expected in zip(strategies, usual, strict=True):
+        found = [strategy.overall_variance(m) for m in ("mean", "max")]
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
+    strategy = SOLVED[0]
+    with pytest.raises(InvalidInput, match="raise epsilon or rho"):
+        strategy.node_law(DiscreteLaplace(Fraction(2**36)), 0)
+    with pytest.raises(InvalidInput, match="raise epsilon"):
+        Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")
+    with pytest.raises(SumOverflow, match="sums of noise reach"):
+        strategy.noise(HashedNoise(spread=2**61), range(1, 4))
+
+
+def test_exact_rows_are_for_short_lines() -> None:
+    with pytest.raises(InvalidInput, match="over 300 cells of a line"):
+        Solved(line(300)).row(1)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=repr)
+@pytest.mark.parametrize(
+    "strategy", [Solved(line(12)), SOLVED[1], Solved(line(4, 2), (3, 2), (3, 2, 1), 2)], ids=repr
+)
+def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
+    strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With noise shifted by -d C e_i, the neighbour's releases are the same to the last bit."""
+    from counton.noise import NoiseField
+    from counton.testing import ShiftedNoise
+    from counton.testing.rows import lattice_units
+
+    data = np.arange(strategy.horizon or 0) % 5 + 3
+    run = NoiseField.run
+
+    def released(counts: NDArray[np.int64]) -> NDArray[Any]:
+        counter = Counter(strategy, guarantee, key=chosen_key(), name="neighbours")
+        return np.array([counter.release(int(x)).value for x in counts])
+
+    usual = released(data)
+    for item in range(len(data)):
+        for difference in (1, -3):
+            neighbour = data.copy()
+            neighbour[item] += difference
+            column = lattice_units(strategy, strategy.column(item + 1))
+            shifts = {node: -difference * weight for node, weight in column.items()}
+
+            class Plain:
+                def __init__(self, field: NoiseField) -> None:
+                    self.shape, self._field = field.shape, field
+
+                def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+                    return run(self._field, level, nodes)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    NoiseField,
+                    "run",
+                    lambda self, level, nodes, by=shifts: ShiftedNoise(Plain(self), by).run(
+                        level, nodes
+                    ),
+                )
+                assert (released(neighbour) == usual).all()
+
+
+def test_a_stream_goes_on_without_its_search() -> None:
+    strategy, data = SOLVED[4], np.arange(297) % 7
+    whole = Counter(strategy, PureDP(1), key=chosen_key(), name="visits").release_many(data).values
+    counter = Counter(strategy, PureDP(1), key=chosen_key(), name="visits")
+    first = counter.release_many(data[:100]).values
+    resumed = Counter.resume(counter.checkpoint(), key=chosen_key())
+    assert resumed.terms.strategy is not strategy
+    assert resumed.terms.strategy == strategy
+    rest = [resumed.release(int(x)).value for x in data[100:]]
+    assert (np.concatenate([first, rest]) == whole).all()
+
+
+def test_noise_is_bound_to_every_amplitude() -> None:
+    """Addresses hold a digest of what states hold whole."""
+    zeros = np.zeros(8, np.int64)
+    other = Hats(8, (4,), [[8, 4, 7]], bits=4)
+    values = [
+        Counter(Solved(each), PureDP(1), key=chosen_key(), name="x").release_many(zeros).values
+        for each in (HATS, other)
+    ]
+    assert (values[0] != values[1]).all()
+    described = Solved(HATS).to_dict()
+    assert "amplitudes" in described["line"]
+    assert "amplitudes" not in Solved(HATS).parameters["line"]
+    assert strategy_from_dict(described) == Solved(HATS)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
