@@ -17,6 +17,7 @@ from counton.jobs.request import EXPIRING, guarantee_from, metric_from, needed_g
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
+from counton.strategies import strategy_from_dict
 from counton.strategies.base import ReleaseForm
 
 #: Whose variances are ranked, in a sentence.
@@ -263,14 +264,12 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
     contribution = Contribution.from_dict(terms["contribution"])
-    strategy = {name: value for name, value in terms["strategy"].items() if name != "strategy"}
-    parameters = ", ".join(f"{name}={value!r}" for name, value in strategy.items())
     rows = [
         ("created", stream["created"]),
         ("released", f"{stream['step']:,} steps"),
         ("protected", contribution.describe(details.get("unit", "unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("strategy", f"{terms['strategy']['strategy']}({parameters})"),
+        ("strategy", repr(strategy_from_dict(terms["strategy"]))),
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:
