@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -144,12 +147,20 @@ def test_overlaps_are_bounds_and_close(strategy: Solved) -> None:
 
 
 def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    strategies = [Solved(line(50), (12, 10), (3, 2), horizon=5950), Solved(line(3), (300,))]
-    usual = [[s.overall_variance(m) for m in ("mean", "max")] for s in strategies]
+    strategies = [
+        Solved(line(50), (12, 10), (3, 2), horizon=5950),
+        Solved(line(3), (300,)),
+        Solved(line(70)),
+    ]
+
+    def overall(strategy: Solved) -> list[float]:
+        found = [strategy.overall_variance(m) for m in ("mean", "max")]
+        return found + [strategy.overall_window_variance(m) for m in ("mean", "max")]
+
+    usual = [overall(strategy) for strategy in strategies]
     monkeypatch.setattr(solved, "_CHUNK", 10)
     for strategy, expected in zip(strategies, usual, strict=True):
-        found = [strategy.overall_variance(m) for m in ("mean", "max")]
-        assert found == pytest.approx(expected, rel=1e-12)
+        assert overall(strategy) == pytest.approx(expected, rel=1e-12)
 
 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
@@ -239,3 +250,40 @@ def test_noise_is_bound_to_every_amplitude() -> None:
     assert strategy_from_dict(described) == Solved(HATS)
     with pytest.raises(InvalidInput, match="cannot be read"):
         strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
+
+
+@pytest.mark.slow
+def test_the_same_bits_on_other_processors_and_with_more_threads() -> None:
+    from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
+        __cpu_dispatch__,
+    )
+
+    program = """
+import hashlib
+import numpy as np
+from counton.strategies import Solved
+from counton.strategies.lines import Dense, Hats
+from counton.testing import HashedNoise
+
+hats = Hats.rounded(2000, (20, 300), [np.full(101, 0.2), np.full(8, 0.3)], bits=12)
+upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51
+upper = np.triu(upper) + 900 * np.eye(300, dtype=int)
+few = Hats.rounded(100, (20,), [np.full(6, 0.3)], bits=12)
+digest = hashlib.sha256()
+for strategy in (Solved(hats), Solved(Dense(upper, "x")), Solved(few, (12, 3), (3, 2))):
+    table = HashedNoise((5,), spread=2**16)
+    digest.update(strategy.noise(table, range(1, strategy.horizon + 1)).tobytes())
+print(digest.hexdigest())
+"""
+
+    def digest(**changed: str) -> str:
+        environment = {**os.environ, **changed}
+        run = [sys.executable, "-c", program]
+        return subprocess.run(
+            run, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    usual = digest(OPENBLAS_NUM_THREADS="1")
+    assert digest(OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2") == usual
+    plain = digest(NPY_DISABLE_CPU_FEATURES=" ".join(__cpu_dispatch__), OPENBLAS_CORETYPE="Nehalem")
+    assert plain == usual

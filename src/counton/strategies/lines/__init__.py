@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
+from counton.lazy import loader
 from counton.strategies.base import exported
 from counton.strategies.lines.base import LineStrategy
-from counton.strategies.lines.catalogue import line_strategy_from_dict
-from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.grid import Grid
-from counton.strategies.lines.haar import Haar
-from counton.strategies.lines.hats import Hats
-from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.optimal import gaussian_bound, optimal_gaussian, optimal_laplace
-from counton.strategies.lines.square_root import SquareRoot
+
+# not when first used: a name that is also its module's would become the module
 from counton.strategies.lines.workload import (
     AllRanges,
     Prefixes,
@@ -23,6 +19,34 @@ from counton.strategies.lines.workload import (
     Workload,
     workload,
 )
+
+if TYPE_CHECKING:
+    from counton.strategies.lines.catalogue import (
+        line_strategy_from_dict as line_strategy_from_dict,
+    )
+    from counton.strategies.lines.dense import Dense as Dense
+    from counton.strategies.lines.grid import Grid as Grid
+    from counton.strategies.lines.haar import Haar as Haar
+    from counton.strategies.lines.hats import Hats as Hats
+    from counton.strategies.lines.nodes import Nodes as Nodes
+    from counton.strategies.lines.optimal import gaussian_bound as gaussian_bound
+    from counton.strategies.lines.optimal import optimal_gaussian as optimal_gaussian
+    from counton.strategies.lines.optimal import optimal_laplace as optimal_laplace
+    from counton.strategies.lines.square_root import SquareRoot as SquareRoot
+
+#: Where each name lives. The imports above say the same to type checkers.
+_HOME = {
+    "Dense": "counton.strategies.lines.dense",
+    "Grid": "counton.strategies.lines.grid",
+    "Haar": "counton.strategies.lines.haar",
+    "Hats": "counton.strategies.lines.hats",
+    "Nodes": "counton.strategies.lines.nodes",
+    "SquareRoot": "counton.strategies.lines.square_root",
+    "gaussian_bound": "counton.strategies.lines.optimal",
+    "line_strategy_from_dict": "counton.strategies.lines.catalogue",
+    "optimal_gaussian": "counton.strategies.lines.optimal",
+    "optimal_laplace": "counton.strategies.lines.optimal",
+}
 
 __all__ = [
     "AllRanges",
@@ -45,6 +69,12 @@ __all__ = [
     "public_line_strategies",
     "workload",
 ]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
 
 
 def public_line_strategies() -> tuple[type[LineStrategy], ...]:

@@ -56,8 +56,8 @@ LARGEST_BLOCK = 2**22
 LARGEST_HORIZON = 2**40
 #: Exact rows of B are written out for lines up to so many cells: in cubic time, with long numbers.
 LARGEST_EXACT = 256
-#: Noise inside blocks stands on multiples of 2^-24, sums of blocks on multiples of 2^-18.
-_INNER, _OUTER = 24, 18
+#: Noise inside blocks stands on multiples of 2^-24, sums of blocks on multiples of 2^-14.
+_INNER, _OUTER = 24, 14
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
@@ -135,7 +135,7 @@ class Solved(StreamStrategy):
                 f"columns must stay below 2^61"
             )
         # C in units in which columns have a norm of about 1.
-        size = self._l1 if norm == 1 else math.isqrt(self._l2_squared)
+        size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         self.lattice_bits = max(size.bit_length() - 1, 1)
 
     @classmethod
@@ -186,13 +186,13 @@ class Solved(StreamStrategy):
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
         """See `StreamStrategy.from_dict`."""
-        from counton.strategies.lines.dense import Dense
-        from counton.strategies.lines.hats import Hats
+        from counton.strategies import lines
 
         try:
             line = dict(description["line"])
-            kinds: dict[str, type[OwnCells]] = {"Dense": Dense, "Hats": Hats}
-            made = kinds[line["strategy"]].from_dict(line)
+            if line["strategy"] not in ("Dense", "Hats"):
+                raise KeyError(line["strategy"])
+            made = getattr(lines, line["strategy"]).from_dict(line)
             parts = (description[name] for name in ("radices", "shares", "norm", "horizon"))
             return cls(made, *parts)
         except (KeyError, TypeError, ValueError) as error:
@@ -468,6 +468,25 @@ class Solved(StreamStrategy):
             largest = max(largest, float(self._variance_at(steps).max()))
         return largest
 
+    def overall_window_variance(self, metric: Metric) -> float:
+        """See `StreamStrategy.overall_window_variance`; alike in all blocks, but for weights."""
+        if self.horizon <= _CHUNK:
+            return super().overall_window_variance(metric)
+        check_metric(metric)
+        _, singles, inverse = self._blocks_known
+        if not self.radices:
+            return float(singles.max() if metric == "max" else singles.mean())
+        places, (whole, rest) = np.arange(self.block), divmod(self.horizon, self.block)
+        inside = self.tree.contrasts(places - 1, places, np.array([0.0, 1.0]))
+        shared = singles / self.block**2
+        if metric == "max":
+            blocks = shared[:whole] + inverse[:whole] * inside.max()
+            last = shared[whole:] + inverse[whole:] * inside[:rest].max(initial=0.0)
+            return float(max(blocks.max(initial=0.0), last.max(initial=0.0)))
+        sums = self.block * shared[:whole] + inverse[:whole] * math.fsum(inside)
+        last = rest * shared[whole:] + inverse[whole:] * math.fsum(inside[:rest])
+        return math.fsum([*sums.tolist(), *last.tolist()]) / self.horizon
+
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """See `StreamStrategy.window_rounding`; inside blocks, all that rounding can add up to."""
         first, last = self.check_ends(starts, stops)
@@ -511,7 +530,7 @@ class _Held(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-18."""
+        """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
         strategy, line = self._strategy, self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
