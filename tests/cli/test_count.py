@@ -406,3 +406,18 @@ def test_windows_that_have_ended_by_now_are_released(place: Any) -> None:
     new = place.new(**{"from": start.isoformat(), "by": None, "domain": None})
     done = place("count", str(place.folder / "e.csv"), *new, "--until", "now", "--json")
     assert json.loads(done.out)["released"] == 3
+
+
+def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: Any) -> None:
+    rows = [f"00:{minute:02},g{group}" for group in range(45) for minute in range(group)]
+    names = [f"g{group}" for group in range(45)]
+    events = place.write("e.csv", [*rows, "01:00,g0"])
+    out = place.folder / "out.csv"
+    done = place("count", events, *place.new(domain=",".join(names)), "--out", str(out))
+    assert done.code == 0
+    shown = [line.split()[1] for line in done.out.splitlines() if line.startswith("│ g")]
+    assert shown == [f"g{group}" for group in range(44, 24, -1)]
+    assert "and 25 smaller groups: a table (--out) has them all" in done.out
+    assert len(out.read_text().splitlines()) == 46
+    everything = json.loads(place("count", events, *place.again, "--json").out)
+    assert [row["estimate"] for row in everything["last"]["groups"]] == list(range(45))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from counton import PureDP, release_ranges
@@ -174,3 +175,30 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Request) -> None:
     with run(replace(other, unit=" event ")) as outcome:
         assert outcome.definition.unit == outcome.stream.terms.contribution.unit == "event"
     run(replace(other, unit="event\n")).close()
+
+
+def test_a_table_made_in_parts_is_the_table_made_at_once(
+    request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counton.jobs.outputs import write_table
+
+    with run(replace(request_, release="both")) as outcome:
+        released = outcome.released()
+    for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
+        monkeypatch.undo()
+        whole = part.table()
+        monkeypatch.setattr("counton.jobs.job._ROWS", 1)
+        assert part.table().equals(whole)
+        assert part.lazy().collect().equals(whole)
+        assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)
+        assert part.lazy().filter(pl.col("step") == 3).collect().equals(whole.filter(step=3))
+        for kind in ("parquet", "csv", "jsonl", "arrow", "json"):
+            write_table(part.lazy(), tmp_path / f"parts.{kind}")
+            write_table(whole, tmp_path / f"whole.{kind}")
+            one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("parts", "whole"))
+            if kind == "parquet":
+                assert pl.read_parquet(one).equals(pl.read_parquet(two))
+            elif kind == "arrow":
+                assert pl.read_ipc(one).equals(pl.read_ipc(two))
+            else:
+                assert one == two

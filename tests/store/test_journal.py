@@ -97,3 +97,36 @@ def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: 
         xs[wrong - 1, 2] -= 1
         again = stream.release_many(xs[wrong - 1 :], first_step=wrong)
         assert (again.values == shown.values[wrong - 1 :]).all()
+
+
+def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    file, expected = tmp_path / "state.db", dict[int, NDArray[np.int64]]()
+    with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
+        for _ in range(30):
+            shape = [(2, 3), (2, 3), (400, 200), ()][rng.integers(4)]
+            steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
+            seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
+            stream.observe(seen)
+            expected |= seen
+            for start, stop in ((1, None), (1, 17), (7, 9), (12, None), (60, 70)):
+                found = stream.observed(start, stop)
+                wanted = [k for k in sorted(expected) if start <= k and (not stop or k < stop)]
+                assert list(found) == wanted
+                assert all((found[k] == expected[k]).all() for k in wanted)
+                assert all(found[k].shape == expected[k].shape for k in wanted)
+
+
+def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
+    with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
+        stream.observe(seen)
+        stream.observe({20_001: np.ones((2, 1, 20), np.int64), 3: np.ones((2, 1, 20), np.int64)})
+        assert len(stream.observed()) == 20_001
+    connection = sqlite3.connect(file)
+    query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
+    rows, size = connection.execute(query).fetchone()
+    connection.close()
+    assert rows < 10
+    assert size < 20_000 * 40

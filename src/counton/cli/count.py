@@ -34,6 +34,9 @@ from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 
+#: Groups in the table on the screen, at most; and the option that writes them all.
+_SHOWN, _OUT = 20, "--out"
+
 
 def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal.
@@ -112,7 +115,7 @@ def _write(
     facts = about(outcome.stream.terms, outputs.level)
     if outputs.out is not None:
         progress("writing the table", 0.75)
-        write_table(released.table(), outputs.out, facts)
+        write_table(released.lazy(), outputs.out, facts)
     for every, path in sums.items():
         write_table(released.sums(every), path, facts)
     if outputs.plot is None:
@@ -231,7 +234,10 @@ def show(
     if released is None:
         return
     print_line(console, _heading(outcome.definition, released))
-    print_table(console, _table(outcome.definition, released, outputs.level))
+    print_table(console, _table(released.largest(_SHOWN)))
+    smaller = len(released.groups) - _SHOWN
+    if smaller > 0:
+        print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")
     for every, path in sums.items():
         print_line(console, f"sums of {every} written to {path}")
     print_files(console, outputs.out, outputs.plot)
@@ -259,22 +265,24 @@ def _heading(definition: Definition, released: Released) -> str:
     return f"\nrunning {subject(definition)} {until} step {step} ({end}, {zone})"
 
 
-def _table(definition: Definition, released: Released, level: float) -> Table:
+def _table(released: Released) -> Table:
+    """The last step: its largest groups, in their declared order."""
     table = Table()
-    table.add_column(definition.columns.group or "")
-    shown = [series for series in (released.totals, released.windows) if series is not None]
+    table.add_column(released.definition.columns.group or "")
+    shown = [series for series in released.last if series is not None]
     for name in ("estimate", "in this window")[: len(shown)]:
         table.add_column(name, justify="right")
-        table.add_column(f"{100 * level:g}% interval", justify="right")
-    for index, group in enumerate(definition.groups):
-        cells = []
-        for series in shown:
-            half = float(series.half[-1])
-            value, lower, upper = (
-                quantity(float(array[-1, index]), half, array.dtype.kind == "i")
-                for array in (series.estimates, series.lower, series.upper)
-            )
-            cells += [value, f"{lower} to {upper}"]
+        table.add_column(f"{100 * released.level:g}% interval", justify="right")
+    columns = []
+    for series in shown:
+        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+        value, lower, upper = (
+            [quantity(float(number), half, whole) for number in ends[0]]
+            for ends in (series.estimates, series.lower, series.upper)
+        )
+        ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+        columns += [value, ends]
+    for group, *cells in zip(released.groups, *columns, strict=True):
         table.add_row(group, *cells)
     return table
 
@@ -323,12 +331,15 @@ def _last(released: Released) -> dict[str, Any]:
     """The last step: deviations, and numbers by group; windows' names begin with ``window_``."""
     last: dict[str, Any] = {}
     groups: list[dict[str, Any]] = [{"group": group} for group in released.definition.groups]
-    for prefix, series in (("", released.totals), ("window_", released.windows)):
+    for prefix, series in zip(("", "window_"), released.last, strict=True):
         if series is None:
             continue
-        last[f"{prefix}std"] = float(series.std[-1])
-        for index, row in enumerate(groups):
-            row[f"{prefix}estimate"] = series.estimates[-1, index].item()
-            row[f"{prefix}lower"] = series.lower[-1, index].item()
-            row[f"{prefix}upper"] = series.upper[-1, index].item()
+        last[f"{prefix}std"] = float(series.std[0])
+        for name, ends in (
+            ("estimate", series.estimates),
+            ("lower", series.lower),
+            ("upper", series.upper),
+        ):
+            for row, number in zip(groups, ends[0].tolist(), strict=True):
+                row[f"{prefix}{name}"] = number
     return {**last, "groups": groups}

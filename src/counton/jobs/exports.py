@@ -81,6 +81,10 @@ class Exported:
             table = what.table(level=level)
         return table
 
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`, made some at a time while they are written."""
+        return self._what.lazy() if isinstance(self._what, Released) else self.table().lazy()
+
     def figures(self, *, panels: bool = False) -> dict[str, Figure]:
         """Charts by what they show, ``totals`` or ``windows``; of many groups the largest.
 
@@ -304,7 +308,7 @@ def _write(found: Exported, path: Path, *, panels: bool) -> None:
         for kind, figure in figures.items():
             replace_file(pictures[kind], partial(save_figure, figure))
     else:
-        write_table(found.table(), path, found.about)
+        write_table(found.lazy(), path, found.about)
 
 
 def publish(

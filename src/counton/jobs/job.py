@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import polars as pl
@@ -83,11 +83,10 @@ class Series:
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
-    def after(self, step: int) -> Series:
-        """Without the first ``step`` of them."""
-        return (
-            self if not step else Series(self.estimates[step:], self.std[step:], self.half[step:])
-        )
+    def part(self, steps: range) -> Series:
+        """Those of consecutive steps, where these are of step 1 and the following ones."""
+        of = slice(steps.start - 1, steps.stop - 1)
+        return Series(self.estimates[of], self.std[of], self.half[of])
 
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
@@ -222,12 +221,22 @@ class Released:
     @cached_property
     def windows(self) -> Series | None:
         """Of each window by itself; None where that is not asked for."""
+        return self._windows(self.steps)
+
+    def _windows(self, steps: range) -> Series | None:
+        """The same of some steps."""
         if self.definition.release == "totals":
             return None
         if self.terms.strategy.workload == "windows":
-            return self.own
-        stops = np.arange(1, self.steps.stop)
+            return self.own.part(steps)
+        stops = np.asarray(steps)
         return self.between(stops - 1, stops)
+
+    @property
+    def last(self) -> tuple[Series | None, Series | None]:
+        """Totals and windows of the last step alone."""
+        steps = self.steps[-1:]
+        return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
     @property
     def main(self) -> Series:
@@ -242,15 +251,27 @@ class Released:
         Args:
             starts, stops: integers with 0 <= start <= stop <= last step.
         """
-        strategy, values = self.terms.strategy, self.own.estimates
-        sums = values if strategy.workload == "totals" else np.cumsum(values, axis=0)
-        so_far = np.concatenate([np.zeros((1, values.shape[1]), sums.dtype), sums])
+        strategy = self.terms.strategy
         half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
         return Series(
-            so_far[stops] - so_far[starts],
+            self._so_far(stops) - self._so_far(starts),
             self.terms.window_std(starts, stops),
             half * float(self.terms.resolution),
         )
+
+    def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
+        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
+        steps = np.atleast_1d(steps)
+        found = self._totals[np.maximum(steps - 1, 0)]
+        found[steps == 0] = 0
+        return found
+
+    @cached_property
+    def _totals(self) -> Numbers:
+        estimates = self.own.estimates
+        if self.terms.strategy.workload == "totals":
+            return estimates
+        return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month: one row a period and group.
@@ -408,24 +429,61 @@ class Released:
         The last four are those of totals; windows' own numbers have ``window_`` before these names.
         With a delay also ``counted_until``: the total is that of the events before it.
         """
-        windows, groups, before = self.definition.windows, self.groups, self.first - 1
-        steps = len(self.shown)
+        found = [self._rows(steps) for steps in self._chunks()]
+        return found[0] if len(found) == 1 else pl.concat(found)
 
-        def each(series: pl.Series) -> pl.Series:
-            return series.gather(np.repeat(np.arange(steps), len(groups)))
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`, made some at a time while they are written."""
+        from polars.io.plugins import register_io_source
 
-        delayed = {"counted_until": each(_moments(self._counted()[before:], self.definition))}
-        return pl.DataFrame(
-            {
-                "step": np.repeat(np.asarray(self.shown), len(groups)),
-                "window_start": each(_moments(windows.starts(self.shown), self.definition)),
-                "window_end": each(_moments(windows.ends(self.shown), self.definition)),
-                **(delayed if self.delay else {}),
-                "group": pl.Series(list(groups) * steps, dtype=pl.String),
-                **({} if self.totals is None else self.totals.after(before).columns()),
-                **({} if self.windows is None else self.windows.after(before).columns("window_")),
-            }
-        )
+        def rows(
+            columns: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            for steps in self._chunks():
+                found = self._rows(steps)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                found = found if columns is None else found.select(columns)
+                if most is not None:
+                    found = found.head(most)
+                    most -= found.height
+                yield found
+
+        schema = self._rows(self.shown[:1]).schema
+        return register_io_source(rows, schema=schema, is_pure=True)
+
+    def _chunks(self) -> Iterator[range]:
+        size = max(1, _ROWS // len(self.groups))
+        shown = self.shown
+        for start in range(0, max(len(shown), 1), size):
+            yield shown[start : start + size]
+
+    def _rows(self, shown: range) -> pl.DataFrame:
+        """The rows of some steps."""
+        windows, groups, steps = self.definition.windows, self.groups, len(shown)
+        step = np.repeat(np.arange(steps), len(groups))
+
+        def each(us: NDArray[np.int64]) -> pl.Series:
+            return _moments(us, self.definition).gather(step)
+
+        columns: dict[str, Any] = {
+            "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
+            "window_start": each(windows.starts(shown)),
+            "window_end": each(windows.ends(shown)),
+        }
+        if self.delay:
+            columns["counted_until"] = each(self._counted()[shown.start - 1 : shown.stop - 1])
+        names = pl.Series(list(groups), dtype=pl.String)
+        columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
+        if self.totals is not None:
+            columns |= self.totals.part(shown).columns()
+        own = self._windows(shown)
+        if own is not None:
+            columns |= own.columns("window_")
+        return pl.DataFrame(columns)
 
 
 def subject(definition: Definition) -> str:
@@ -459,6 +517,8 @@ def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
 
 #: Cells released in one transaction.
 _CHUNK = 2**20
+#: Rows of a table that are made at a time.
+_ROWS = 2**20
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
 

@@ -164,11 +164,13 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def write_table(table: pl.DataFrame, path: Path, facts: Mapping[str, Any] | None = None) -> None:
+def write_table(
+    table: pl.DataFrame | pl.LazyFrame, path: Path, facts: Mapping[str, Any] | None = None
+) -> None:
     """CSV, Parquet, JSON, JSON lines or Arrow, as the name ends; text has times in ISO 8601.
 
     Args:
-        table: what is written.
+        table: what is written; a lazy frame is made and written in parts.
         path: of the file; its ending is one of `TABLES`.
         facts: what `about` says, kept with the table; None for a table that promises nothing.
 
@@ -176,28 +178,29 @@ def write_table(table: pl.DataFrame, path: Path, facts: Mapping[str, Any] | None
         OSError: it could not be written; the old file, if any, is as it was.
     """
     kind = TABLES[path.suffix.lower()]
-    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
+    carried = {} if facts is None else {"counton": json.dumps(facts)}
+    rows = table.lazy()
 
     def write(name: str) -> None:
         try:
             if kind == "parquet":
-                table.write_parquet(name, metadata=carried)
+                rows.sink_parquet(name, metadata=carried)
             elif kind == "arrow":
-                table.write_ipc(name, compression="zstd")
+                rows.sink_ipc(name, compression="zstd")
             elif kind == "csv":
-                _as_text(table).write_csv(name)
+                _as_text(rows).sink_csv(name)
             elif kind == "json":
-                _as_text(table).write_json(name)
+                _as_text(rows).collect().write_json(name)
             else:
-                _as_text(table).write_ndjson(name)
+                _as_text(rows).sink_ndjson(name)
         except pl.exceptions.PolarsError as error:
             raise OSError(str(error)) from error
 
     replace_file(path, write)
     if facts is not None and kind != "parquet":
-        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        text = json.dumps(facts, indent=2) + "\n"
         replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
 
 
-def _as_text(table: pl.DataFrame) -> pl.DataFrame:
+def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))

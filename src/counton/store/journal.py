@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,10 +91,11 @@ def pack(numbers: NDArray[np.int64]) -> bytes:
 
 
 _PLAIN = 128  # in the first byte: too few numbers to compress
+_LONGEST = 2**24  # numbers in a list
 
 
 def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Inverse of `pack`.
+    """Inverse of `pack`; ``()`` for a list of numbers of whatever length.
 
     Raises:
         ValueError: not what `pack` has made of integers of this shape.
@@ -101,25 +104,26 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
     array([[ 5,  7],
            [ 6, -2]])
     """
-    count = int(np.prod(shape, dtype=object))
     head, body = packed[0] if packed else 0, packed[1:]
     width = head & ~_PLAIN
     if not 1 <= width <= 8:
         raise ValueError(f"numbers of {width} bytes")
+    most = math.prod(shape) * width if shape else _LONGEST * width
     if not head & _PLAIN:
         reader = zlib.decompressobj(-15)
         try:
-            body = reader.decompress(body, count * width + 1)
+            body = reader.decompress(body, most + 1)
         except zlib.error as error:
             raise ValueError(str(error)) from error
-        if not reader.eof and count:
+        if not reader.eof and most:
             raise ValueError("a truncated or longer blob")
+    shape = shape or (len(body) // width,)
+    count = math.prod(shape)
     planes = np.zeros((count, 8), np.uint8)
     planes[:, :width] = np.frombuffer(body, np.uint8).reshape(width, count).T
     signless = planes.view("<u8").ravel()
-    steps = (signless >> np.uint64(1)).astype(np.int64) ^ -(signless & np.uint64(1)).astype(
-        np.int64
-    )
+    sign = -(signless & np.uint64(1)).astype(np.int64)
+    steps = (signless >> np.uint64(1)).astype(np.int64) ^ sign
     numbers: NDArray[np.int64] = np.cumsum(steps.reshape(shape), axis=0, dtype=np.int64)
     return numbers
 
@@ -225,43 +229,128 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
     )
 
 
-def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[dict[str, Any]]:
-    """Rows of what has been seen of some windows.
+class Seen(NamedTuple):
+    """What has been seen of some windows, all of one shape.
+
+    Attributes:
+        stream_id: of the stream.
+        steps: the windows, ascending.
+        totals: shape ``(len(steps), *shape)``.
+    """
+
+    stream_id: int
+    steps: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+    @property
+    def shape(self) -> str:
+        """The shape of one window, as JSON."""
+        return json.dumps(self.totals.shape[1:])
+
+    def only(self, chosen: NDArray[np.bool_]) -> Seen:
+        """Some of the windows."""
+        return Seen(self.stream_id, self.steps[chosen], self.totals[chosen])
+
+    def updated(self, by: Seen) -> Seen:
+        """With the windows of another one in place of these or added."""
+        kept = self.only(~np.isin(self.steps, by.steps))
+        steps = np.concatenate([kept.steps, by.steps])
+        totals = np.concatenate([kept.totals, by.totals])
+        order = np.argsort(steps)
+        return Seen(self.stream_id, steps[order], totals[order])
+
+    def blocks(self) -> Iterator[tuple[int, Seen]]:
+        """Parts which stand in a row each, and the windows with which these blocks begin."""
+        size = max(1, _ROW // max(1, self.totals[:1].size))
+        numbers = (self.steps - 1) // size
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, stop in pairwise(edges):
+            if start < stop:
+                first = int(numbers[start]) * size + 1
+                yield first, Seen(self.stream_id, self.steps[start:stop], self.totals[start:stop])
+
+    def row(self, first: int) -> dict[str, Any]:
+        """A block as a row."""
+        return {
+            "stream_id": self.stream_id,
+            "step": first,
+            "shape": self.shape,
+            "steps": pack(self.steps),
+            "totals": pack(self.totals.reshape(len(self.steps), -1)),
+        }
+
+    @classmethod
+    def of_row(cls, row: sa.Row[Any]) -> Seen:
+        """Inverse of `row`.
+
+        Raises:
+            ValueError: not what it has made.
+        """
+        shape = tuple(json.loads(row.shape))
+        steps = unpack(row.steps, ())
+        return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape)))
+
+
+def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Seen]:
+    """What has been seen of some windows, by shape.
 
     Raises:
         InvalidInput: a window below 1, or totals which are not integers within int64.
     """
-    made = []
-    for step, totals in observed.items():
+    by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
+    for step, totals in sorted(observed.items()):
         array = np.asarray(unmasked(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
             raise InvalidInput(
                 f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "
                 f"and totals are integers within int64: convert them"
             )
-        made.append(
-            {
-                "stream_id": stream_id,
-                "step": int(step),
-                "shape": json.dumps(array.shape),
-                "totals": pack(array.astype(np.int64).reshape(array.shape or (1,))),
-            }
-        )
-    return made
+        steps, arrays = by_shape.setdefault(array.shape, ([], []))
+        steps.append(int(step))
+        arrays.append(array)
+    return [
+        Seen(stream_id, np.array(steps, np.int64), np.array(arrays, dtype=np.int64))
+        for steps, arrays in by_shape.values()
+    ]
 
 
-def write_observed(connection: Connection, new: list[dict[str, Any]]) -> None:
-    """Replace what has been seen of the windows of these rows."""
-    if not new:
-        return
+def write_observed(connection: Connection, new: list[Seen]) -> None:
+    """Replace what has been seen of these windows."""
+    for seen in new:
+        _forget_other_shapes(connection, seen)
+        for first, block in seen.blocks():
+            _write_block(connection, first, block)
+
+
+def _write_block(connection: Connection, first: int, block: Seen) -> None:
     table = schema.observed
-    connection.execute(
-        table.delete().where(
-            table.c.stream_id == sa.bindparam("b_stream"), table.c.step == sa.bindparam("b_step")
-        ),
-        [{"b_stream": row["stream_id"], "b_step": row["step"]} for row in new],
+    at = (
+        (table.c.stream_id == block.stream_id)
+        & (table.c.step == first)
+        & (table.c.shape == block.shape)
     )
-    connection.execute(table.insert(), new)
+    row = connection.execute(sa.select(table).where(at)).first()
+    if row is not None:
+        with reading("what was observed"):
+            block = Seen.of_row(row).updated(block)
+        connection.execute(table.delete().where(at))
+    connection.execute(table.insert(), block.row(first))
+
+
+def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
+    """A window has one shape: it is forgotten where it had another."""
+    table = schema.observed
+    others = (table.c.stream_id == seen.stream_id) & (table.c.shape != seen.shape)
+    for row in connection.execute(sa.select(table).where(others)).all():
+        with reading("what was observed"):
+            before = Seen.of_row(row)
+        kept = before.only(~np.isin(before.steps, seen.steps))
+        if len(kept.steps) < len(before.steps):
+            connection.execute(
+                table.delete().where(others, table.c.step == row.step, table.c.shape == row.shape)
+            )
+            if len(kept.steps):
+                connection.execute(table.insert(), kept.row(row.step))
 
 
 def read_observed(
@@ -269,20 +358,20 @@ def read_observed(
 ) -> dict[int, NDArray[np.int64]]:
     """What has been seen of windows ``start..stop-1``; windows never seen are left out."""
     table = schema.observed
-    query = sa.select(table.c.step, table.c.shape, table.c.totals).where(
-        table.c.stream_id == stream_id, table.c.step >= start
-    )
+    query = sa.select(table).where(table.c.stream_id == stream_id)
     if stop is not None:
         query = query.where(table.c.step < stop)
+    found: dict[int, NDArray[np.int64]] = {}
     with reading("what was observed"):
-        return {
-            row.step: _seen(row.totals, json.loads(row.shape))
-            for row in connection.execute(query.order_by(table.c.step))
-        }
-
-
-def _seen(packed: bytes, shape: list[int]) -> NDArray[np.int64]:
-    return unpack(packed, tuple(shape) or (1,)).reshape(shape)
+        for row in connection.execute(query.order_by(table.c.step)):
+            seen = Seen.of_row(row)
+            steps = seen.steps.tolist()
+            if start > 1 or stop is not None:
+                last = max(steps, default=0) if stop is None else stop - 1
+                seen = seen.only((seen.steps >= start) & (seen.steps <= last))
+                steps = seen.steps.tolist()
+            found.update(zip(steps, seen.totals, strict=True))
+    return dict(sorted(found.items()))
 
 
 def write_sources(

@@ -96,14 +96,16 @@ journal = Table(
     Column("std", Double, nullable=False),  # of the last step
 )
 
-#: Secret: what the caller has seen so far of each window, to find late and vanished rows.
+#: Secret: what the caller has seen so far of each window, to find late and vanished rows. A row
+#: holds the windows of one shape in a block of consecutive ones.
 observed = Table(
     "counton_observed",
     metadata,
     _stream_reference(),
-    Column("step", BigInteger, primary_key=True, autoincrement=False),
-    Column("shape", String(200), nullable=False),
-    Column("totals", LargeBinary, nullable=False),  # see journal.pack
+    Column("step", BigInteger, primary_key=True, autoincrement=False),  # with which it begins
+    Column("shape", String(200), primary_key=True),  # JSON: of one window
+    Column("steps", LargeBinary, nullable=False),  # the windows; see journal.pack
+    Column("totals", LargeBinary, nullable=False),
 )
 
 #: Digests of source files that have been ingested.

@@ -139,7 +139,7 @@ class Writer:
         counter: Counter,
         xs: NDArray[Any],
         grid: NDArray[np.int64],
-        observed: list[dict[str, Any]],
+        observed: list[journal.Seen],
         sources: Sequence[str],
     ) -> Releases:
         releases = counter.release_many(xs)
@@ -160,7 +160,7 @@ class Writer:
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        observed: list[dict[str, Any]],
+        observed: list[journal.Seen],
         sources: Sequence[str],
     ) -> None:
         table = schema.streams
