@@ -208,8 +208,10 @@ def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     early, rest = ROWS[:20], ROWS[20:]
     count_events(early, **NEW, state=state, append=True)
+    known = count_events(early.lazy(), state=state, append=True)
+    assert (known.before, known.after) == (known.after, known.before)
     with pytest.raises(ReplayMismatch, match="the data frame has been counted already"):
-        count_events(early.lazy(), state=state, append=True)
+        count_events(early.lazy(), state=state, append=True, until="2013-01-01T06:00")
     assert count_events(rest, state=state, append=True).after == 4
     whole = count_events(ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db")
     assert whole.after == 4

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from counton.errors import ReplayMismatch
 from counton.events.windows import Windows
 from counton.jobs.intake import compare
 
@@ -116,3 +118,33 @@ def test_files_of_both_kinds_fit_together() -> None:
     whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
     assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
     assert whole.late_rows == 0
+
+
+def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_next_whole_file() -> (
+    None
+):
+    """Whole files and files of new events take turns; windows 3 and up have not ended."""
+
+    def run(
+        kept: dict[int, NDArray[np.int64]], rows: int, append: bool, target: int
+    ) -> tuple[dict[int, NDArray[np.int64]], Any]:
+        found = pl.DataFrame({"step": [3], "group": [0], "rows": [rows], "total": [rows]})
+        intake = compare(
+            kept, found.filter(pl.col("rows") > 0), released=2, target=target, groups=GROUPS,
+            windows=WINDOWS, measures=("rows",), append=append,
+        )  # fmt: skip
+        return kept | intake.pending(), intake
+
+    kept, _ = run({}, 7, False, 2)
+    assert kept[3].tolist() == [[[7, 0]], [[-7, 0]]]
+    for rows in (5, 6):  # a whole file says it anew
+        kept, _ = run(kept, rows, False, 2)
+        assert kept[3][0].tolist() == [[rows, 0]]
+    _, intake = run(kept, 2, False, 3)
+    assert intake.inputs(range(3, 4)).tolist() == [[2, 0]]
+    kept, _ = run(kept, 2, True, 2)  # new events come on top, and must not disappear from now on
+    assert kept[3].tolist() == [[[8, 0]], [[0, 0]]]
+    _, intake = run(kept, 0, True, 3)
+    assert intake.inputs(range(3, 4)).tolist() == [[8, 0]]
+    with pytest.raises(ReplayMismatch, match="holds 7 rows where 8 were seen"):
+        run(kept, 7, False, 3)

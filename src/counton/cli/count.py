@@ -28,7 +28,7 @@ from counton.events.windows import load_zone, moment
 from counton.exact import quantity
 from counton.jobs import Definition, Outcome, Progress, Released, Request, run
 from counton.jobs.definition import Continued
-from counton.jobs.job import subject
+from counton.jobs.job import plural, subject
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
 from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
@@ -146,6 +146,9 @@ def operator_notes(outcome: Outcome) -> list[str]:
         (f"rows before the first window ({start}), {nowhere}", tally.before),
         (f"rows after the last window ({end}), counted nowhere", tally.beyond),
         ("rows of undeclared groups, counted nowhere", tally.unknown),
+        ("rows beyond what may count of their user, counted nowhere", outcome.over),
+        ("rows that were counted before, and not again", outcome.known),
+        ("rows too late to be looked at, counted nowhere", outcome.closed),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 
@@ -154,8 +157,20 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
     definition = outcome.definition
     unit = definition.contribution.describe(definition.unit)
-    lines = [
-        ("protected", f"{unit}; one row of the events is one {definition.unit}"),
+    people, columns = definition.people, definition.columns
+    if people is None:
+        rows = "all rows of one id are" if columns.id is not None else "one row of the events is"
+        lines = [
+            ("protected", f"{unit}; {rows} one {definition.unit}"),
+            (
+                "",
+                f"people are not protected: one with 100 {plural(definition.unit)} has 100 times "
+                f"the loss; --user COLUMN --most N protects whoever COLUMN tells apart",
+            ),
+        ]
+    else:
+        lines = [("protected", f"{unit}; whose events they are says {columns.user!r}")]
+    lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
         ("strategy", repr(definition.strategy)),
@@ -164,7 +179,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         from counton.cli.ages import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
-        lines.insert(3, ("", f"loss by age: {losses}"))
+        lines.insert(4 if people is None else 3, ("", f"loss by age: {losses}"))
     if definition.strategy.delay:
         windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
@@ -207,6 +222,11 @@ def _succession(definition: Definition, before: Continued) -> list[tuple[str, st
 def progress_line(outcome: Outcome) -> str:
     """How many steps are new."""
     new = outcome.after - outcome.before
+    if outcome.again:
+        return (
+            f"These events were counted by an earlier run: nothing was done, and what follows is "
+            f"from the journal of {outcome.after:,} windows."
+        )
     forever = outcome.definition.strategy.horizon is None
     of = "" if forever else f" of {outcome.definition.windows.steps:,}"
     if new == 0 and outcome.after == 0:

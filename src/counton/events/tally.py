@@ -199,7 +199,7 @@ def tally(
     rows = marked(source, reading, watch)
     if bound is not None:
         rows = bound(rows)
-    found = _collected(source, _cells(rows, domain, valued=reading.grid is not None))
+    found = collected(source, _cells(rows, domain, valued=reading.grid is not None))
     if found.height and found["cell"].min() < NO_MOMENT:  # type: ignore[operator]
         raise _explain(source, reading)
     width = 1 if domain is None else len(domain) + 1
@@ -242,7 +242,12 @@ def _cells(rows: pl.LazyFrame, domain: Sequence[str] | None, *, valued: bool) ->
     return found.with_columns(total="rows", magnitude=pl.col("rows").cast(pl.Float64))
 
 
-def _collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+    """A frame of a source's rows, computed.
+
+    Raises:
+        InvalidInput: the source cannot be read.
+    """
     try:
         return frame.collect(engine="streaming")
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -299,6 +304,12 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     taken = {"us": us}
     for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
         if column is not None:
+            if name != "group" and types[column].is_float():
+                raise InvalidInput(
+                    f"column {column!r} of {part.name} holds {types[column]}, which has several "
+                    f"texts for one number, so that {name}s could not be told from each other; "
+                    f"cast it to whole numbers or text"
+                )
             taken[name] = pl.col(column).cast(pl.String)
     if columns.value is not None:
         taken["given"] = pl.col(columns.value)
@@ -379,7 +390,7 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
 
 def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
     other = pl.col("group").filter(~pl.col("group").is_in(list(domain))).unique().sort()
-    names = _collected(source, marked(source, reading).select(other))["group"].to_list()
+    names = collected(source, marked(source, reading).select(other))["group"].to_list()
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return InvalidInput(

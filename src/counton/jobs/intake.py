@@ -26,7 +26,8 @@ class Intake:
     """What to release and what to keep. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, and what was seen and counted of its ``rows`` and ``total``.
+        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``, and
+            whether it is ``loose``: only a file of all events had it, and the next may correct it.
         released: steps released before this run.
         target: steps released after it.
         groups: cells of one step.
@@ -104,6 +105,8 @@ class Intake:
             seen = cells[f"seen_{measure}"].to_numpy()
             packed[rows, 0, index, groups] = seen
             before = cells[f"counted_{measure}"].to_numpy()
+            if measure == "rows":
+                before = np.where(cells["loose"].to_numpy(), -seen, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
         return {step: packed[row] for step, row in place.items()}
 
@@ -138,20 +141,28 @@ def compare(
     """
     target = max(target, released)
     before = _unpack(kept, measures)
-    if not append:
-        # What has not ended yet will be seen in full by a later run.
-        found = found.filter(pl.col("step") <= target)
-    cells = before.join(found, on=_KEY, how="full", coalesce=True).fill_null(0).sort(_KEY)
+    if not append:  # this file says anew what the last one of all events had of later windows
+        before = before.with_columns(
+            pl.when("loose").then(0).otherwise(name).alias(name)
+            for name in ("seen_rows", "seen_total")
+        )
+    cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY)
+    untouched = pl.col("loose") & pl.col("rows").is_null()
+    cells = cells.with_columns(loose=untouched.fill_null(False)).fill_null(0)
     if append:
         cells = cells.with_columns(
             rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
         )
     else:
         _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows, bounds)
-        later = pl.col("step") > target  # seen in files of new events, not in this one's share
+        # Windows that have not ended are kept too: a file of new events may come next, without
+        # the rows of this one. What was seen of them in such files this one may lack.
+        later = pl.col("step") > target
+        lacking = later & (pl.col("rows") < pl.col("seen_rows"))
         cells = cells.with_columns(
-            rows=pl.when(later).then("seen_rows").otherwise("rows"),
-            total=pl.when(later).then("seen_total").otherwise("total"),
+            rows=pl.when(lacking).then("seen_rows").otherwise("rows"),
+            total=pl.when(lacking).then("seen_total").otherwise("total"),
+            loose=later & (pl.col("seen_rows") == 0),
         )
     moved = cells.filter(
         (pl.col("rows") != pl.col("seen_rows"))
@@ -169,8 +180,52 @@ def compare(
     )
 
 
+#: Rows of windows seen before are taken for the same rows if so many, or so many windows, and this
+#: share of them agree.
+KNOWN_ROWS, KNOWN_WINDOWS, KNOWN_SHARE = 10, 3, 0.9
+
+
+def refuse_known(kept: Observed, found: pl.DataFrame, measures: tuple[str, ...]) -> None:
+    """Refuse new events that look like events seen before, in another order or file.
+
+    Args:
+        kept, measures: as in `compare`.
+        found: of a file of new events only.
+
+    Raises:
+        ReplayMismatch: nearly all rows of windows of which some had been seen are in windows whose
+            totals, group by group, are those seen.
+    """
+    before = _unpack(kept, measures)
+    again = found.join(before.select("step").unique(), on="step", how="semi")
+    alike = (pl.col("rows") == pl.col("seen_rows")) & (pl.col("total") == pl.col("seen_total"))
+    compared = before.join(again.select("step").unique(), on="step", how="semi").join(
+        again, on=_KEY, how="full", coalesce=True
+    )
+    windows = (
+        compared.fill_null(0)
+        .group_by("step")
+        .agg(pl.col("rows").sum(), alike=alike.all())
+        .filter("alike")
+    )
+    rows = int(windows["rows"].sum())
+    enough = rows >= KNOWN_ROWS or windows.height >= KNOWN_WINDOWS
+    if enough and rows >= KNOWN_SHARE * int(again["rows"].sum()):
+        raise known_rows(rows)
+
+
+def known_rows(rows: int) -> ReplayMismatch:
+    """The error for new events that were counted before, by the looks of them."""
+    return ReplayMismatch(
+        f"{rows:,} rows are in windows that hold the same rows already, so that they look counted, "
+        f"in another order or another file; leave them out, drop {field('append', True)} if the "
+        f"file holds everything since the first window, or give {field('confirmed', True)} if they "
+        f"are new indeed"
+    )
+
+
 _COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total")
-_SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
+_SCHEMA = {**dict.fromkeys(_COLUMNS, pl.Int64), "loose": pl.Boolean}
 
 
 def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
@@ -181,8 +236,10 @@ def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
     steps = np.array(list(kept), dtype=np.int64)[row]
     last = len(measures) - 1  # for counts the total is the number of rows
-    columns = (steps, group, seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
-    return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), schema=_SCHEMA)
+    loose = counted[:, 0] < 0  # which no number of rows is
+    counted = np.where(loose[:, None], 0, counted)
+    columns = (steps, group, seen[:, 0], seen[:, last], counted[:, 0], counted[:, last], loose)
+    return pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA)
 
 
 def _refuse_vanished(

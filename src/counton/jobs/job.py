@@ -30,7 +30,7 @@ from counton.jobs.definition import (
     refuse_ended,
     unit_of,
 )
-from counton.jobs.intake import Intake, compare
+from counton.jobs.intake import Intake, compare, refuse_known
 from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
@@ -44,8 +44,10 @@ from counton.store.store import Found
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.jobs.people import Bounding, Chosen
     from counton.jobs.succession import Carried
     from counton.plots import Curves
+    from counton.store.marks import Change
     from counton.store.store import Reader
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
@@ -489,6 +491,9 @@ class Released:
 def subject(definition: Definition) -> str:
     """What is counted or added up."""
     if definition.what == "count":
+        people = definition.people
+        if people is not None:
+            return f"number of {plural(definition.unit) if people.first else 'events'}"
         return f"number of {plural(definition.unit)}"
     return f"sum of {definition.columns.value}"
 
@@ -535,6 +540,10 @@ class Outcome:
         until_stated: the caller gave ``until``; else it is the newest event's time.
         tally: of the events. Exact: only for the operator.
         late: rows that arrived for windows released earlier. Exact: only for the operator.
+        over: rows left out because their user had as many as may count. Only for the operator.
+        known: new rows that were counted before. Only for the operator.
+        closed: new rows that came too late to be counted at all. Only for the operator.
+        again: these new events have been counted by an earlier run, so nothing was done.
     """
 
     definition: Definition
@@ -545,6 +554,10 @@ class Outcome:
     until_stated: bool
     tally: Tally
     late: int
+    over: int = 0
+    known: int = 0
+    closed: int = 0
+    again: bool = False
 
     def released(self, level: float = 0.95) -> Released:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
@@ -675,10 +688,6 @@ def _run(
             definition = succession.continued(definition, request.continues, predecessor, last)
     else:
         check(definition, asked)
-    if definition.people is not None or definition.columns.id is not None:
-        raise InvalidInput(
-            f"{field('user')} and {field('id')} are not enforced yet; leave them out"
-        )
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
@@ -693,7 +702,9 @@ def _run(
         other=definition.other,
         since=definition.since,
     )
-    found = tally(source, reading, definition.domain)
+    bounding = _bounding(request, definition, store, saved)
+    held = None if bounding is None else bounding.hold(source)
+    found = tally(source, reading, definition.domain, bound=held)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
         raise InvalidInput(
@@ -702,8 +713,11 @@ def _run(
         )
     released = None if saved is None else saved.step
     until, ended = _ended(asked, definition, source, found, released)
+    new = store is None or saved is None
     if store is None or saved is None:
-        _refuse_overflow(definition, _compared({}, found, definition, 0, ended, request.append))
+        chosen = None if bounding is None else bounding.choose(None, 0)
+        intake = _compared({}, found, chosen, definition, 0, ended, request.append)
+        _refuse_overflow(definition, intake)
         if store is not None:
             store.close()
         stream = _create(request, definition)
@@ -719,18 +733,89 @@ def _run(
         if saved is not None and stream.details != definition.details:
             stream.amend(definition.details)
         before = stream.step  # another process may have released since the state was read
-        intake = _compared(stream.observed(), found, definition, before, ended, request.append)
-        _refuse_overflow(definition, intake)
-        sources = _sources(stream, source, digests, request, intake)
+        counted, again = found, False
+        if request.append and _known(stream, source, digests, definition, ended):
+            counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
+        if not new:
+            chosen = None if bounding is None else bounding.choose(stream, before)
+            if request.append and chosen is None and not request.confirmed:
+                refuse_known(stream.observed(), counted.cells, _measures(definition))
+            intake = _compared(
+                stream.observed(), counted, chosen, definition, before, ended, request.append
+            )
+            _refuse_overflow(definition, intake)
+        sources = _sources(stream, source, digests, definition, request, intake)
         late = intake.late_rows
-        _release(stream, definition, intake, sources, request.append, progress)
+        remembered = None
+        if bounding is not None and chosen is not None:
+            remembered = bounding.change(chosen, intake.target)
+        _release(stream, definition, intake, sources, request.append, remembered, progress)
         if saved is not None:
             _publish(stream)
     except BaseException:
         stream.close()
         raise
-    stated = asked.until is not None
-    return Outcome(definition, stream, before, stream.step, until, stated, found, late)
+    left_out = (0, 0, 0)
+    if chosen is not None:  # of a file of all events nearly all rows are known, or old
+        again_now = (chosen.known, chosen.closed) if request.append else (0, 0)
+        left_out = (chosen.over, *again_now)
+    return Outcome(
+        definition,
+        stream,
+        before,
+        stream.step,
+        until,
+        asked.until is not None,
+        found,
+        late,
+        *left_out,
+        again,
+    )
+
+
+def _bounding(
+    request: Request,
+    definition: Definition,
+    store: Store | None,
+    saved: Found | None,
+) -> Bounding | None:
+    """The choice of rows, where users are bounded or rows have ids."""
+    if definition.people is None and definition.columns.id is None:
+        return None
+    from counton.jobs.people import Bounding
+
+    secret = None
+    if store is not None and saved is not None:
+        secret = store.secret(request.name, request.key)
+    return Bounding(definition, secret, request.append, request.confirmed)
+
+
+def _known(
+    stream: Stream,
+    source: Source,
+    sha256s: Sequence[str],
+    definition: Definition,
+    ended: int,
+) -> bool:
+    """Whether new events are those of an earlier run, all of whose rows are in the state.
+
+    That run came to its end, or it was killed after it had committed: then there is nothing to do
+    but to write what it would have written, from the journal. Rows with ids are told one by one.
+
+    Raises:
+        ReplayMismatch: they would release windows as if nothing more had happened in them.
+    """
+    if definition.columns.id is not None:
+        return False
+    if not all(stream.has_source(f"sha256:{sha256}") for sha256 in sha256s):
+        return False
+    if ended > stream.step:
+        raise ReplayMismatch(
+            f"{source.name} has been counted already, and {ended - stream.step:,} more windows "
+            f"would be released without a new event; give the file of the new events, or drop "
+            f"{field('append', True)} if the file holds everything since the first window"
+        )
+    return True
 
 
 def _named(
@@ -921,7 +1006,12 @@ def _create(request: Request, definition: Definition) -> Stream:
 
 
 def _sources(
-    stream: Stream, source: Source, sha256s: Sequence[str], request: Request, intake: Intake
+    stream: Stream,
+    source: Source,
+    sha256s: Sequence[str],
+    definition: Definition,
+    request: Request,
+    intake: Intake,
 ) -> tuple[str, ...]:
     """Digests of parts that are new to the stream, where something of the source is counted.
 
@@ -938,7 +1028,7 @@ def _sources(
         digest = f"sha256:{sha256}"
         if not stream.has_source(digest):
             new.append(digest)
-        elif request.append:
+        elif request.append and definition.columns.id is None:
             raise ReplayMismatch(
                 f"{part.name} has been counted already ({digest[:18]}...); leave it out, or drop "
                 f"{field('append', True)} if the file holds everything since the first window"
@@ -949,12 +1039,13 @@ def _sources(
 def _compared(
     kept: dict[int, NDArray[np.int64]],
     found: Tally,
+    chosen: Chosen | None,
     definition: Definition,
     released: int,
     target: int,
     append: bool,
 ) -> Intake:
-    """What the events add to a stream at step ``released``."""
+    """What the events add to a stream at step ``released``; chosen rows are new ones."""
     contribution = definition.contribution
     bounds = (1, 1)  # the least and the most one row can add, in grid units
     if contribution.lower is not None and contribution.upper is not None:
@@ -962,15 +1053,19 @@ def _compared(
         bounds = (int(low), int(high))
     return compare(
         kept,
-        found.cells,
+        found.cells if chosen is None else chosen.cells,
         released=released,
         target=target,
         groups=definition.cells,
         windows=definition.windows,
-        measures=("rows",) if definition.what == "count" else ("rows", "total"),
-        append=append,
+        measures=_measures(definition),
+        append=append or chosen is not None,
         bounds=bounds,
     )
+
+
+def _measures(definition: Definition) -> tuple[str, ...]:
+    return ("rows",) if definition.what == "count" else ("rows", "total")
 
 
 def _refuse_overflow(definition: Definition, intake: Intake) -> None:
@@ -989,20 +1084,22 @@ def _release(
     intake: Intake,
     sources: tuple[str, ...],
     append: bool,
+    remembered: Change | None,
     progress: Progress,
 ) -> None:
     """Release the windows that have ended, and keep what was seen of all."""
     if intake.target == intake.released:
-        if sources:
-            # Late rows of a file of all events are seen again by its next run.
-            stream.observe(intake.pending() if append else {}, sources=sources)
+        if sources or (append and intake.changed):
+            stream.observe(intake.pending(), sources=sources, remembered=remembered)
         return
-    # New events come in one transaction, because their file can be given only once.
+    # New events come in one transaction, because their file can be given only once; chosen rows
+    # too, because what is remembered of them is written once.
     new = intake.target - intake.released
-    for steps in [_all(intake)] if append else _chunks(intake):
+    at_once = append or remembered is not None
+    for steps in [_all(intake)] if at_once else _chunks(intake):
         progress("releasing", 0.4 + 0.3 * (steps.start - intake.released - 1) / new)
         observed = intake.observed(steps)
-        if append:
+        if steps.stop > intake.target:
             observed |= intake.beyond()
         inputs = definition.contribution.exact_from_grid(intake.inputs(steps))
         # The file is known from the first transaction on: part of it is counted then.
@@ -1011,6 +1108,7 @@ def _release(
             inputs.reshape(len(steps), *definition.shape),
             observed=observed,
             sources=sources if first else (),
+            remembered=remembered,
         )
 
 

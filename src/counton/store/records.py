@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, StateError, WrongKey
 from counton.mechanisms import Counter
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
+from counton.noise.key import check_key
 from counton.store import journal, keyfile, ledger, schema
 from counton.store.database import Database, reading
 from counton.strategies import StreamStrategy
@@ -125,11 +126,7 @@ def take_over(
         )
     row = find(connection, name)
     held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
-    if row.key_fingerprint != held.fingerprint:
-        raise WrongKey(
-            f"stream {name!r} was created with the key {row.key_fingerprint}, this is the key "
-            f"{held.fingerprint}: give the key file that was saved with it"
-        )
+    check_key_of(row, held)
     last = connection.execute(
         sa.select(sa.func.max(schema.journal.c.step)).where(schema.journal.c.stream_id == row.id)
     ).scalar_one()
@@ -149,6 +146,20 @@ def take_over(
     witness = keyfile.witness_beside(database, key)
     witness.check(held.fingerprint, name, row.step, digest)
     return row, held
+
+
+def check_key_of(row: Row[Any], key: Key) -> None:
+    """Refuse a key that is not the stream's.
+
+    Raises:
+        WrongKey: it is another one.
+    """
+    check_key(key)
+    if row.key_fingerprint != key.fingerprint:
+        raise WrongKey(
+            f"stream {row.name!r} was created with the key {row.key_fingerprint}, this is the key "
+            f"{key.fingerprint}: give the key file that was saved with it"
+        )
 
 
 def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:

@@ -117,6 +117,17 @@ sources = Table(
     Column("step", BigInteger, nullable=False),
 )
 
+#: Secret: digests of users and ids that have been counted, and where; see ``store.marks``.
+marks = Table(
+    "counton_marks",
+    metadata,
+    _stream_reference(),
+    Column("kind", String(8), primary_key=True),
+    Column("period", BigInteger, primary_key=True, autoincrement=False),
+    Column("part", BigInteger, primary_key=True, autoincrement=False),
+    Column("marks", LargeBinary, nullable=False),
+)
+
 #: Privacy that releases of this data have spent.
 ledger = Table(
     "counton_ledger",

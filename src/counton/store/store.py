@@ -17,11 +17,12 @@ from counton.exact import Number, check_integer
 from counton.mechanisms import Releases, StreamTerms
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
-from counton.store import journal, records, schema
+from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
 
 if TYPE_CHECKING:
+    from counton.store.marks import Secret
     from counton.store.verification import Table
 
 
@@ -237,6 +238,25 @@ class Store:
                 f"name, or give the state of that table"
             )
         return kept_table(row)
+
+    def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
+        """With what a stream's users and ids are known again; None where none are yet.
+
+        Args:
+            name: of the stream.
+            key: as of `Stream.open`.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: no such stream, or the secret was altered.
+        """
+        from counton.store import marks
+
+        with self._database.transaction(write=False) as connection:
+            row = records.find(connection, name)
+            held = keyfile.held(self._database, row.key_fingerprint, row.key_salt, key)
+            records.check_key_of(row, held)
+            return marks.read_secret(connection, row.id, marks.subkey(held, name))
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ from counton.store.database import Database, reading
 from counton.store.store import Reader, Store, read_releases, reader_of
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.store.marks import Change, Part
 
 
 class Stream:
@@ -205,6 +208,7 @@ class Stream:
         first_step: int | None = None,
         observed: Mapping[int, ArrayLike] | None = None,
         sources: Sequence[str] = (),
+        remembered: Change | None = None,
     ) -> Releases:
         """Release consecutive steps in one transaction: all of them, or none.
 
@@ -214,6 +218,7 @@ class Stream:
                 answered from the journal (see `release`).
             observed: see `observe`; written in the same transaction.
             sources: see `observe`; written in the same transaction.
+            remembered: what becomes of `marks`; written in the same transaction.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -222,24 +227,31 @@ class Stream:
         """
         with self._turn.take(), self._lock:
             writer = self._writer()
-            releases = writer.release(xs, first_step, observed or {}, sources)
+            releases = writer.release(xs, first_step, observed or {}, sources, remembered)
             self._step = writer.step
             return releases
 
-    def observe(self, observed: Mapping[int, ArrayLike], *, sources: Sequence[str] = ()) -> None:
+    def observe(
+        self,
+        observed: Mapping[int, ArrayLike],
+        *,
+        sources: Sequence[str] = (),
+        remembered: Change | None = None,
+    ) -> None:
         """Keep what has been seen of some windows, without a release.
 
         Args:
             observed: totals so far by window (counted from 1), integers of any shape; they replace
                 what was kept. With them a later run tells late rows from vanished ones.
             sources: digests of files whose rows are now counted; counting one twice is refused.
+            remembered: what becomes of `marks`.
 
         Raises:
             ReplayMismatch: a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
-            self._writer().observe(observed, sources)
+            self._writer().observe(observed, sources, remembered)
 
     def beside(self, name: str) -> Reader:
         """Another stream of the same state, to read from.
@@ -272,6 +284,14 @@ class Stream:
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             return journal.read_observed(connection, writer.stream_id, start, stop)
+
+    def marks(self, kind: str) -> Iterator[Part]:
+        """Digests of users ("user") or ids ("id") that have counted, part by part. Secret."""
+        from counton.store import marks
+
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            yield from marks.read(connection, writer.stream_id, kind)
 
     def has_source(self, digest: str) -> bool:
         """Whether a source of this digest has been counted."""

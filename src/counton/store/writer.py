@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from counton.noise import Key
 from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database
 from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.store.marks import Change
 
 
 class Writer:
@@ -67,6 +70,7 @@ class Writer:
         first_step: int | None,
         observed: Mapping[int, ArrayLike],
         sources: Sequence[str],
+        remembered: Change | None = None,
     ) -> Releases:
         """Answer released steps from the journal and release the others, in one transaction."""
         counter = self.counter()
@@ -81,17 +85,24 @@ class Writer:
             )
         known = min(len(grid), self.step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, windows, sources)
+            return self._advance(counter, array, grid, windows, sources, remembered)
         answer = self._answer(first, grid[:known])
         if known < len(grid):
-            fresh = self._advance(counter, array[known:], grid[known:], windows, sources)
+            fresh = self._advance(
+                counter, array[known:], grid[known:], windows, sources, remembered
+            )
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.terms)
 
-    def observe(self, observed: Mapping[int, ArrayLike], sources: Sequence[str]) -> None:
+    def observe(
+        self,
+        observed: Mapping[int, ArrayLike],
+        sources: Sequence[str],
+        remembered: Change | None = None,
+    ) -> None:
         """Keep what was seen, at the present step."""
         windows = journal.observed_rows(self.stream_id, observed)
-        self._commit(self.counter(), [], windows, sources)
+        self._commit(self.counter(), [], windows, sources, remembered)
 
     def amend(self, details: str) -> None:
         """Keep other public facts, JSON."""
@@ -141,11 +152,12 @@ class Writer:
         grid: NDArray[np.int64],
         observed: list[journal.Seen],
         sources: Sequence[str],
+        remembered: Change | None,
     ) -> Releases:
         releases = counter.release_many(xs)
         try:
             rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
-            self._commit(counter, rows, observed, sources)
+            self._commit(counter, rows, observed, sources, remembered)
         except BaseException:
             # The counter is ahead of the journal: forget it, and read it again when needed.
             self._counter = None
@@ -162,6 +174,7 @@ class Writer:
         rows: list[dict[str, Any]],
         observed: list[journal.Seen],
         sources: Sequence[str],
+        remembered: Change | None,
     ) -> None:
         table = schema.streams
         with self.database.transaction(write=True) as connection:
@@ -180,6 +193,12 @@ class Writer:
                 connection.execute(schema.journal.insert(), rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
+            if remembered is not None:
+                from counton.store import marks  # only where users or ids are told apart
+
+                marks.write(
+                    connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
+                )
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
