@@ -87,6 +87,10 @@ format: $(READY) ## rewrite the code in the project's style
 docs: $(READY) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
+.PHONY: shapes
+shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
+	$(BIN)/python -m counton.plans.shape_search
+
 .PHONY: images
 images: demo demo-hierarchy ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png

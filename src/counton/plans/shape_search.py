@@ -1,0 +1,621 @@
+"""The search for what `counton.strategies.streams.shapes` ships: levels of hats, of least error.
+
+A *shape* is a line of hats (`Hats`) with, for longer streams, a tree inside each cell (`Solved`).
+Searched for are the knots of all levels and an amplitude for each, so that the columns of C have
+norm 1 and the mean (or largest) variance of the released totals is least: by L-BFGS, with the exact
+gradient. The tree inside a cell enters by what it tells about the cell's total and by the
+variances it adds.
+
+**Variances in linear time.** At any time only two hats of each level are alive. Down the line goes
+a filter: the covariance P_t of (S_t, the live hats' sums so far), S_t the sum of the first t cells,
+given the cells up to t and the hats that have ended. Up the line goes the covariance Q_t of what
+is yet to come of the hats that are alive, noise included, given all that comes later. Then
+
+    Var(S_t) = P_SS - P_Sa (P_aa + Q_t)^-1 P_aS.
+
+Both change by a rank-one term a cell, and by one where a hat ends or begins. So does the gradient,
+going through the same steps the other way round.
+
+`make shapes` runs it: about three hours on one processor. What it finds can differ in the last
+digits between processors, which is why it is shipped. Every shape is kept as soon as it is found;
+run again, the search goes on where it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from counton.arrays import Floats, Integers
+from counton.strategies.base import Metric, Norm, ReleaseForm
+from counton.strategies.streams.shapes import AMPLITUDE_BITS, Shape, tree
+
+Question = tuple[Norm, Metric, ReleaseForm]
+#: What is searched for.
+QUESTIONS: tuple[Question, ...] = (
+    (1, "mean", "totals"),
+    (1, "max", "totals"),
+    (1, "mean", "both"),
+)
+#: The largest variance is smoothed to the p-norm of all.
+_SMOOTH = 24.0
+#: Steps of the descent: on amplitudes from every guess, on all from the best, on the lattice.
+_FIRST_STEPS, _STEPS, _LAST_STEPS = 40, 300, 60
+#: Most cells of a line: more lower the error by a percent at a million steps.
+_MOST_CELLS = 8192
+#: Up to so many cells every horizon is searched.
+_SMALL = 64
+#: Shares inside a cell are multiples of 1 / 256.
+_SHARES = 256
+#: Logarithm of the least distance between two knots, in cells.
+_LEAST_GAP = -7.0
+#: No cell's own weight falls below this.
+_LEAST_OWN = 1e-3
+
+
+class Inside(NamedTuple):
+    """What is inside a cell, as far as the line is concerned; a budget of 1 spent there.
+
+    The totals released inside cell j have variance (mean or middle) ``before`` Var(S_(j-1)) +
+    (1 - before) Var(S_j) + ``own`` Var(x_j) + ``added``, where S_j is the sum of the first j cells
+    and x_j the j-th; the counts of single steps ``step_own`` Var(x_j) + ``step_added``.
+    """
+
+    information: float  # 1 / variance of the estimate of the cell's total from inside it
+    before: float
+    own: float
+    added: float
+    step_own: float
+    step_added: float
+
+
+def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "mean") -> Inside:
+    """A tree of these radices, from below, with ``shares`` of the budget from single steps on.
+
+    The shares are of all levels but the root, and add up to 1 (norm 1) or their squares do.
+
+    >>> inside((4,), (1.0,)).information, inside((), ())
+    (0.25, Inside(information=1.0, before=0.0, own=0.0, added=0.0, step_own=1.0, step_added=0.0))
+    """
+    if not radices:
+        return Inside(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+    mean = square = 1.0  # of the part of a node that a prefix takes, and of its square
+    added = step_added = worst = 0.0
+    step_own, total = 1.0, math.inf
+    for radix, share in zip(radices, shares, strict=True):
+        variance = 1 / (share**2 + 1 / total)  # of a child, from itself and from below
+        places = np.arange(radix)
+        squares = places**2 + 2 * places * mean + square
+        added += variance * float((places + square - squares / radix).mean())
+        worst += variance * radix / 4
+        step_added += step_own * variance * (1 - 1 / radix)
+        step_own /= radix**2
+        mean, square = float((places + mean).mean()) / radix, float(squares.mean()) / radix**2
+        total = radix * variance
+    if metric == "max":
+        return Inside(1 / total, 0.5, -0.25, worst, step_own, step_added)
+    return Inside(1 / total, 1 - mean, square - mean, added, step_own, step_added)
+
+
+class Slots(NamedTuple):
+    """Which hats are alive where: two slots a level, taken in turn.
+
+    Attributes:
+        weights: (cells, slots), the weight with which each cell enters the hat in each slot.
+        turns: (cell, slot): before this cell the hat in the slot ends and another one begins.
+    """
+
+    weights: Floats
+    turns: list[tuple[int, int]]
+
+
+def variances(
+    slots: Slots, squares: Floats
+) -> tuple[Floats, Floats, Callable[[Floats, Floats], tuple[Floats, Floats]]]:
+    """Variances of prefixes and of cells by least squares, in units of a node's noise.
+
+    Args:
+        slots: the hats.
+        squares: (cells,), the squares of the cells' own weights.
+
+    Returns:
+        Var(S_t) and Var(x_t), (cells,) each, and a function from the derivatives of something by
+        these to its derivatives by ``slots.weights`` and ``squares``.
+
+    >>> slots = Slots(np.array([[1.0], [1.0]]), [])
+    >>> variances(slots, np.ones(2))[0].round(6).tolist()  # C^T C = [[2, 1], [1, 2]]
+    [0.666667, 0.666667]
+    """
+    weights, cells = slots.weights, len(squares)
+    ends: dict[int, list[int]] = {}
+    for cell, slot in slots.turns:
+        ends.setdefault(cell, []).append(slot)
+    edges = [0, *sorted(ends), cells]
+    runs = list(itertools.pairwise(edges))
+    both = np.concatenate([np.ones((cells, 1)), weights], axis=1)
+    steps = both[:, :, None] * both[:, None, :] / squares[:, None, None]
+    down, turned_down = np.empty_like(steps), {}
+    state = np.zeros(steps.shape[1:])
+    for start, stop in runs:
+        turned_down[start] = [_turn(state, slot + 1, 1.0, 0.0) for slot in ends.get(start, ())]
+        np.cumsum(steps[start:stop], axis=0, out=down[start:stop])
+        down[start:stop] += state
+        state = down[stop - 1].copy()
+    inner = np.ascontiguousarray(steps[:, 1:, 1:])
+    up, turned_up = np.empty_like(inner), {}
+    state = np.eye(weights.shape[1])
+    for start, stop in reversed(runs):
+        up[stop - 1] = state
+        np.cumsum(inner[stop - 1 : start : -1], axis=0, out=up[start : stop - 1][::-1])
+        up[start : stop - 1] += state
+        state = up[start] + inner[start]
+        turned_up[start] = [_turn(state, slot, 0.0, 1.0) for slot in reversed(ends.get(start, []))]
+    across = np.stack([down[:, 1:, 0], weights / squares[:, None]], axis=2)
+    solved = np.linalg.solve(down[:, 1:, 1:] + up, across)
+    explained = (across * solved).sum(axis=1)
+    totals, own = down[:, 0, 0] - explained[:, 0], 1 / squares - explained[:, 1]
+
+    def slopes(by_totals: Floats, by_own: Floats) -> tuple[Floats, Floats]:
+        left = np.concatenate([np.ones((cells, 1)), -solved[:, :, 0]], axis=1)
+        gained = by_totals[:, None, None] * left[:, :, None] * left[:, None, :]
+        other = by_own[:, None, None] * solved[:, :, None, 1] * solved[:, None, :, 1]
+        gained[:, 1:, 1:] += other
+        by_steps = np.empty_like(gained)
+        carry = np.zeros(gained.shape[1:])
+        for start, stop in reversed(runs):
+            np.cumsum(gained[start:stop][::-1], axis=0, out=by_steps[start:stop][::-1])
+            by_steps[start:stop] += carry
+            carry = by_steps[start].copy()
+            for slot, turn in zip(
+                reversed(ends.get(start, [])), reversed(turned_down[start]), strict=True
+            ):
+                _turn_back(carry, slot + 1, *turn)
+        gained = by_totals[:, None, None] * solved[:, :, None, 0] * solved[:, None, :, 0] + other
+        upwards = np.zeros_like(gained)
+        carry = np.zeros(gained.shape[1:])
+        for start, stop in runs:
+            for slot, turn in zip(ends.get(start, ()), reversed(turned_up[start]), strict=True):
+                _turn_back(carry, slot, *turn)
+            upwards[start] = carry if start else 0
+            np.cumsum(gained[start : stop - 1], axis=0, out=upwards[start + 1 : stop])
+            upwards[start + 1 : stop] += carry
+            carry = upwards[stop - 1] + gained[stop - 1]
+        by_steps[:, 1:, 1:] += upwards
+        applied = np.einsum("tij,tj->ti", by_steps, both)
+        by_weights = 2 * applied[:, 1:] / squares[:, None]
+        by_weights -= 2 * (by_own / squares)[:, None] * solved[:, :, 1]
+        by_squares = -(applied * both).sum(axis=1) / squares**2
+        by_squares += by_own * (2 * explained[:, 1] / squares - 1 / squares**2)
+        return by_weights, by_squares
+
+    return totals, own, slopes
+
+
+def _turn(state: Floats, slot: int, noise: float, fresh: float) -> tuple[Floats, float]:
+    """Condition on one slot, with ``noise``, and begin it anew at ``fresh``."""
+    column = state[slot].copy()
+    variance = float(column[slot]) + noise
+    state -= column[:, None] * (column / variance)
+    state[slot] = state[:, slot] = 0.0
+    state[slot, slot] = fresh
+    return column, variance
+
+
+def _turn_back(slope: Floats, slot: int, column: Floats, variance: float) -> None:
+    """The slope by the state before `_turn`, from that after it."""
+    slope[slot] = slope[:, slot] = 0.0
+    along = slope @ column / variance
+    slope[slot] -= along
+    slope[:, slot] -= along
+    slope[slot, slot] += float(along @ column) / variance
+
+
+class Problem(NamedTuple):
+    """What is searched for: hats over so many cells, with something inside each."""
+
+    cells: int
+    norm: Norm = 1
+    metric: Metric = "mean"
+    release: ReleaseForm = "totals"
+    radices: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """The horizon."""
+        return self.cells * math.prod(self.radices)
+
+
+class Levels:
+    """Levels of hats with real knots and amplitudes, while they are searched for.
+
+    Attributes:
+        knots: of each level, increasing; before the first and after the last one hats are level.
+        amplitudes: of each level, one a knot, above 0.
+        shares: of a cell's budget for each level of the tree inside.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        knots: Sequence[Floats],
+        amplitudes: Sequence[Floats],
+        shares: Sequence[float] = (),
+    ) -> None:
+        self.problem, self.knots, self.amplitudes = problem, list(knots), list(amplitudes)
+        self.fixed: dict[int, int] = {}  # spacings that stay as they are
+        parts = len(problem.radices)
+        self.shares = tuple(shares) or (max(parts, 1) ** (-1 / problem.norm),) * parts
+
+    @classmethod
+    def uniform(cls, problem: Problem, spacings: Sequence[float]) -> Self:
+        """Levels of constant spacing and amplitude; a spacing of whole cells is kept."""
+        knots: list[Floats] = []
+        fixed = {}
+        for level, spacing in enumerate(spacings):
+            if isinstance(spacing, int):
+                fixed[level] = spacing
+                count = -(-problem.cells // int(spacing))
+                knots.append(np.arange(count + 1, dtype=np.float64) * spacing)
+            else:
+                count = max(1, round(problem.cells / spacing))
+                knots.append(np.linspace(0.0, problem.cells, count + 1))
+        height = (0.7 / len(knots)) ** (1 / problem.norm)
+        made = cls(problem, knots, [np.full(len(row), height) for row in knots])
+        made.fixed = fixed
+        return made
+
+    @classmethod
+    def of(cls, shape: Shape, problem: Problem) -> Self:
+        """The levels of a shape over as many cells as a problem has, to start from."""
+        knots: list[Floats] = []
+        fixed = {}
+        for level, (spacing, row) in enumerate(zip(shape.spacings, shape.amplitudes, strict=True)):
+            if isinstance(spacing, int):
+                fixed[level] = spacing
+                knots.append(np.arange(len(row), dtype=np.float64) * spacing)
+            else:
+                knots.append(spacing.astype(np.float64))
+        made = cls(problem, knots, [row / (1 << AMPLITUDE_BITS) for row in shape.amplitudes])
+        made.fixed = fixed
+        return made
+
+    @property
+    def error(self) -> float:
+        """Mean or (smoothed) largest variance, in units of the variance of a node's noise."""
+        return math.exp(self._value(*self._placed())[0])
+
+    def _placed(self) -> tuple[list[Integers], list[Floats]]:
+        """Of each level: the interval between knots that each cell is in, and where in it."""
+        cells = np.arange(self.problem.cells) + 0.5
+        intervals, places = [], []
+        for row in self.knots:
+            interval = np.clip(np.searchsorted(row, cells) - 1, 0, len(row) - 2)
+            intervals.append(interval)
+            places.append(np.clip((cells - row[interval]) / np.diff(row)[interval], 0.0, 1.0))
+        return intervals, places
+
+    def _value(
+        self, intervals: list[Integers], places: list[Floats]
+    ) -> tuple[float, Callable[[], list[tuple[Floats, Floats]]]]:
+        """Logarithm of the error, and a function for its slopes by all falls and rises."""
+        problem, norm = self.problem, self.problem.norm
+        count, cells = len(self.knots), np.arange(problem.cells)
+        weights, turns = np.zeros((problem.cells, 2 * count)), []
+        for level, (interval, place) in enumerate(zip(intervals, places, strict=True)):
+            row, odd = self.amplitudes[level], interval & 1
+            weights[cells, 2 * level + odd] = row[interval] * (1 - place)
+            weights[cells, 2 * level + 1 - odd] = row[interval + 1] * place
+            for turn in (np.flatnonzero(np.diff(interval)) + 1).tolist():
+                turns += [
+                    (turn, 2 * level + (ended & 1))
+                    for ended in range(int(interval[turn - 1]), int(interval[turn]))
+                ]
+        left = 1 - (weights**norm).sum(axis=1)
+        if left.min() < _LEAST_OWN:
+            return 10.0, lambda: [(np.zeros(1), np.zeros(1))] * count
+        own = left ** (2 / norm)
+        within = inside(problem.radices, self.shares, problem.metric)
+        totals, cell, slopes = variances(Slots(weights, turns), within.information * own)
+        before = np.concatenate([[0.0], totals[:-1]])
+        released = within.before * before + (1 - within.before) * totals
+        by_cell, by_own = within.own, within.added
+        share = 1.0
+        if problem.release == "both":
+            share = 0.5
+            by_cell = (by_cell + within.step_own) / 2
+            by_own = (by_own + within.step_added) / 2
+        released = share * released + by_cell * cell + by_own / own
+        power = 1.0 if problem.metric == "mean" else _SMOOTH
+        largest = float(released.max())
+        mean = float(((released / largest) ** power).mean())
+        value = largest * mean ** (1 / power)
+
+        def slope() -> list[tuple[Floats, Floats]]:
+            by = (released / largest) ** (power - 1) * (
+                mean ** (1 / power - 1) / problem.cells / value
+            )
+            by_totals = share * (1 - within.before) * by
+            by_totals[:-1] += share * within.before * by[1:]
+            by_weights, by_squares = slopes(by_totals, by_cell * by)
+            # own = left^(2 / norm), left = 1 - the sum of weights^norm
+            by_left = (within.information * by_squares - by_own * by / own**2) * (
+                2 / norm * left ** (2 / norm - 1)
+            )
+            by_weights -= norm * weights ** (norm - 1) * by_left[:, None]
+            return [
+                (
+                    by_weights[cells, 2 * level + (interval & 1)],
+                    by_weights[cells, 2 * level + 1 - (interval & 1)],
+                )
+                for level, interval in enumerate(intervals)
+            ]
+
+        return math.log(value), slope
+
+    def improve(self, steps: int, move: bool = False) -> Self:
+        """Up to so many steps of L-BFGS on all amplitudes, and on knots that may ``move``."""
+        from scipy.optimize import minimize
+
+        if not self.knots:
+            return self
+        free = [k for k in range(len(self.knots)) if move and k not in self.fixed]
+        sizes = [len(row) - 1 for row in self.knots]
+        largest = math.log(2 * self.problem.cells)
+
+        def unpack(flat: Floats) -> None:
+            at = 0
+            for level in free:
+                self.knots[level] = np.cumsum(
+                    np.exp(np.clip(flat[at : at + sizes[level] + 1], _LEAST_GAP, largest))
+                )
+                at += sizes[level] + 1
+            for level, size in enumerate(sizes):
+                self.amplitudes[level] = np.exp(flat[at : at + size + 1])
+                at += size + 1
+
+        def value(flat: Floats) -> tuple[float, Floats]:
+            unpack(flat)
+            intervals, places = self._placed()
+            found, slope = self._value(intervals, places)
+            if found == 10.0:
+                return found, np.zeros_like(flat)
+            by_knots, by_amplitudes = [], []
+            for level, (falls, rises) in enumerate(slope()):
+                interval, place, row = intervals[level], places[level], self.amplitudes[level]
+                many = sizes[level] + 1
+                by_amplitudes.append(
+                    row
+                    * (
+                        np.bincount(interval, falls * (1 - place), many)
+                        + np.bincount(interval + 1, rises * place, many)
+                    )
+                )
+                if level in free:
+                    gaps = np.diff(self.knots[level], prepend=0.0)
+                    by_place = rises * row[interval + 1] - falls * row[interval]
+                    by_place = np.where((place > 0) & (place < 1), by_place, 0.0)
+                    by_place /= gaps[interval + 1]
+                    by = np.bincount(interval, by_place * (place - 1), many)
+                    by -= np.bincount(interval + 1, by_place * place, many)
+                    by_knots.append(gaps * np.cumsum(by[::-1])[::-1])
+            return found, np.concatenate([*by_knots, *by_amplitudes])
+
+        start = []
+        for level in free:
+            gaps = np.diff(self.knots[level], prepend=0.0)
+            gaps[0] = max(gaps[0], gaps[1] / 4)
+            start.append(np.log(gaps))
+        start += [np.log(np.maximum(row, 1e-5)) for row in self.amplitudes]
+        options = {"maxiter": steps, "maxcor": 20, "ftol": 1e-9}
+        best = minimize(value, np.concatenate(start), jac=True, method="L-BFGS-B", options=options)
+        unpack(best.x)
+        return self
+
+    def share_out(self) -> Self:
+        """The best shares inside the cells, for the hats as they are."""
+        from scipy.optimize import minimize
+
+        if len(self.problem.radices) > 1:
+            placed = self._placed()
+
+            def value(logarithms: Floats) -> float:
+                self.shares = self._normed(np.exp(np.append(logarithms, 0.0)))
+                return self._value(*placed)[0]
+
+            start = np.log(np.array(self.shares[:-1]) / self.shares[-1])
+            options = {"maxiter": 40 * len(start), "xatol": 0.01, "fatol": 1e-5}
+            best = minimize(value, start, method="Nelder-Mead", options=options)
+            value(best.x)
+        return self
+
+    def _normed(self, shares: Floats) -> tuple[float, ...]:
+        norm = self.problem.norm
+        return tuple((shares / (shares**norm).sum() ** (1 / norm)).tolist())
+
+    def round(self) -> Self:
+        """Knots to whole cells, the last one of each level, and no other, at the end or beyond."""
+        cells = self.problem.cells
+        for level, (row, heights) in enumerate(zip(self.knots, self.amplitudes, strict=True)):
+            whole = np.rint(row)
+            whole[0] = min(whole[0], cells - 1)
+            kept = np.concatenate([[True], np.diff(whole) > 0])
+            kept[1:] &= whole[:-1] < cells
+            whole, heights = whole[kept], heights[kept]
+            if whole[-1] < cells or len(whole) < 2:
+                whole, heights = np.append(whole, cells), np.append(heights, heights[-1])
+            self.knots[level], self.amplitudes[level] = whole, heights
+        return self
+
+    def shape(self) -> Shape:
+        """What is shipped: whole knots, amplitudes on the lattice; these are what it then has."""
+        problem, units = self.problem, 1 << AMPLITUDE_BITS
+        shares = [max(1, round(share * _SHARES)) for share in self.shares[1:]]
+        if self.shares:
+            # With norm 1 they add up to a power of two, and so do all columns.
+            shares.insert(0, _SHARES - sum(shares) if problem.norm == 1 and shares else 1)
+        self.shares = self._normed(np.array(shares, np.float64)) if shares else ()
+        self.round().improve(_LAST_STEPS)
+        whole = [np.rint(row * units).astype(np.int64) for row in self.amplitudes]
+        self.amplitudes = [row / units for row in whole]
+        spacings = [
+            self.fixed.get(level, row.astype(np.int64)) for level, row in enumerate(self.knots)
+        ]
+        return Shape(
+            problem.norm,
+            problem.metric,
+            problem.release,
+            problem.cells,
+            problem.radices,
+            tuple(shares),
+            tuple(spacings),
+            tuple(whole),
+        )
+
+
+def guesses(problem: Problem) -> list[tuple[float, ...]]:
+    """Spacings to start from; those that stay as they are are integers.
+
+    >>> guesses(Problem(8192, radices=(8,)))[0]
+    (4, 128.0, 4096.0)
+    """
+    cells, block = problem.cells, math.prod(problem.radices)
+    if cells <= _SMALL:
+        fine = [float(k) for k in (1, 2, 3, 4, 6, 8, 11) if k < cells] or [1.0]
+        above: list[tuple[float, ...]] = [(), (float(cells),), (cells / 2,)]
+        return [(one, *more) for one in fine for more in above]
+    finest: list[float] = [12.0, 14.0, 17.0] if block == 1 else [8.5] if block == 2 else [4]
+    found: list[tuple[float, ...]] = []
+    for spacing in finest:
+        for top in (cells / 2, cells / 3):
+            for levels in (1, 2, 3, 4):
+                ratio = (top / spacing) ** (1 / levels)
+                if 8 <= ratio <= 45 or (levels == 1 and ratio < 8):
+                    rest = (round(spacing * ratio**k, 1) for k in range(1, levels + 1))
+                    found.append((spacing, *rest))
+    return found
+
+
+def search(problem: Problem, near: Shape | None = None) -> tuple[Levels, Shape]:
+    """The best of a few descents, as it was found and as it is shipped.
+
+    Args:
+        problem: what is searched for.
+        near: what solves a problem that is hardly different, over as many cells: the only start.
+
+    >>> found, shape = search(Problem(4))  # identity is best
+    >>> shape.cells, round(2 * found.error, 2)
+    (4, 5.0)
+    """
+    if near is not None:
+        levels = Levels.of(near, problem).share_out().improve(_STEPS // 4, move=True).share_out()
+        shape = levels.shape()
+        return levels, shape
+    trials: list[tuple[float, int, Levels]] = []
+    for spacings in guesses(problem):
+        levels = Levels.uniform(problem, spacings).improve(_FIRST_STEPS).share_out()
+        trials.append((levels.error, len(trials), levels))
+    trials.sort()
+    most = len(trials) if problem.cells <= _SMALL else 4 if problem.cells <= 1024 else 1
+    found = []
+    if problem.cells <= _SMALL:  # up to 9 steps no hat is of use
+        trials.insert(0, (0.0, -1, Levels(problem, [], [])))
+        most += 1
+    for _, number, levels in trials[:most]:
+        levels.improve(_FIRST_STEPS).share_out().improve(_STEPS, move=True).share_out()
+        shape = levels.shape()
+        found.append((levels.error, number, levels, shape))
+    return min(found)[2:]
+
+
+def problems() -> list[Problem]:
+    """All that `make shapes` searches for."""
+    return [
+        Problem(cells, *question, radices)
+        for question in QUESTIONS
+        for cells, radices in _grid(every=question[2] == "totals")
+    ]
+
+
+def _grid(every: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Cells, and what is inside each: single steps, then short blocks of them, then trees."""
+    first = _SMALL if every else 16
+    yield from ((steps, ()) for steps in range(2, first + 1))
+    fine = (
+        [2.0 ** (k / 4) for k in range(25, 48)] if every else [2.0 ** (k / 2) for k in range(9, 24)]
+    )
+    coarse = [2.0 ** (k / 2) for k in range(24, 33)]
+    for steps in sorted([*fine, *coarse, 365, 8760]):
+        block = 1 if steps <= 4096 else 2 if steps < 2**14.1 else 4 if steps < 2**15.1 else 8
+        yield round(steps / block), (block,) if block > 1 else ()
+    for steps in (2**16.5, 2**17):
+        yield round(steps / 18), (9, 2)
+    for steps in (2**17.5, 2**18):
+        yield round(steps / 33), (11, 3)
+    for bits in range(6, 20):
+        yield _MOST_CELLS, tree(2**bits)
+
+
+def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
+    """Search for what ``path`` lacks, and keep there what is found."""
+    kept: dict[str, dict[str, Any]] = {}
+    if path.exists():
+        for line in json.loads(path.read_text(encoding="ascii")):
+            kept[_key(Shape.from_json(line))] = line
+    wanted = [
+        problem
+        for problem in problems()
+        if (problem.norm, problem.metric, problem.release) in questions
+    ]
+    for number, problem in enumerate(wanted, start=1):
+        if _key(problem) not in kept:
+            levels, shape = search(problem, _near(problem, kept))
+            kept[_key(problem)] = shape.to_json()
+            lines = ",\n".join(
+                json.dumps(kept[key]) for key in map(_key, problems()) if key in kept
+            )
+            draft = path.with_suffix(".part")
+            draft.write_text(f"[\n{lines}\n]\n", encoding="ascii")
+            os.replace(draft, path)
+            error = f"{problem.metric} {2 * levels.error:.2f}"
+        else:
+            error = "is known"
+        done = 40 * number // len(wanted)
+        sys.stderr.write(
+            f"\r[{'#' * done}{' ' * (40 - done)}] {number}/{len(wanted)} {problem.steps}: {error} "
+        )
+    sys.stderr.write("\n")
+
+
+def _near(problem: Problem, kept: dict[str, dict[str, Any]]) -> Shape | None:
+    """The solution for the next smaller tree inside as many cells."""
+    if len(problem.radices) < 2:
+        return None
+    found = [
+        problem._replace(radices=tuple(line["radices"]))
+        for line in kept.values()
+        if len(line["radices"]) > 1 and line["cells"] == problem.cells
+    ]
+    found = [one for one in found if _key(one) in kept and one.steps < problem.steps]
+    if not found:
+        return None
+    return Shape.from_json(kept[_key(max(found, key=lambda one: one.steps))])
+
+
+def _key(which: Problem | Shape) -> str:
+    return f"{which.norm} {which.metric} {which.release} {which.cells} {which.radices}"
+
+
+if __name__ == "__main__":
+    import counton.strategies.streams.shapes as shipped
+    from counton.strategies.lines.optimal import one_thread
+
+    with one_thread():
+        run(Path(shipped.__file__).with_suffix(".json"))

@@ -1,0 +1,306 @@
+"""Strategies of least known variance for any horizon: what long searches found, as data.
+
+``shapes.json``, made by `counton.plans.shape_search` (``make shapes``), holds *shapes*: levels of
+hats (`Hats`) over some number of cells, with a tree inside each cell for longer streams (`Solved`).
+Every horizon up to 64 was searched; longer ones, each about 1.2 times as long as the one before;
+beyond 4096 steps 1.4 times, beyond 2^18 twice. In between the shape of the nearest one is
+stretched: knots keep their places relative to both ends, and their amplitudes; a level whose
+spacing is a whole number of cells keeps it, and takes its amplitudes from the straight lines
+between those of the shape. As the error is flat around its minimum, that costs less than 1 percent.
+
+With Gaussian noise the square root is near the optimum, and a formula is enough: its rows too get
+weights (`scaled_square_root`). That is a dense matrix, so it serves up to 1024 steps.
+
+Integers only, from the data to the strategy, and in the formula only what IEEE 754 rounds in one
+way, so that a strategy is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from functools import lru_cache
+from importlib.resources import files
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.exact import check_integer
+from counton.strategies.base import (
+    Metric,
+    Norm,
+    ReleaseForm,
+    check_metric,
+    check_norm,
+    check_release_form,
+)
+
+if TYPE_CHECKING:
+    from counton.strategies.streams.solved import Solved
+
+#: Amplitudes that are shipped are multiples of 2^-12, lattices of 2^-16.
+AMPLITUDE_BITS = 12
+_LATTICE_BITS = 16
+_LARGEST_GAUSSIAN = 1024
+_FILE = "shapes.json"
+
+
+class Shape(NamedTuple):
+    """Levels of hats, and the tree inside each cell.
+
+    Attributes:
+        norm: of the columns, 1 or 2.
+        metric: whether the mean or the largest variance was made least.
+        release: of what.
+        cells: of the line.
+        radices: of the tree inside a cell, from below.
+        shares: of a cell's weight for each level of that tree, from single steps on.
+        spacings: of each level: the cells between two knots, or all knots.
+        amplitudes: of each level, one a knot, in units of 2^-12.
+    """
+
+    norm: Norm
+    metric: Metric
+    release: ReleaseForm
+    cells: int
+    radices: tuple[int, ...]
+    shares: tuple[int, ...]
+    spacings: tuple[int | Integers, ...]
+    amplitudes: tuple[Integers, ...]
+
+    @property
+    def horizon(self) -> int:
+        """Steps."""
+        return self.cells * prod(self.radices)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; the inverse of `from_json`."""
+        levels = [
+            {
+                "knots": len(heights),
+                "spacing": spacing
+                if isinstance(spacing, int)
+                else integers_to_text(np.diff(spacing, prepend=0)),
+                "amplitudes": integers_to_text(heights),
+            }
+            for spacing, heights in zip(self.spacings, self.amplitudes, strict=True)
+        ]
+        plain = self._asdict()
+        return {name: plain[name] for name in Shape._fields[:6]} | {"levels": levels}
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Self:
+        """The shape that `to_json` wrote.
+
+        >>> shape = shapes(1, "mean")[20]
+        >>> shape.horizon, str(Shape.from_json(shape.to_json())) == str(shape)
+        (22, True)
+        """
+        spacings: list[int | Integers] = []
+        heights = []
+        for level in plain["levels"]:
+            count, spacing = (level["knots"],), level["spacing"]
+            text = isinstance(spacing, str)
+            spacings.append(np.cumsum(integers_from_text(spacing, count)) if text else spacing)
+            heights.append(integers_from_text(level["amplitudes"], count))
+        parts = {name: plain[name] for name in Shape._fields[:4]}
+        return cls(
+            **parts,
+            radices=tuple(plain["radices"]),
+            shares=tuple(plain["shares"]),
+            spacings=tuple(spacings),
+            amplitudes=tuple(heights),
+        )
+
+    def serving(self, horizon: int) -> Solved:
+        """The strategy for another horizon of about this size."""
+        from counton.strategies.lines.hats import Hats
+        from counton.strategies.streams.solved import Solved
+
+        radices = self.radices
+        if len(radices) > 1:
+            radices = _radices(radices, -(-horizon // self.cells))
+        cells = -(-horizon // prod(radices))
+        spacings: list[int | list[int]] = []
+        amplitudes = []
+        for spacing, heights in zip(self.spacings, self.amplitudes, strict=True):
+            if isinstance(spacing, int):
+                spacings.append(spacing)
+                amplitudes.append(self._between(spacing, heights, cells))
+            else:
+                knots = (2 * spacing * cells + self.cells) // (2 * self.cells)
+                knots[0] = min(knots[0], cells - 1)
+                kept = np.concatenate([[True], np.diff(knots) > 0])
+                kept[1:] &= knots[:-1] < cells
+                knots, heights = knots[kept], heights[kept]
+                if len(knots) < 2 or knots[-1] < cells:
+                    knots = np.append(knots, cells)
+                    heights = np.append(heights, heights[-1])
+                spacings.append(knots.tolist())
+                amplitudes.append(heights)
+        finer = 1 << (_LATTICE_BITS - AMPLITUDE_BITS)
+        line = Hats(
+            cells, spacings, [heights * finer for heights in amplitudes], self.norm, _LATTICE_BITS
+        )
+        return Solved(line, radices, self.shares, self.norm, horizon)
+
+    def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
+        """Amplitudes of a level of constant spacing, over another number of cells."""
+        if cells == self.cells:
+            return heights
+        count = -(-cells // spacing) + 1
+        # where each knot lies between those of the shape, in units of 1 / cells of their spacing
+        place = np.arange(count) * self.cells
+        left = np.minimum(place // cells, len(heights) - 2)
+        right = np.clip(place - left * cells, 0, cells)
+        mixed = heights[left] * (cells - right) + heights[left + 1] * right
+        return np.asarray((2 * mixed + cells) // (2 * cells))
+
+
+def shaped(
+    horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
+) -> tuple[Solved, ...]:
+    """What is known to serve so many steps with the least variance, if anything does.
+
+    Args:
+        horizon: number of steps.
+        norm: 1 for Laplace, 2 for Gaussian noise.
+        metric: whether the mean or the largest variance is to be small.
+        release: of what: of the totals, or of all totals and counts of single steps.
+
+    Returns:
+        One strategy, or none: for windows, for one step, and from `beyond` on.
+
+    Raises:
+        InvalidInput: the horizon is below 1, or unknown choices.
+
+    >>> [strategy] = shaped(365)
+    >>> strategy.sensitivity(1), round(2 * strategy.overall_variance("mean"), 1)
+    (1.0, 62.4)
+    """
+    check_integer("horizon", horizon, 1)
+    check_norm(norm)
+    check_metric(metric)
+    known = shapes(norm, metric, release)
+    if horizon < 2 or horizon > beyond(norm, metric, release):
+        return ()
+    if norm == 2:
+        return (scaled_square_root(horizon, metric),)
+    # the nearest by ratio: of two neighbours a < T < b, a if T^2 < a b
+    at = next((k for k, shape in enumerate(known) if shape.horizon >= horizon), len(known) - 1)
+    if at and horizon**2 < known[at - 1].horizon * known[at].horizon:
+        at -= 1
+    return (known[at].serving(horizon),)
+
+
+def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
+    """The last horizon that a shape serves.
+
+    To know the variance of longer ones takes seconds, as it does with matrices for Gaussian noise
+    beyond 1024 steps: the planner should not wait for it.
+    """
+    if release == "windows":
+        return 0
+    if norm == 2:
+        return _LARGEST_GAUSSIAN
+    known = shapes(norm, metric, release)
+    return known[-1].horizon if known else 0
+
+
+@lru_cache(maxsize=16)
+def shapes(
+    norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
+) -> tuple[Shape, ...]:
+    """All that is shipped for one question, by horizon.
+
+    Raises:
+        InvalidInput: an unknown release.
+    """
+    check_release_form(release)
+    # Of all numbers that are released the totals have the largest variances.
+    wanted = norm, metric, release if metric == "mean" else "totals"
+    lines = (line for line in _data() if (line["norm"], line["metric"], line["release"]) == wanted)
+    return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
+
+
+@lru_cache(maxsize=1)
+def _data() -> list[dict[str, Any]]:
+    text = files(__package__).joinpath(_FILE).read_text(encoding="ascii")
+    return list(json.loads(text))
+
+
+def scaled_square_root(horizon: int, metric: Metric) -> Solved:
+    """A matrix for Gaussian noise within half a percent of the least root mean square error.
+
+    Weights of rows and of columns around the square root's coefficients: C_ij = p_i f(i - j) / d_j,
+    with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024 steps, and d_j so that all
+    columns have norm 1. A heavier middle leaves less of the noise to the many releases around it.
+
+    >>> strategy = scaled_square_root(64, "mean")
+    >>> round(strategy.overall_variance("mean") ** 0.5, 3)
+    2.108
+    """
+    from counton.strategies.lines.dense import Dense
+    from counton.strategies.streams.solved import Solved
+
+    def power(base: Floats, *roots: int) -> Floats:
+        """The product of the 2^k-th roots."""
+        product = np.ones_like(base)
+        for root in roots:
+            factor = base
+            for _ in range(root):
+                factor = np.sqrt(factor)
+            product = product * factor
+        return product
+
+    step = np.arange(horizon, dtype=np.float64)
+    if metric == "mean":
+        rows = power(step + 10.5, 3, 5) * power(horizon - step + 0.58, 2, 3, 4)
+        rows *= 1 + 0.17 * (step + 0.5) / horizon
+    else:
+        rows = power(step + 8, 3, 4) * power(horizon - step, 2)
+    series = np.ones(horizon)
+    for k in range(1, horizon):
+        series[k] = series[k - 1] * (2 * k - 1) / (2 * k)
+    matrix = np.zeros((horizon, horizon))
+    squares = np.zeros(horizon)
+    for t in range(horizon):
+        matrix[t, : t + 1] = series[t::-1] * rows[t]
+        squares += matrix[t] ** 2  # row by row: a sum in a definite order
+    entries = np.rint(matrix / np.sqrt(squares) * 2.0**_LATTICE_BITS).astype(np.int64)
+    return Solved(Dense(entries, "scaled square root"), norm=2)
+
+
+def tree(least: int) -> tuple[int, ...]:
+    """Radices, from below, of a tree inside a cell: they multiply to ``least``, and hardly more.
+
+    About 18 below, 12 in between and 6 at the top do best: what is above them is on a line.
+
+    >>> tree(128), tree(2**20)
+    ((19, 7), (16, 10, 11, 11, 11, 5))
+    """
+    levels = 2
+    while 12 * (18 * 6 * 12 ** (levels - 2)) ** 2 < least**2:  # the nearest by ratio
+        levels += 1
+    return _radices((18, *(12,) * (levels - 2), 6), least)
+
+
+def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
+    """Radices in about the given proportions which multiply to ``least`` and hardly more."""
+    found = list(radices)
+    order = range(len(radices))
+
+    def part(at: int) -> Fraction:
+        return Fraction(found[at], radices[at])
+
+    while prod(found) < least:
+        found[min(order, key=part)] += 1
+    while True:
+        for at in sorted(order, key=part, reverse=True):
+            if prod(found) // found[at] * (found[at] - 1) >= least and found[at] > 2:
+                found[at] -= 1
+                break
+        else:
+            return tuple(found)

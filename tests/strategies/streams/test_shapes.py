@@ -1,0 +1,161 @@
+"""Shipped shapes: exact norms, the variances that are stated, the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.strategies import KAry
+from counton.strategies.base import Metric, Norm
+from counton.strategies.lines import Hats
+from counton.strategies.streams.shapes import Shape, beyond, shaped, shapes
+from counton.strategies.streams.solved import Solved
+
+METRICS: tuple[Metric, Metric] = ("mean", "max")
+#: Mean and largest variance of totals at epsilon 1 that are not exceeded.
+STATED: dict[Metric, dict[int, float]] = {
+    "mean": {
+        2: 3.01,
+        10: 10.21,
+        64: 28.41,
+        365: 62.45,
+        500: 70.11,
+        1000: 90.14,
+        1024: 90.89,
+        3000: 133.01,
+        4096: 145.04,
+        8760: 179.25,
+        20_000: 226.83,
+        65_536: 312.15,
+        87_600: 348.70,
+        200_000: 417.83,
+        525_600: 518.02,
+        2**20: 602.77,
+        10**7: 939.87,
+        10**9: 1988.67,
+    },
+    "max": {
+        2: 4.01,
+        10: 12.07,
+        64: 33.64,
+        365: 71.67,
+        500: 81.34,
+        1000: 104.04,
+        1024: 104.17,
+        3000: 146.27,
+        4096: 161.13,
+        8760: 201.81,
+        20_000: 261.07,
+        65_536: 350.46,
+        87_600: 421.94,
+        200_000: 496.70,
+        525_600: 622.75,
+        2**20: 736.55,
+        10**7: 1174.56,
+        10**9: 2631.45,
+    },
+}
+#: What `search` finds for these very horizons: `search(Problem(500))` and so on, the last two with
+#: 4 steps and a tree of 9 x 2 in a cell.
+SEARCHED = {500: 70.075, 1000: 90.117, 3000: 132.954, 20_000: 226.556, 87_600: 348.66}
+#: Root of the mean and of the largest variance with Gaussian noise, rho = 1/2.
+GAUSSIAN: dict[Metric, dict[int, float]] = {
+    "mean": {64: 2.109, 365: 2.639, 1024: 2.96},
+    "max": {64: 2.167, 365: 2.671, 1024: 2.989},
+}
+
+
+def strategy(horizon: int, metric: Metric = "mean") -> Solved:
+    [found] = shaped(horizon, metric=metric)
+    return found
+
+
+def variance(strategy: Solved, metric: Metric, norm: Norm = 1) -> float:
+    """In units of the noise variance that protects a column of norm 1."""
+    return strategy.overall_variance(metric) * strategy.sensitivity(norm) ** 2
+
+
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_variances_are_not_above_those_stated(metric: Metric) -> None:
+    found = {
+        horizon: (2 * variance(strategy(horizon, metric), metric), stated)
+        for horizon, stated in STATED[metric].items()
+    }
+    assert {horizon: both for horizon, both in found.items() if both[0] > both[1]} == {}
+
+
+def test_between_searched_horizons_little_is_lost() -> None:
+    for horizon, searched in SEARCHED.items():
+        assert 2 * variance(strategy(horizon), "mean") <= 1.005 * searched
+
+
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_matrices_for_gaussian_noise(metric: Metric) -> None:
+    for horizon, stated in GAUSSIAN[metric].items():
+        [found] = shaped(horizon, 2, metric)
+        assert math.sqrt(variance(found, metric, norm=2)) <= stated
+        matrix = found.line.matrix()
+        norms = np.sqrt((matrix.astype(np.float64) ** 2).sum(axis=0)) / 2**found.lattice_bits
+        assert np.abs(norms - 1).max() < 2e-5
+    assert shaped(1025, 2, metric) == ()
+
+
+@pytest.mark.parametrize("horizon", [2, 3, 7, 40, 64, 365, 1000, 5000, 30_000, 200_000, 10**7])
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_all_columns_have_exactly_norm_one(horizon: int, metric: Metric) -> None:
+    found = strategy(horizon, metric)
+    line = found.line
+    assert isinstance(line, Hats)
+    hats = line.under(np.ones((1, line.measurements - line.cells), np.int64))[0]
+    assert np.unique(hats + line.own).tolist() == [1 << line.bits]
+    assert found.horizon == horizon
+    assert found.sensitivity(1) == 1.0
+
+
+def test_every_horizon_is_served() -> None:
+    last = beyond()
+    horizons = {int(2 ** (k / 9)) for k in range(9, 9 * 21)} | {last}
+    for horizon in sorted(horizons):
+        assert strategy(horizon).horizon == horizon
+    assert shaped(1) == shaped(last + 1) == ()
+
+
+def test_up_to_64_steps_trees_with_subtraction_are_not_better() -> None:
+    for horizon in range(2, 65):
+        for metric in METRICS:
+            tree = KAry.best(horizon, metric, subtraction=None)
+            theirs = tree.overall_variance(metric) * tree.sensitivity(1) ** 2
+            assert variance(strategy(horizon, metric), metric) <= theirs * (1 + 1e-9)
+
+
+def test_shapes_are_the_same_on_every_machine() -> None:
+    digests = {
+        horizon: hashlib.sha256(
+            json.dumps(strategy(horizon).parameters, sort_keys=True).encode()
+        ).hexdigest()[:12]
+        for horizon in (50, 500, 20_000, 525_600)
+    }
+    assert digests == {
+        50: "e046568d0877",
+        500: "4d43fd11b3c4",
+        20_000: "830bb83b1b63",
+        525_600: "2377417ef4fa",
+    }
+
+
+def test_a_shape_survives_json() -> None:
+    for shape in shapes()[::13]:
+        again = Shape.from_json(json.loads(json.dumps(shape.to_json())))
+        assert again.serving(shape.horizon) == shape.serving(shape.horizon)
+
+
+def test_unknown_choices_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="horizon is 0"):
+        shaped(0)
+    with pytest.raises(InvalidInput, match="release is 'all'"):
+        shaped(8, release="all")  # type: ignore[arg-type]
