@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
+    from counton.strategies.streams.look_ahead import LookAhead as LookAhead
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import NormalisedSqrt as NormalisedSqrt
@@ -39,6 +40,7 @@ _HOME = {
     "HonakerOnline": "counton.strategies.streams.honaker",
     "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
+    "LookAhead": "counton.strategies.streams.look_ahead",
     "NormalisedSqrt": "counton.strategies.streams.square_root",
     "SmoothBinary": "counton.strategies.streams.smooth",
     "Solved": "counton.strategies.streams.solved",
@@ -52,6 +54,7 @@ __all__ = [
     "HonakerOnline",
     "Independent",
     "KAry",
+    "LookAhead",
     "Metric",
     "Node",
     "NodeNoise",

@@ -498,6 +498,10 @@ class StreamStrategy(Strategy):
         """
         return ()
 
+    def level_weight(self, level: int) -> int:
+        """For trees: with which weight items enter the nodes of a level, in lattice units."""
+        return 1 << self.lattice_bits
+
     def nodes_by_level(self) -> Iterable[NDArray[np.int64]] | None:
         """For trees: for each level which node each step of the horizon enters, -1 for none."""
         return None

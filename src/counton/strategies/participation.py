@@ -20,9 +20,10 @@ of n_v^2 over all nodes. What is found here, in integers:
   loses no product.
 - *Trees* say how they divide into parts (`Part`): most[m], the largest sum with m members of S in
   a part, is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
-  that hold exactly the part. Equal parts are computed once. For distinct steps (b = 1) that is
-  exact. For b > 1 a part of w steps holds at most ceil(w / b) members; with that alone the value
-  is a bound, and no larger than the sum over levels of what each could have by itself.
+  that hold exactly the part, each with the square of its level's weight. Equal parts are computed
+  once. For distinct steps (b = 1) that is exact. For b > 1 a part of w steps holds at most
+  ceil(w / b) members; with that alone the value is a bound, and no larger than the sum over levels
+  of what each could have by itself.
 - *Short horizons*: all admissible S are tried.
 - *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, since of the ordered
   members of S those j places apart are at least j b steps apart.
@@ -192,7 +193,8 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         divisions = strategy.divided(part)
         # One step holds one member, which enters no smaller node.
         total = shared(divisions, room) if divisions else np.zeros(2, np.int64)
-        total = known[part] = total + part.nodes * powers[: len(total)]
+        weight: int = part.nodes * strategy.level_weight(part.level) ** norm
+        total = known[part] = total + weight * powers[: len(total)]
         return total
 
     def shared(divisions: Sequence[tuple[Part, int]], room: int) -> Integers:
@@ -210,7 +212,8 @@ def _over_parts(strategy: StreamStrategy, norm: Norm) -> int:
 
     def total(part: Part) -> int:
         if part not in known:
-            known[part] = part.nodes * part.steps**norm + divided(strategy.divided(part))
+            weight = part.nodes * strategy.level_weight(part.level) ** norm
+            known[part] = weight * part.steps**norm + divided(strategy.divided(part))
         return known[part]
 
     def divided(divisions: Sequence[tuple[Part, int]]) -> int:
@@ -250,7 +253,7 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
-    """Sum over levels of q m^2 + r^2, (q, r) = divmod(k, m): as if levels were independent."""
+    """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Part] = set()
     waiting = [part for part, _ in strategy.divided(None)]
@@ -263,10 +266,10 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
             widest[part.level] = max(widest.get(part.level, 0), part.steps)
         waiting += [division for division, _ in strategy.divided(part)]
     total = 0
-    for steps in widest.values():
+    for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))
         full, rest = divmod(schedule.steps, room)
-        total += full * room**2 + rest**2
+        total += strategy.level_weight(level) ** 2 * (full * room**2 + rest**2)
     return total
 
 
@@ -362,9 +365,10 @@ def _over_starts(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> in
     padding = np.full(width * apart - horizon, -1)
     windows = 1 if k >= width else width  # to the end: the first of each row is the worst
     sums = np.zeros((apart, windows), np.int64)
-    for nodes in levels:
+    for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
-        sums += _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
+        found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
+        sums += strategy.level_weight(level) ** norm * found
     return int(sums.max())
 
 
