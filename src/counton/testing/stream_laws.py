@@ -295,7 +295,7 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """``window_variance`` is that of the rows' difference (totals) or sum (windows), exactly.
 
-    Over all pairs of ends up to 64 steps, over some beyond.
+    Over all pairs of ends up to 64 steps (32 where weights are fractions), over some beyond.
 
     Raises:
         LawBroken: it is not.
@@ -306,7 +306,9 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     count = count_steps(strategy, steps)
     rows = {0: {}, **rows_by_step(strategy, count)}
     ends = (
-        sorted(rows) if count <= 64 else sorted({*sorted(rows)[:: max(1, len(rows) // 24)], count})
+        sorted(rows)
+        if count <= (64 if is_integral(strategy) else 32)
+        else sorted({*sorted(rows)[:: max(1, len(rows) // 24)], count})
     )
     if strategy.workload == "windows":
         ends = [end for end in ends if end <= 64]

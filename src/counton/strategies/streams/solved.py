@@ -153,9 +153,12 @@ class Solved(StreamStrategy):
         shares = (5, *(3 for _ in binary), 2)
         norms: tuple[tuple[int, Norm], ...] = ((1, 1), (2, 2))
         for which, norm in norms:
+            plain = Hats.examples(-(-horizon // width))[which]
             uneven = Hats.examples(-(-horizon // math.prod(wide)))[which]
-            found.append(cls(Hats.examples(-(-horizon // width))[which], binary, (), norm, horizon))
-            found.append(cls(uneven, wide, shares, norm, horizon))
+            if norm == 1 or horizon <= 8:  # exact rows of long numbers take their time
+                found.append(cls(uneven, wide, shares, norm, horizon))
+            if norm == 2 or horizon <= 8:
+                found.append(cls(plain, binary, (), norm, horizon))
         return tuple(found)
 
     @property
