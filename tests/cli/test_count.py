@@ -309,7 +309,7 @@ def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
 def test_python_m_counton_reads_standard_input(place: Any) -> None:
     events = Path(place.write("e.csv", EVENTS))
     done = subprocess.run(
-        [sys.executable, "-m", "counton", "count", "-", *place.new(), "--json"],
+        [sys.executable, "-m", "counton", "count", "-", *place.new(epsilon="1"), "--json"],
         input=events.read_text(),
         capture_output=True,
         text=True,
@@ -375,7 +375,10 @@ def test_both_are_drawn_beside_each_other(place: Any) -> None:
     [
         (["--release", "all"], "--release is 'all'; use one of totals, windows, both"),
         (["--sums", "1d"], "--sums 1d is written beside the table; give --out too"),
-        (["--sums", "1y", "--out", "o.csv"], "--sums 1y is no length of a period; write 1d"),
+        (
+            ["--sums", "1y", "--out", "o.csv"],
+            "--sums names '1y', which is no length of a period; write 1d",
+        ),
         (["--sums", "1d", "--out", "o.csv", "--every", "7h"], "inside the window of 7h from"),
     ],
 )

@@ -304,3 +304,72 @@ def test_groups_that_are_no_texts_are_refused(domain: Any, place: Any) -> None:
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="a group of domain is of type"):
         run(Request("count", place.write("e.csv", EVENTS), place.state, **request))
+
+
+@pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])
+def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) -> None:
+    new = place.new(epsilon=None)
+    done = place("count", place.write("e.csv", ["00:10,a", "01:10,b"]), *new, *loss)
+    assert done.code == 0
+    said = "is above 20" in done.err
+    assert said == (loss[1] != "20")
+    again = place("count", str(place.folder / "e.csv"), *place.again)
+    assert (again.code, again.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--sums", "1d,", "--out", "o.csv"), "--sums names '', which is no length of a period"),
+        (("--sums", "1d/../x", "--out", "o.csv"), "--sums names '1d/../x', which is no length"),
+        (("--other", " "), "--other is ' '; it must be a name that no declared group has"),
+        (("--spare", "99999999999"), "--spare 99999999999 must lie between 0 and 1,000,000"),
+        (("--also", "c"), "--also c changes a stream that exists, and stream 'events' does not"),
+        (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to what"),
+        (
+            ("--key", "command:false"),
+            "names a command that gave no key (it ended with exit code 1)",
+        ),
+        (("--continues", "nobody"), "--continues nobody names a stream of the same state"),
+        (("--unknown", "discover"), "--unknown is 'discover'; use one of refuse, drop"),
+    ],
+)
+def test_what_lives_longer_is_told_in_one_sentence(
+    place: Any, options: tuple[str, ...], words: str
+) -> None:
+    done = place("count", place.write("e.csv", ["00:10,a", "01:10,b"]), *place.new(), *options)
+    assert done.code in (2, 3, 6)
+    assert words in done.err
+    assert done.err.count("\n") == 1
+    assert not place.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--also", ""), "--also is ''; name each new group once, as in A,B"),
+        (("--also", "c"), "--also c names 1 new groups, and stream 'events' has 0 spare ones left"),
+        (
+            ("--rename", "time=group"),
+            "gives 'time' the name of another column that the stream uses",
+        ),
+        (
+            ("--rename", "x=y"),
+            "names the column 'x', which the stream does not use; it uses 'time'",
+        ),
+        (("--other", "r"), "--other is r, but stream 'events' was created without it"),
+        (("--name", "n", "--continues", "events", "--steps", "0"), "steps is 0"),
+        (("--name", "n", "--continues", "m"), "has no stream 'm'; it has 'events'"),
+    ],
+)
+def test_what_changes_later_is_told_in_one_sentence(
+    place: Any, contents: Any, options: tuple[str, ...], words: str
+) -> None:
+    events = place.write("e.csv", ["00:10,a", "01:10,b"])
+    assert place.count(events).code == 0
+    before = contents()
+    done = place("count", events, *place.again, *options)
+    assert done.code in (2, 3)
+    assert words in done.err
+    assert done.err.count("\n") == 1
+    assert contents() == before

@@ -135,8 +135,8 @@ def test_columns_are_called_otherwise_from_now_on(request_: Request) -> None:
     [
         ({"other": "rest", "by": None, "domain": None}, "other=rest needs domain, the groups"),
         ({"spare": 2, "by": None, "domain": None}, "spare=2 needs domain"),
-        ({"spare": -1}, "spare=-1 is below 0"),
-        ({"other": "a"}, "other=a must be a name that no declared group has"),
+        ({"spare": -1}, "spare=-1 must lie between 0 and 1,000,000"),
+        ({"other": "a"}, "other is .a.; it must be a name that no declared group has"),
         ({"also": "x"}, "also=x changes a stream that exists, and stream 'events' does not"),
         ({"rename": "time=at"}, "changes a stream that exists"),
     ],

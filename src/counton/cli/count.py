@@ -19,6 +19,7 @@ from counton.cli.printing import (
     print_line,
     print_table,
     print_words,
+    warn_of_weak,
     working,
 )
 from counton.errors import InvalidInput, field
@@ -77,6 +78,8 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
             progress("reading the journal", 0.7)
             released = outcome.released(outputs.level)
             _write(outcome, released, outputs, sums, progress)
+    definition, stated = outcome.definition, request.epsilon or request.rho
+    warn_of_weak(errors, definition.guarantee, definition.unit, stated)
     for note in operator_notes(outcome):
         print_line(errors, note)
     if outputs.json:
@@ -94,7 +97,11 @@ def _files_of_sums(outputs: Outputs) -> dict[str, Path]:
         raise InvalidInput(
             f"{field('sums', outputs.sums)} is written beside the table; give {field('out')} too"
         )
+    from counton.jobs.periods import parsed_period
+
     named = [every.strip() for every in outputs.sums.split(",")]
+    for every in named:
+        parsed_period(every)
     return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
 
 

@@ -10,14 +10,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from counton.exact import text
 from counton.jobs.request import Progress, silent
+
+if TYPE_CHECKING:
+    from counton.privacy import Guarantee
+
+#: From this epsilon, or rho, on a guarantee is hardly one.
+MOST_LOSS = 20
 
 
 def print_json(value: Any) -> None:
@@ -31,13 +38,25 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
+def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, stated: object) -> None:
+    """Say in one line that a guarantee which is stated promises next to nothing."""
+    loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
+    if stated is not None and loss is not None and loss > MOST_LOSS:
+        print_line(
+            console,
+            f"warning: a loss of {text(loss)} for one {unit} is above {MOST_LOSS}, so what is "
+            f"released may be e^{MOST_LOSS} times likelier with it than without: that hides next "
+            f"to nothing; 1 is a common choice",
+        )
+
+
 def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
     """Names, and beside each of them words; a nameless row goes on with the one before."""
     words = Table.grid(padding=(0, 2))
     words.add_column(style="dim", no_wrap=True)
     words.add_column(overflow="fold")
-    for name, text in rows:
-        words.add_row(name, text)
+    for name, told in rows:
+        words.add_row(name, told)
     print_table(console, words)
 
 

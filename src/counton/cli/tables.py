@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import TableOutputs
-from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
+from counton.cli.printing import (
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    warn_of_weak,
+)
 from counton.jobs.outputs import about, check_outputs, write_table
 from counton.jobs.request import HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
@@ -115,6 +122,8 @@ def _head(
     how: tuple[str, str],
 ) -> Console | None:
     """Print the report as JSON and give None; or its head, and give the console."""
+    terms, stated = outcome.release.terms, request.epsilon or request.rho
+    warn_of_weak(Console(stderr=True), terms.guarantee, terms.contribution.unit, stated)
     if outputs.json:
         files = {"out": str(outputs.out), "plot": None if not outputs.plot else str(outputs.plot)}
         print_json({**outcome.report(), **files})

@@ -46,6 +46,7 @@ STRATEGIES = {
 }
 WHAT = ("count", "sum")
 _PERIODS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month"}
+_MOST_SPARE = 1_000_000
 _BOUNDS = ("lower", "upper", "resolution")
 
 
@@ -543,8 +544,11 @@ def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, 
                 f"{field(name, getattr(request, name))} needs {field('domain')}, the groups that "
                 f"are declared; give it, or leave {field(name)} out"
             )
-    if request.spare is not None and request.spare < 0:
-        raise InvalidInput(f"{field('spare', request.spare)} is below 0; give how many to reserve")
+    if request.spare is not None and not 0 <= request.spare <= _MOST_SPARE:
+        raise InvalidInput(
+            f"{field('spare', request.spare)} must lie between 0 and {_MOST_SPARE:,}; give how "
+            f"many groups to reserve"
+        )
     for name in ("also", "rename"):
         if getattr(request, name) is not None:
             raise InvalidInput(
@@ -553,10 +557,10 @@ def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, 
             )
     if request.other is None or domain is None:
         return domain
-    if request.other in ("", *domain):
+    if not request.other.strip() or request.other in domain:
         raise InvalidInput(
-            f"{field('other', request.other)} must be a name that no declared group has; choose "
-            f"another one"
+            f"{field('other')} is {request.other!r}; it must be a name that no declared group has: "
+            f"choose another one"
         )
     return (*domain, request.other)
 
@@ -583,11 +587,13 @@ def amend(definition: Definition, request: Request, released: int) -> Definition
             f"{field('also', request.also)} names groups, and stream {request.name!r} counts none "
             f"apart; leave it out, or begin a stream with {field('by')} and {field('domain')}"
         )
-    new = [
-        group
-        for group in read_domain(request.also, definition.columns.group or "")
-        if group not in definition.groups
-    ]
+    also = request.also.split(",") if isinstance(request.also, str) else request.also
+    names = [str(group).strip() for group in also]
+    if not names or "" in names or len(set(names)) < len(names):
+        raise InvalidInput(
+            f"{field('also')} is {request.also!r}; name each new group once, as in A,B"
+        )
+    new = [group for group in names if group not in definition.groups]
     if len(new) > definition.spare:
         raise InvalidInput(
             f"{field('also', request.also)} names {len(new):,} new groups, and stream "
@@ -611,7 +617,12 @@ def _renamed(definition: Definition, rename: str, step: int) -> Definition:
                 f"{field('rename', rename)} is not understood at {pair!r}; write OLD=NEW, and "
                 f"commas between several"
             )
-        if old in columns.names:
+        if old != new and {old, new} <= set(columns.names):
+            raise InvalidInput(
+                f"{field('rename', rename)} gives {old!r} the name of another column that the "
+                f"stream uses; it uses {', '.join(map(repr, columns.names))}"
+            )
+        if old in columns.names and old != new:
             used = [item.name for item in fields(columns) if getattr(columns, item.name) == old]
             columns = replace(columns, **dict.fromkeys(used, new))
             done.append((old, new, step))
@@ -734,10 +745,11 @@ def check(definition: Definition, asked: Asked) -> None:
         ("the bounds", bounds, definition.contribution),
     ):
         if given is not None and given != kept:
+            created = "without it" if kept is None else f"with {_shown(kept)}"
             raise StateError(
-                f"{name} is {_shown(given)}, but stream {request.name!r} was created with "
-                f"{_shown(kept)}; leave it out to continue the stream, or start another one with "
-                f"another {field('name')}"
+                f"{name} is {_shown(given)}, but stream {request.name!r} was created {created}; "
+                f"leave it out to continue the stream, or start another one with another "
+                f"{field('name')}"
             )
 
 

@@ -56,13 +56,7 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     >>> periods_of(windows, "1d", 5).whole.tolist(), periods_of(windows, "1d", 6).whole.tolist()
     ([False, True, True], [False, True, True, False])
     """
-    match = _PERIOD.fullmatch(every)
-    if match is None:
-        raise InvalidInput(
-            f"{field('sums', every)} is no length of a period; write 1d, 1w, 1mo or 3mo, and "
-            f"commas between several"
-        )
-    amount, unit = int(match[1]), match[2]
+    amount, unit = parsed_period(every)
     zone = load_zone(windows.timezone)
     first, last = microseconds(windows.start), int(windows.ends(range(steps, steps + 1))[0])
     begin = _begin(windows.start.astimezone(zone), amount, unit)
@@ -84,6 +78,24 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     whole[0] = first in begins
     whole[-1] &= last in begins
     return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
+
+
+def parsed_period(every: str) -> tuple[int, str]:
+    """How many of which unit a period is long.
+
+    Raises:
+        InvalidInput: no such length.
+
+    >>> parsed_period("3mo")
+    (3, 'mo')
+    """
+    match = _PERIOD.fullmatch(every)
+    if match is None:
+        raise InvalidInput(
+            f"{field('sums')} names {every!r}, which is no length of a period; write 1d, 1w, 1mo "
+            f"or 3mo, and commas between several"
+        )
+    return int(match[1]), match[2]
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:

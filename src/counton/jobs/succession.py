@@ -85,7 +85,7 @@ def succeed(request: Request, store: Store | None) -> tuple[Request, Definition,
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()
-        if getattr(request, name) in (None, False)
+        if getattr(request, name) is None or getattr(request, name) is False
     }
     return replace(request, **filled), before, step
 
