@@ -96,6 +96,9 @@ images: demo demo-hierarchy ## draw the pictures of the documentation again, wit
 	cp demo/chart.png docs/images/demo.png
 	cp demo/hierarchy.png docs/images/hierarchy.png
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
+	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --from 2013-01-01 \
+	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
+	  --release windows --state demo/windows.db --plot docs/images/windows.png
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run

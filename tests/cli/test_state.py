@@ -260,3 +260,28 @@ def test_a_key_is_drawn_into_a_new_file(place: Any) -> None:
     assert (again.code, again.out) == (6, "")
     assert "exists already and is never overwritten" in again.err
     assert place("count", place.write("e.csv", EVENTS), *place.new(), "--key", str(file)).code == 0
+
+
+def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
+    events = place.write("e.csv", [*EVENTS, "01:10,x"])
+    new = ("--other", "rest", "--spare", "2", "--release", "both", "--until", "2013-01-01T02:00")
+    assert place("count", events, *place.new(), *new).code == 0
+    renamed = place.write("r.csv", [*EVENTS, "01:10,x"], header="at,group")
+    assert place("count", renamed, *place.again, "--rename", "time=at", "--also", "x").code == 0
+    more = ("--continues", "events", "--name", "next", "--until", "2013-01-01T05:00")
+    done = place("count", renamed, *place.again, *more)
+    assert done.code == 0, done.err
+    assert "'events', which ended at step 3; totals go on from its last release" in " ".join(
+        done.out.split()
+    )
+    words = " ".join(place("show", *place.again).out.split())
+    for told in (
+        "publishes totals and windows",
+        "other rows of groups that are not declared count as 'rest'",
+        "named 'x', since step 3",
+        "spare 1 groups without a name yet",
+        "renamed the column 'time' to 'at', since step 3",
+        "ended at step 3",
+        "continues 'events', which ended at step 3",
+    ):
+        assert told in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -284,11 +285,30 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
             ("time zone", details["timezone"]),
             ("groups", "one total" if groups is None else f"{len(groups):,} by {details['by']}"),
             ("unit", details["unit"]),
+            *_living(details),
         ]
     if stream["last"] is not None:
         rows.append(("noise", f"standard deviation {stream['last']['std']:,.4g} at the last step"))
     print_line(console, f"\nstream {stream['name']}", bold=True)
     print_words(console, rows)
+
+
+def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What has changed since a stream was created, and what is left open."""
+    yield "publishes", {"both": "totals and windows"}.get(details["release"], details["release"])
+    if details["other"] is not None:
+        yield "other", f"rows of groups that are not declared count as {details['other']!r}"
+    for group, step in details["named"]:
+        yield "named", f"{group!r}, since step {step:,}"
+    if details["spare"]:
+        yield "spare", f"{details['spare']:,} groups without a name yet"
+    for old, new, step in details["renamed"]:
+        yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
+    if details["continues"] is not None:
+        before = details["continues"]
+        yield "continues", f"{before['name']!r}, which ended at step {before['step']:,}"
+    if details["ended"] is not None:
+        yield "ended", f"at step {details['ended']:,}"
 
 
 def print_verification(options: VerifyOptions) -> None:

@@ -45,7 +45,15 @@ STRATEGIES = {
     "normalised-sqrt": "NormalisedSqrt",
 }
 WHAT = ("count", "sum")
-_PERIODS = {"1h": "hour", "1d": "day", "1w": "week", "1mo": "month"}
+#: What lengths of time are called.
+PERIODS = {
+    "1h": "hour",
+    "1d": "day",
+    "1w": "week",
+    "1mo": "month",
+    "3mo": "quarter",
+    "12mo": "year",
+}
 _MOST_SPARE = 1_000_000
 _BOUNDS = ("lower", "upper", "resolution")
 
@@ -71,7 +79,7 @@ class People(NamedTuple):
 
     def of(self, user: str) -> str:
         """What one protected unit is called: the user, or the user's period."""
-        return user if self.per is None else f"{user}'s {_PERIODS.get(self.per, self.per)}"
+        return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
 
 
 class Continued(NamedTuple):

@@ -21,6 +21,7 @@ from counton.events.files import Source, is_file, open_source, table_columns, te
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
 from counton.jobs.definition import (
+    PERIODS,
     Asked,
     Definition,
     amend,
@@ -411,7 +412,7 @@ class Released:
             drawn["windows"] = (
                 curves,
                 f"{what[0].upper()}{what[1:]}{by}",
-                f"in each window of {every}",
+                f"in each {PERIODS.get(every, f'window of {every}')}",
             )
         protected = (
             f"{definition.guarantee} protects each single {definition.unit} "
