@@ -16,7 +16,7 @@ is yet to come of the hats that are alive, noise included, given all that comes 
 Both change by a rank-one term a cell, and by one where a hat ends or begins. So does the gradient,
 going through the same steps the other way round.
 
-`make shapes` runs it: about three hours on one processor. What it finds can differ in the last
+`make shapes` runs it: about an hour on one processor. What it finds can differ in the last
 digits between processors, which is why it is shipped. Every shape is kept as soon as it is found;
 run again, the search goes on where it was.
 """
@@ -378,7 +378,7 @@ class Levels:
                 )
                 at += sizes[level] + 1
             for level, size in enumerate(sizes):
-                self.amplitudes[level] = np.exp(flat[at : at + size + 1])
+                self.amplitudes[level] = np.exp(np.minimum(flat[at : at + size + 1], 0.0))
                 at += size + 1
 
         def value(flat: Floats) -> tuple[float, Floats]:

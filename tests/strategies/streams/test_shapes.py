@@ -94,6 +94,20 @@ def test_between_searched_horizons_little_is_lost() -> None:
         assert 2 * variance(strategy(horizon), "mean") <= 1.005 * searched
 
 
+def test_totals_and_counts_of_steps_alike() -> None:
+    # Mean variance of all of them at epsilon 1.
+    stated = {20: 9.66, 365: 36.63, 1024: 51.43, 8760: 99.72, 30_000: 140.4, 2**20: 319.07}
+    for horizon, most in stated.items():
+        [found] = shaped(horizon, release="both")
+        ours, of_totals = (
+            2 * one.released_variance("mean", "both") for one in (found, strategy(horizon))
+        )
+        assert found.sensitivity(1) == 1.0
+        assert ours <= min(most, of_totals)
+    assert shaped(20, metric="max", release="both") == shaped(20, metric="max")
+    assert shaped(20, release="windows") == ()
+
+
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_matrices_for_gaussian_noise(metric: Metric) -> None:
     for horizon, stated in GAUSSIAN[metric].items():
