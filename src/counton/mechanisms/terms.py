@@ -233,7 +233,7 @@ class StreamTerms(Terms):
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
-    @property
+    @cached_property
     def released_unit(self) -> Fraction:
         """One unit of the released integers, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
