@@ -14,6 +14,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.calibration import law_for
 from counton.privacy import ZCDP
 from counton.strategies import LookAhead
+from counton.strategies.streams import look_ahead
 from counton.strategies.streams.look_ahead import Subtrees
 from counton.testing import HashedNoise, ShiftedNoise
 
@@ -160,6 +161,24 @@ def test_prefixes_below_estimated_totals() -> None:
     assert (shared - values)[:6] / 2**16 == pytest.approx([1, 2, 3, 4, 5, 6], abs=1e-3)
     (last,) = trees.prefixes(field, range(20, 23), 0, one, before, below)
     assert (last == values[20:]).all()
+
+
+@pytest.mark.parametrize("horizon", [1, 12, 47, 230])
+def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, everything = HashedNoise((3,)), range(1, horizon + 1)
+    trees = LookAhead.examples(horizon)
+    whole = [tree.noise(table, everything) for tree in trees]
+    monkeypatch.setattr(look_ahead, "_WIDE", 1)
+    for tree, expected in zip(trees, whole, strict=True):
+        assert (tree.noise(table, everything) == expected).all()
+        reader = tree.reader(table)
+        # Windows that follow each other, one that does not, and what comes after it.
+        for start, stop in [(1, 2), (2, 9), (9, 40), (5, 6), (6, 7), (40, 41), (3, 231)]:
+            window = range(min(start, horizon), min(stop, horizon + 1))
+            assert (reader.noise(window) == expected[window.start - 1 :][: len(window)]).all()
+        assert (np.concatenate(list(reader.parts(everything))) == expected).all()
+    with pytest.raises(HorizonExceeded):
+        reader.noise(range(1, horizon + 2))
 
 
 def test_any_window_of_a_stream_of_2_62_steps() -> None:

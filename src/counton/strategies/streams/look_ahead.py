@@ -42,11 +42,13 @@ from counton.laws import Law
 from counton.strategies.base import (
     CHUNK,
     LARGEST_HORIZON,
+    PART,
     ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
     Norm,
+    Reader,
     ReleaseForm,
     Steps,
     StreamStrategy,
@@ -67,6 +69,8 @@ LARGEST_WEIGHT = 2**20
 _Pair = tuple[Fraction, Fraction]
 #: An estimate reads nodes of lower levels while there are no more of them, or of one level.
 _MOST_READ = 400
+#: From so many coordinates on, noise is found row by row; measured. Values never depend on it.
+_WIDE = 512
 #: Noise reaches so many standard deviations but for one draw in 2^180.
 _REACH = 2**7
 
@@ -205,6 +209,72 @@ class Subtrees:
         Releases are private with any F that moves with the root's count, times 2^16.
         """
         yield from self._expand(field, self.top, leaves, first, totals, before, below, spent)
+
+    def rows(self, field: NodeNoise, start: int) -> Iterator[Integers]:
+        """Noise of the running total at leaves ``start``, ..., one by one: the same numbers.
+
+        For steps of many coordinates, below measured roots. As many rows are held as a family of
+        each level has nodes, instead of all that is below them; what is needed again is drawn
+        again.
+        """
+        before = np.zeros(field.shape, np.int64)
+        for root in range(self.counts[self.top]):
+            total = self._estimate(field, self.top, root, self.depths[self.top])
+            if (root + 1) * self.widths[self.top] > start:
+                yield from self._walk(field, self.top, root, total, before, start)
+            before = before + total
+
+    def _walk(
+        self,
+        field: NodeNoise,
+        level: int,
+        node: int,
+        total: Integers,
+        before: Integers,
+        start: int,
+    ) -> Iterator[Integers]:
+        """See `rows`, for the leaves of one node, given its F and what is before it."""
+        if level == 0:
+            yield before + total
+            return
+        radix, width = self.radices[level - 1], self.widths[level - 1]
+        first, stop = node * radix, min((node + 1) * radix, self.counts[level - 1])
+        if level == 1:
+            drawn = field.run(0, range(first, stop))
+            groups = _divided(drawn, self.weights[0])
+            sums = _divided(drawn.sum(axis=0), self.weights[0])
+        else:
+            depth = self.depths[level - 1]
+            groups = np.stack(
+                [self._estimate(field, level - 1, child, depth) for child in range(first, stop)]
+            )
+            sums = groups.sum(axis=0)
+        self._share(level, node, (total - sums)[None], groups[None])
+        for child, share in enumerate(groups, start=first):
+            if (child + 1) * width > start:
+                yield from self._walk(field, level - 1, child, share, before, start)
+            before = before + share
+
+    def _estimate(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
+        """An estimate of one node, that reads so many levels below: ``(*shape,)``."""
+        own = field.run(level, range(node, node + 1))
+        if depth == 0:
+            return _divided(own[0], self.weights[level])
+        sums = self._sums_below(field, level, node, depth)
+        (found,) = self._estimates(level, depth, node, own, sums[None])
+        return np.asarray(found)
+
+    def _sums_below(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
+        """What the children of one node say of it, of so many levels: ``(*shape,)``."""
+        radix = self.radices[level - 1]
+        below = range(node * radix, min((node + 1) * radix, self.counts[level - 1]))
+        if depth == 1:
+            added: Integers = field.run(level - 1, below).sum(axis=0)
+            return _divided(added, self.weights[level - 1])
+        sums = np.zeros(field.shape, np.int64)
+        for child in below:
+            sums += self._estimate(field, level - 1, child, depth - 1)
+        return sums
 
     def _up(self, field: NodeNoise, level: int, nodes: range, known: dict[int, Integers]) -> Below:
         """Estimates below nodes, from as many levels as N of these nodes reads.
@@ -391,6 +461,11 @@ def _depths(radices: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(depths)
 
 
+def _by_rows(field: NodeNoise) -> bool:
+    """Whether steps have so many coordinates that chunks of them would hold few nodes."""
+    return math.prod(field.shape) >= _WIDE
+
+
 def _added(groups: Integers) -> Integers:
     """Sums over the children: ``(n, k, *shape)`` to ``(n, *shape)``."""
     added: Integers = np.einsum("ij...->i...", groups)
@@ -437,6 +512,36 @@ class _Place(NamedTuple):
         """Variance of what a release reads of this family."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
+
+
+class _Rows(Reader):
+    """Windows one after the other, of steps of many coordinates."""
+
+    def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._trees, self._noise = strategy.trees, field
+        self._rows: Iterator[Integers] = iter(())
+        self._next = 0
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        self._strategy.check_window(steps)
+        out = np.empty((len(steps), *self._noise.shape), np.int64)
+        if len(steps) == 0:
+            return out
+        if steps.start != self._next:
+            self._rows = self._trees.rows(self._noise, steps.start - 1)
+        self._next = 0  # until all is there
+        for row, noise in zip(out, self._rows, strict=False):
+            row[...] = noise
+        self._next = steps.stop
+        return out
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        size = nodes_per_chunk(self._noise.shape, PART)
+        for at in range(0, len(steps), size):
+            yield self.noise(steps[at : at + size])
 
 
 class LookAhead(StreamStrategy):
@@ -862,10 +967,21 @@ class LookAhead(StreamStrategy):
         total = math.sqrt(self.overall_variance("max")) / self.weights[0]
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
+    @property
+    def held(self) -> int:
+        """A family of every level, where steps have many coordinates; else nothing is held."""
+        return sum(self.radices) + 2 * self.height
+
+    def reader(self, field: NodeNoise) -> Reader:
+        """Steps of many coordinates go on where the last window ended."""
+        return _Rows(self, field) if _by_rows(field) else Reader(self, field)
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16: top down from the estimates of the highest level."""
         self.check_window(steps)
         out = np.empty((len(steps), *field.shape), np.int64)
+        if _by_rows(field):
+            return self.reader(field).noise(steps)
         at = 0
         for part in self.noise_parts(field, steps):
             out[at : at + len(part)] = part
@@ -876,6 +992,9 @@ class LookAhead(StreamStrategy):
         """See `StreamStrategy.noise_parts`: every part ends with a family."""
         self.check_window(steps)
         if len(steps) == 0:
+            return
+        if _by_rows(field):
+            yield from self.reader(field).parts(steps)
             return
         leaves = range(steps.start - 1, steps.stop - 1)
         width = self.trees.widths[-1]
