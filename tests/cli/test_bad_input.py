@@ -37,7 +37,10 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
     ({"domain": None}, r"--by group needs --domain: .* would reveal whose events .* list A,B,C"),
     ({"by": None}, r"--domain a,b declares groups, but there is no --by"),
-    ({"domain": "a"}, r"groups in column 'group' that are not declared: 'b'; .*--unknown drop"),
+    (
+        {"domain": "a"},
+        r"groups in column 'group' that are not declared: 'b' .*row 2.*--unknown drop",
+    ),
     ({"domain": "a,b,a"}, r"names the group 'a' twice"),
     ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
     ({"steps": "six"}, r"'six' is not a whole number"),

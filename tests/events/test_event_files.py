@@ -159,7 +159,7 @@ def test_a_date_is_its_local_midnight(write: Write) -> None:
         ("2013-01-01T00:00Z,a\nnoon,b\nlate,b", r"row 2 .*'noon'.*2 rows"),
         ("1357018200,a\n", r"row 1 .*'1357018200'.*time format"),
         ("2013-01-01T00:00Z,\n", "row 1 .* no group"),
-        ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", "not declared: 'c';"),
+        ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", r"not declared: 'c' \(first in row 1\)"),
     ],
 )
 def test_rows_that_cannot_be_counted_are_refused(rows: str, words: str, write: Write) -> None:
@@ -408,7 +408,7 @@ def test_a_problem_in_one_of_several_files_names_file_and_row(three_files: Path)
 
 def test_one_of_several_files_that_cannot_be_read_is_named(three_files: Path) -> None:
     (three_files / "2a.jsonl").write_text('{"time": "2013-01-01", "group": "a"}\n{broken\n')
-    with pytest.raises(InvalidInput, match=r"2a\.jsonl cannot be read as jsonl"):
+    with pytest.raises(InvalidInput, match=r"row 2 of .*2a\.jsonl cannot be read as jsonl"):
         read(three_files)
 
 
@@ -439,3 +439,56 @@ def test_files_that_are_none_or_twice_are_refused(
 def test_two_columns_of_one_name_are_refused(write: Write) -> None:
     with pytest.raises(InvalidInput, match="two columns 'group'"):
         counted(write("time,group,group\n2013-01-01T00:00Z,a,b\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "words"),
+    [
+        ("csv", "noon,a,1,2\n", r"row 4 of .* \(it has 4 fields, 1 more than the header\)"),
+        ("csv", "noon,a,1,2,,\n", r"row 4 of .* \(it has 6 fields, 3 more than the header\)"),
+        ("csv.gz", "noon,a,1,2\n", r"row 4 of .* \(it has 4 fields, 1 more than the header\)"),
+        ("csv", "2013-01-01T00:00Z\n", "row 4 of .* has no group"),
+        ("csv", "\n", "row 4 of .* has no time"),
+        ("csv", '"noon,a\n', r"row 4 of .* \(it is no CSV"),
+        ("csv", b"2013-01-01T00:00Z,caf\xe9,1\n", r"row 4 of .* \(it has bytes that are not UTF-8"),
+        ("csv", f"{'x' * 9000},a,1\n", r"row 4 of .*time that cannot be read.*x\.\.\.\)"),
+        ("jsonl", '{"time": "2013-01-01", \n', r"row 4 of .* \(it is no JSON object\)"),
+        ("jsonl", "3\n", r"row 4 of .* \(it is no JSON object\)"),
+        ("jsonl", b'{"time": "\xe9"}\n', r"row 4 of .* \(it has bytes that are not UTF-8"),
+        ("jsonl.gz", "[]\n", r"row 4 of .* \(it is no JSON object\)"),
+        ("jsonl", '{"group": "a"}\n', "row 4 of .* has no time"),
+        ("jsonl", '{"time": "2013-01-01", "group": ["a"]}\n', "first in row 4"),
+    ],
+)
+def test_a_row_that_is_none_is_named(
+    name: str, rows: str | bytes, words: str, tmp_path: Path
+) -> None:
+    three = FRAME[:3].with_columns(value=1)
+    good = three.write_csv() if name.startswith("csv") else three.write_ndjson()
+    content = good.encode() + (rows if isinstance(rows, bytes) else rows.encode())
+    path = tmp_path / f"events.{name}"
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(InvalidInput, match=words) as error:
+        counted(str(path))
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("values", [[["a"]], [{"a": 1}], [b"a"]])
+def test_columns_that_are_no_text_are_refused(values: Any) -> None:
+    frame = pl.DataFrame({"time": ["2013-01-01T00:00Z"], "group": values})
+    with pytest.raises(InvalidInput, match="which is neither text, number nor time"):
+        read(frame)
+
+
+def test_names_of_columns_are_shown_short_and_readable() -> None:
+    frame = pl.DataFrame({"\x01": [1], "b" * 500: [1]} | {f"c{n}": [1] for n in range(500)})
+    with pytest.raises(
+        InvalidInput, match=r"its columns are '\\x01', b+\.\.\., c0,.* and 490 more$"
+    ):
+        read(frame)
+
+
+def test_who_watches_is_told_of_all_rows() -> None:
+    seen: list[int] = []
+    tally(open_source(FRAME), Reading(COLUMNS, WINDOWS), ("a", "b"), watch=seen.append)
+    assert sum(seen) == 6

@@ -9,14 +9,18 @@ the list of groups must come from public knowledge.
 
 from __future__ import annotations
 
+import csv
 import glob
+import gzip
 import hashlib
 import io
+import json
 import os
 import sys
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
@@ -246,9 +250,7 @@ class Rows(ABC):
         present = self.columns()
         for name in columns:
             if name not in present:
-                raise InvalidInput(
-                    f"{self.name} has no column {name!r}; its columns are {', '.join(present)}"
-                )
+                raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
             if f"{name}_duplicated_0" in present:  # as polars calls the second one
                 raise InvalidInput(
                     f"{self.name} has two columns {name!r}, so it cannot be told which is meant; "
@@ -344,7 +346,9 @@ class EventFile(Rows):
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
         if self.kind == "csv":
             # Text only: a column of times or group names must not be guessed to be numbers.
-            return pl.scan_csv(source, infer_schema=False, glob=False)
+            rows = pl.scan_csv(source, infer_schema=False, glob=False)
+            # All columns are read: of some alone polars does not see that a row has too many.
+            return rows.map_batches(_as_read, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
             return pl.scan_parquet(source, glob=False)
         return pl.scan_ndjson(
@@ -352,6 +356,29 @@ class EventFile(Rows):
             infer_schema_length=10_000,
             schema_overrides=dict.fromkeys(numbers, pl.Float64),
         )
+
+    def unreadable(self, error: Exception) -> InvalidInput:
+        """See `Rows.unreadable`; names the first row that is wrong, if it can be found."""
+        if self.kind == "parquet" or isinstance(error, OSError):
+            return super().unreadable(error)
+        try:
+            with self._lines() as lines:
+                wrong = _wrong_row(lines, self.kind)
+        except (OSError, EOFError, zlib.error):
+            wrong = None
+        if wrong is None:
+            return super().unreadable(error)
+        row, what = wrong
+        return InvalidInput(
+            f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); repair it or "
+            f"state its format"
+        )
+
+    def _lines(self) -> IO[bytes]:
+        held, start = self._bytes, _beginning(self.path) if self._bytes is None else self._bytes
+        if start.startswith(_COMPRESSED[0]):
+            return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
+        return open(self.path, "rb") if held is None else io.BytesIO(held)
 
     def _refuse_no_text(self) -> None:
         """Refuse CSV and JSON lines in UTF-16, and what is no text; polars shows bytes of it."""
@@ -397,6 +424,21 @@ class EventFrame(Rows):
     def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
         """See `Rows.frame`."""
         return self._frame
+
+    def scan(self, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `Rows.scan`; columns of texts, numbers and times only.
+
+        Raises:
+            InvalidInput: a column of lists or the like.
+        """
+        found = super().scan(columns, numbers)
+        for name, dtype in found.collect_schema().items():
+            if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+                raise InvalidInput(
+                    f"column {name!r} of {self.name} holds {dtype}, which is neither text, number "
+                    f"nor time; convert it"
+                )
+        return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of the named columns as CSV."""
@@ -447,6 +489,52 @@ def _in_polars(frame: Any) -> pl.LazyFrame:
             f"{field('events')} is a {type(frame).__name__} that cannot be read as a data frame "
             f"({str(error).splitlines()[0]}); give its columns plain types, or a path"
         ) from error
+
+
+def _as_read(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _listing(columns: Sequence[str]) -> str:
+    """Names of columns for a message: a few, and readable."""
+    if not columns:
+        return "it has no columns"
+    names = [name if name.isprintable() else repr(name) for name in columns[:_COLUMNS_SHOWN]]
+    shown = ", ".join(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..." for name in names)
+    more = len(columns) - len(names)
+    return f"its columns are {shown}" + (f" and {more:,} more" if more else "")
+
+
+_COLUMNS_SHOWN, _SHOWN = 12, 60
+
+
+def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
+    """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
+    row = 0
+    texts = _decoded(lines)
+    try:
+        if kind == "jsonl":
+            for row, text in enumerate(texts, 1):
+                if text.strip() and not isinstance(json.loads(text), dict):
+                    return row, "is no JSON object"
+            return None
+        reader = csv.reader(texts, strict=True)
+        width = len(next(reader, []))
+        for row, fields in enumerate(reader, 1):
+            if len(fields) > width:
+                return row, f"has {len(fields)} fields, {len(fields) - width} more than the header"
+    except UnicodeDecodeError:
+        return row + 1, "has bytes that are not UTF-8"
+    except ValueError:
+        return row, "is no JSON object"
+    except csv.Error as error:
+        return row + 1, f"is no CSV ({error})"
+    return None
+
+
+def _decoded(lines: IO[bytes]) -> Iterator[str]:
+    for line in lines:
+        yield line.decode("utf-8")
 
 
 @dataclass(frozen=True)

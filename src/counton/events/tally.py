@@ -199,25 +199,36 @@ def tally(
     rows = marked(source, reading, watch)
     if bound is not None:
         rows = bound(rows)
-    found = collected(source, _cells(rows, domain, valued=reading.grid is not None))
-    if found.height and found["cell"].min() < NO_MOMENT:  # type: ignore[operator]
+    found = collected(source, _cells(rows, domain, valued=reading.grid is not None)).sort("cell")
+    if found.height and found["cell"][0] < NO_MOMENT:
         raise _explain(source, reading)
+    cell, counts = found["cell"], found["rows"]
     width = 1 if domain is None else len(domain) + 1
-    found = found.with_columns(step=pl.col("cell") // width, group=pl.col("cell") % width)
-    outside = pl.col("group") == (width if domain is None else width - 1)
-    unknown = int(found.filter(outside)["rows"].sum())
-    if unknown and reading.unknown == "refuse":
-        raise _unknown_groups(source, reading, domain or ())
-    known = found.filter(~outside)
-    _check_sums(known)
-    steps = reading.windows.steps
-    inside = known.filter(pl.col("step").is_between(1, steps))
+    steps, groups = cell // width, cell % width
+    unknown = 0
+    if domain is not None:
+        outside = groups == len(domain)
+        unknown = int(counts.filter(outside).sum())
+        if unknown and reading.unknown == "refuse":
+            raise _unknown_groups(source, reading, domain)
+        counts = counts.set(outside, 0)
+    early, late = steps < 1, steps > reading.windows.steps
+    inside = (counts > 0) & ~(early | late)
+    _check_sums(found.filter(counts > 0))
+    totals = found["total"] if reading.grid is not None else counts
     return Tally(
-        cells=inside.select("step", "group", "rows", "total").sort("step", "group"),
+        cells=pl.DataFrame(
+            {
+                "step": steps.filter(inside),
+                "group": groups.filter(inside),
+                "rows": counts.filter(inside),
+                "total": totals.filter(inside),
+            }
+        ),
         newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
         rows=int(found["rows"].sum()),
-        before=int(known.filter(pl.col("step") < 1)["rows"].sum()),
-        beyond=int(known.filter(pl.col("step") > steps)["rows"].sum()),
+        before=int(counts.filter(early).sum()),
+        beyond=int(counts.filter(late).sum()),
         unknown=unknown,
     )
 
@@ -236,10 +247,7 @@ def _cells(rows: pl.LazyFrame, domain: Sequence[str] | None, *, valued: bool) ->
             pl.col("total").sum(),
             pl.col("total").cast(pl.Float64).abs().sum().alias("magnitude"),
         ]
-    found = rows.group_by(cell.alias("cell")).agg(sums)
-    if valued:
-        return found
-    return found.with_columns(total="rows", magnitude=pl.col("rows").cast(pl.Float64))
+    return rows.group_by(cell.alias("cell")).agg(sums)
 
 
 def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -383,24 +391,46 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
     text = part.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     return InvalidInput(
-        f"row {row:,} of {part.name} has {problem.words} in column {name!r} ({text!r})"
+        f"row {row:,} of {part.name} has {problem.words} in column {name!r} ({_short(text)})"
         f"{others}; {problem.remedy(reading.windows.timezone)}"
     )
 
 
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+_LONGEST = 80
+_APART = 2**40  # between numbers of rows of one file and of the next
+
+
 def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
-    other = pl.col("group").filter(~pl.col("group").is_in(list(domain))).unique().sort()
-    names = collected(source, marked(source, reading).select(other))["group"].to_list()
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    outside = ~pl.col("group").is_in(list(domain))
+    numbered = [
+        _mark(part, reading)
+        .select("group")
+        .with_row_index("row", offset=1)
+        .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
+        for place, part in enumerate(source.parts)
+    ]
+    rows = pl.concat(numbered).filter(outside).group_by("group").agg(pl.col("row").min())
+    found = collected(source, rows).sort("group")
+    part, row = divmod(int(found["row"].min()), _APART)  # type: ignore[arg-type]
+    names = found["group"].to_list()
+    shown = ", ".join(_short(name) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    where = f" of {source.parts[part].name}" if len(source.parts) > 1 else ""
     return InvalidInput(
         f"{source.name} has groups in column {reading.columns.group!r} that are not declared: "
-        f"{shown}{more}; correct the data or {field('domain')}, or drop such rows "
-        f"({field('unknown', 'drop')})"
+        f"{shown}{more} (first in row {row:,}{where}); correct the data or {field('domain')}, or "
+        f"drop such rows ({field('unknown', 'drop')})"
     )
 
 
 def _check_sums(known: pl.DataFrame) -> None:
+    if "magnitude" not in known.columns:
+        return
     large = known.filter(pl.col("magnitude") >= _LARGEST_CELL)
     if large.height:
         raise SumOverflow(

@@ -36,10 +36,13 @@ class Run:
         definition: of the stream.
         before, after: steps released before and after the call.
         until: microseconds since 1970; windows that ended by then are released.
-        rows: all rows read. Exact, as are the four below: only for whoever may see the events.
+        rows: all rows read. Exact, as is all below: only for whoever may see the events.
         late: rows that arrived for windows released earlier, counted at the next release.
         early, beyond: rows before the first window and after the last, counted nowhere.
         unknown: rows of undeclared groups, counted nowhere.
+        over: rows left out because their user had as many as may count.
+        known, closed: new rows that were counted before, and that came too late to be counted.
+        again: these new events have been counted by an earlier run, so nothing was done.
 
     >>> import tempfile
     >>> import polars as pl
@@ -69,6 +72,10 @@ class Run:
     early: int
     beyond: int
     unknown: int
+    over: int
+    known: int
+    closed: int
+    again: bool
 
     @classmethod
     def of(cls, request: Request, outcome: Outcome) -> Run:
@@ -85,6 +92,10 @@ class Run:
             early=tally.before,
             beyond=tally.beyond,
             unknown=tally.unknown,
+            over=outcome.over,
+            known=outcome.known,
+            closed=outcome.closed,
+            again=outcome.again,
         )
 
     def released(self, level: float = 0.95) -> Released:

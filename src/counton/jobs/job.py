@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -705,7 +706,8 @@ def _run(
     )
     bounding = _bounding(request, definition, store, saved)
     held = None if bounding is None else bounding.hold(source)
-    found = tally(source, reading, definition.domain, bound=held)
+    watch = None if progress is silent else _Counted(progress)
+    found = tally(source, reading, definition.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
         raise InvalidInput(
@@ -817,6 +819,21 @@ def _known(
             f"{field('append', True)} if the file holds everything since the first window"
         )
     return True
+
+
+class _Counted:
+    """Says how many rows have been read, and how fast, a few times a second."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._start, self._said, self._rows = progress, monotonic(), 0.0, 0
+
+    def __call__(self, rows: int) -> None:
+        self._rows += rows
+        seconds = monotonic() - self._start
+        if seconds > self._said + 0.3:
+            self._said = seconds
+            rate = f"{self._rows / seconds / 1e6:.1f}"
+            self._progress(f"read {self._rows / 1e6:,.1f} million rows, {rate} a second", 0.25)
 
 
 def _named(

@@ -1,0 +1,122 @@
+"""Events read, counted and released by the job, against what polars alone needs to count them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks.measure import fastest, process
+from benchmarks.row import Row
+from counton import Key, PureDP, Stream
+from counton.events.files import open_source
+from counton.events.tally import Columns, Reading, tally
+from counton.events.windows import Windows
+from counton.strategies import KAry
+
+#: Two sizes: what a row more costs is their difference, without what every run costs.
+ROWS = (1_000_000, 5_000_000)
+PAGES = ("home", "shop", "help", "blog", "cart")
+WINDOWS = Windows(datetime(2024, 1, 1, tzinfo=UTC), "1h", 366 * 24)
+SCALARS = 200_000
+
+
+def measure() -> Iterator[Row]:
+    """Yield the rows."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for kind, what in (("csv", "CSV with zoned times"), ("parquet", "Parquet")):
+            files = [_events(folder / f"{rows}.{kind}", rows) for rows in ROWS]
+            ours, theirs = _slope(files, kind)
+            yield Row(f"a row of {what}, counted", ours / theirs, 1.5, note="polars alone")
+            for file in files:
+                file.unlink()
+        yield from _scalars(folder)
+        yield from _runs(folder)
+
+
+def _slope(files: list[Path], kind: str) -> tuple[float, float]:
+    """CPU seconds of the rows by which two files differ: ours, and those of polars."""
+    times = [
+        fastest(lambda file=file: _ours(file), lambda file=file: _theirs(file, kind), turns=5)  # type: ignore[misc]
+        for file in files
+    ]
+    (few_ours, few_theirs), (many_ours, many_theirs) = times
+    return many_ours - few_ours, many_theirs - few_theirs
+
+
+def _ours(file: Path) -> None:
+    source = open_source(file)
+    tally(source, Reading(Columns("time", "page"), WINDOWS), PAGES)
+    source.digests(["time", "page"])
+
+
+def _theirs(file: Path, kind: str) -> None:
+    rows = pl.scan_csv(file) if kind == "csv" else pl.scan_parquet(file)
+    time = pl.col("time")
+    if kind == "csv":
+        time = time.str.to_datetime("%Y-%m-%dT%H:%M:%S%z")
+    rows.group_by(time.dt.truncate("1h"), "page").len().collect(engine="streaming")
+
+
+def _events(file: Path, rows: int, groups: int = 0, seconds: int = 366 * 86_400) -> Path:
+    """Random events of 2024, as every program writes its own: all in one shape."""
+    random = np.random.default_rng(rows)
+    since = np.sort(random.integers(0, seconds, rows)) * 10**6
+    time = pl.Series(since + 1_704_067_200_000_000).cast(pl.Datetime("us", "UTC"))
+    if groups:
+        page = pl.select(pl.format("g{}", pl.Series(random.integers(0, groups, rows)))).to_series()
+    else:
+        page = pl.Series(PAGES).gather(random.integers(0, len(PAGES), rows))
+    table = pl.DataFrame({"time": time, "page": page, "visitor": random.integers(0, 10**5, rows)})
+    if file.suffix == ".parquet":
+        table.write_parquet(file)
+    else:
+        zoned = pl.col("time").dt.convert_time_zone("Europe/Berlin")
+        table.with_columns(zoned.dt.to_string("%Y-%m-%dT%H:%M:%S%:z")).write_csv(file)
+    return file
+
+
+def _scalars(folder: Path) -> Iterator[Row]:
+    strategy, sizes = KAry.best(SCALARS), list[float]()
+
+    def release() -> None:
+        file = folder / "scalars.db"
+        with Stream.create(file, "s", strategy, PureDP(1), key=Key.generate()) as stream:
+            stream.release_many(np.arange(SCALARS) % 3)
+        sizes.append(file.stat().st_size / SCALARS)
+        file.unlink()
+
+    (seconds,) = fastest(release, turns=3)
+    yield Row(f"{SCALARS:,} steps released and kept", seconds, 0.5, unit="s")
+    yield Row("the same, in the state", sizes[-1], 10, unit="B", note="for each step")
+
+
+def _runs(folder: Path) -> Iterator[Row]:
+    """Whole runs of the command: start-up, planning, reading, releasing, a table in Parquet."""
+    for groups, every, steps, unit, bar, most in (
+        (20, "1m", 366 * 1440, 60, 12, 500),
+        (5000, "1h", 366 * 24, 3600, 30, 1000),
+        (50_000, "1h", 31 * 24, 3600, 30, 1000),
+    ):
+        file = _events(folder / "many.parquet", 2_000_000, groups, steps * unit)
+        domain = folder / "domain.txt"
+        domain.write_text("\n".join(f"g{number}" for number in range(groups)))
+        words = [
+            *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
+            *("--every", every, "--from", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
+            *("--state", str(folder / "s.db"), "--out", str(folder / "out.parquet")),
+        ]
+        used = process(["-m", "counton", *words])
+        released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()
+        size = (folder / "s.db").stat().st_size / released
+        name = f"{groups:,} groups, {steps:,} windows of {every}"
+        yield Row(f"{name}, CPU", used.cpu_seconds, bar, unit="s")
+        yield Row(f"{name}, memory", used.peak_megabytes, most, unit="MB")
+        yield Row(f"{name}, state", size, 5, unit="B", note="for each released number")
+        for path in folder.iterdir():
+            path.unlink()
