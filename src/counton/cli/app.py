@@ -11,6 +11,8 @@ from counton.cli.options import (
     JSON,
     EndOptions,
     ExportOptions,
+    FitOptions,
+    HierarchyFitOptions,
     LedgerOptions,
     Outputs,
     PlanOptions,
@@ -20,7 +22,7 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
-from counton.jobs.request import HierarchyRequest, RangesRequest, Request
+from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest, Request
 
 app = typer.Typer(
     name="counton",
@@ -149,15 +151,15 @@ def key(
 
 
 @app.command()
-@takes(ExportOptions)
-def export(options: ExportOptions) -> None:
+@takes(ExportOptions, HierarchyFitOptions)
+def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
     """Write what was released again, from the state alone: a table or a chart. Needs no key.
 
     Any steps, any groups, intervals of any level. It disturbs nobody who is writing the stream.
     """
     from counton.cli.export import perform
 
-    perform(options)
+    perform(options, fit)
 
 
 @app.command()
@@ -226,8 +228,8 @@ def demo(
 
 
 @app.command()
-@takes(HierarchyRequest, TableOutputs)
-def hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
+@takes(HierarchyRequest, HierarchyFitOptions, TableOutputs)
+def hierarchy(request: HierarchyRequest, fit: HierarchyFitOptions, outputs: TableOutputs) -> None:
     """Release counts at all levels of a hierarchy; they add up.
 
     One release for a name in a state: the same command again shows the same numbers. Without
@@ -236,7 +238,20 @@ def hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
     """
     from counton.cli.tables import perform_hierarchy
 
-    perform_hierarchy(request, outputs)
+    perform_hierarchy(request, outputs, fit)
+
+
+@app.command()
+@takes(ContingencyRequest, FitOptions, TableOutputs)
+def contingency(request: ContingencyRequest, fit: FitOptions, outputs: TableOutputs) -> None:
+    """Release a contingency table with all its margins; they add up.
+
+    One release for a name in a state: the same command again shows the same numbers. The table has
+    every margin, with empty columns where it adds up all values.
+    """
+    from counton.cli.tables import perform_contingency
+
+    perform_contingency(request, outputs, fit)
 
 
 @app.command()

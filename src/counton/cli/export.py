@@ -10,17 +10,18 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import ExportOptions, PublishOptions
+from counton.cli.options import ExportOptions, HierarchyFitOptions, PublishOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
 from counton.jobs.exports import Exported, export, publish
 from counton.jobs.outputs import PICTURES
+from counton.jobs.tables import Fit
 
 #: Rows that the screen shows.
 _ROWS = 40
 
 
-def perform(options: ExportOptions) -> None:
+def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
     """Read, and write or print.
 
     Raises:
@@ -38,6 +39,7 @@ def perform(options: ExportOptions) -> None:
         groups=options.groups,
         level=options.level,
         panels=options.panels,
+        fit=Fit(fit.integers, fit.nonnegative, fit.known),
     )
     if options.json:
         _print_json(found, options)
@@ -54,6 +56,8 @@ def perform(options: ExportOptions) -> None:
             ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
         ],
     )
+    for note in facts.get("notes", ()):
+        print_line(console, f"note: {note}")
     if options.out is not None:
         kind = "chart" if options.out.suffix.lower() in PICTURES else "table"
         print_line(console, f"{kind} written to {options.out}")

@@ -17,7 +17,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
-from counton.jobs.request import HierarchyRequest, RangesRequest, Request
+from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest, Request
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -158,6 +158,18 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "unknown": _asked(str, "rows of undeclared groups: refuse or drop"),
         "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
     },
+    ContingencyRequest: {
+        "rows": Annotated[
+            str, typer.Argument(help="CSV, Parquet or JSON lines, one row a unit, or with counts")
+        ],
+        "columns": _asked(str, "the columns of the table: A,B,C"),
+        "domain": _asked(
+            str, "public values of each column, in order: a table, or sex=f,m;smokes=no,yes"
+        ),
+        **_TABLE,
+        "value": _asked(_TEXT, "column of counts; default: every row is one unit"),
+        "equal": _asked(bool, "the same accuracy for every margin", "--equal"),
+    },
     HierarchyRequest: {
         "leaves": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a leaf")],
         "levels": _asked(str, "the level columns, coarsest first: A,B,C"),
@@ -211,6 +223,25 @@ class TableOutputs:
     plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
     level: float = option(0.95, "probability that an interval holds the true count")
     json: bool = _json()
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How the numbers of a released table are made to fit."""
+
+    integers: bool = option(False, "whole numbers that add up", "--integers")
+    nonnegative: bool = option(
+        False, "no number below 0: biased where little is counted", "--nonnegative"
+    )
+
+
+@dataclass(frozen=True)
+class HierarchyFitOptions(FitOptions):
+    """How the numbers of a released hierarchy are made to fit."""
+
+    known: str | None = option(
+        None, "public totals that are kept: a table with level columns and 'total'"
+    )
 
 
 # The help shows options in the order of the fields: those of the last base first.

@@ -1,14 +1,15 @@
-"""The commands ``ranges`` and ``hierarchy``: run the job, write its table and picture, print."""
+"""The commands ``ranges``, ``hierarchy``, ``contingency``: run, write table and picture, print."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import TableOutputs
+from counton.cli.options import FitOptions, HierarchyFitOptions, TableOutputs
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -17,12 +18,15 @@ from counton.cli.printing import (
     print_words,
     warn_of_weak,
 )
+from counton.errors import InvalidInput, field
 from counton.jobs.outputs import about, check_outputs, write_table
-from counton.jobs.request import HierarchyRequest, RangesRequest
+from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
+    Fit,
     HierarchyOutcome,
     RangesOutcome,
     TableOutcome,
+    run_contingency,
     run_hierarchy,
     run_ranges,
 )
@@ -31,8 +35,8 @@ from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 
 #: Rows shown of rankings, and of nodes.
-_CHOICES, _NODES = 8, 12
-_Request = RangesRequest | HierarchyRequest
+_CHOICES, _NODES, _MARGINS = 8, 12, 40
+_Request = RangesRequest | HierarchyRequest | ContingencyRequest
 
 
 def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
@@ -66,16 +70,20 @@ def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
     print_files(console, outputs.out, outputs.plot)
 
 
-def perform_hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
+def perform_hierarchy(
+    request: HierarchyRequest, outputs: TableOutputs, fit: HierarchyFitOptions | None = None
+) -> None:
     """Release a hierarchy, then write and print.
 
     Raises:
         CountonError: see `counton.jobs.run_hierarchy`.
     """
-    _check_files(request, [request.leaves, request.domain], outputs)
-    outcome = run_hierarchy(request, level=outputs.level)
+    wanted = Fit() if fit is None else Fit(fit.integers, fit.nonnegative, fit.known)
+    _check_files(request, [request.leaves, request.domain, wanted.known], outputs)
+    outcome = run_hierarchy(request, level=outputs.level, fit=wanted)
     release = outcome.release
-    write_table(outcome.table(), outputs.out, about(release.terms, outputs.level))
+    facts = {**about(release.terms, outputs.level), "notes": outcome.notes}
+    write_table(outcome.table(), outputs.out, facts)
     if outputs.plot is not None:
         from counton.plots.tables import plot_hierarchy
 
@@ -91,6 +99,56 @@ def perform_hierarchy(request: HierarchyRequest, outputs: TableOutputs) -> None:
     console.print()
     print_table(console, _level_table(outcome))
     print_table(console, _sum_table(release))
+    _end(console, outcome.notes, outputs)
+
+
+def perform_contingency(
+    request: ContingencyRequest, outputs: TableOutputs, fit: FitOptions
+) -> None:
+    """Release a contingency table, then write and print.
+
+    Raises:
+        CountonError: see `counton.jobs.run_contingency`.
+    """
+    _check_files(request, [request.rows, request.domain], outputs)
+    if outputs.plot is not None:
+        raise InvalidInput(
+            f"{field('plot', outputs.plot)} is for lines and hierarchies; a contingency table is "
+            f"written only: leave it out"
+        )
+    outcome = run_contingency(request, level=outputs.level, fit=Fit(fit.integers, fit.nonnegative))
+    release = outcome.release
+    table = outcome.table()
+    facts = {**about(release.terms, outputs.level), "notes": outcome.notes}
+    write_table(table, outputs.out, facts)
+    cells = " x ".join(f"{count:,}" for count in release.terms.shape)
+    how = f"{release.ranges.family}, margins add up exactly"
+    console = _head(outcome, request, outputs, f"{cells} cells", ("noise", how))
+    if console is None:
+        return
+    console.print()
+    print_table(console, _margins_table(release.columns, table))
+    _end(console, outcome.notes, outputs)
+
+
+def _margins_table(columns: Sequence[str], table: Any) -> Table:
+    """The total and the margins of single columns: the first rows of all margins."""
+    shown = Table()
+    shown.add_column("margin", overflow="fold")
+    for name in ("estimate", "std", "low", "high"):
+        shown.add_column(name, justify="right")
+    for row in table.head(_MARGINS).iter_rows(named=True):
+        named = [f"{name} {row[name]}" for name in columns if row[name] is not None]
+        if len(named) > 1:
+            break
+        numbers = (f"{row[name]:,.6g}" for name in ("estimate", "std", "low", "high"))
+        shown.add_row(named[0] if named else "total", *numbers)
+    return shown
+
+
+def _end(console: Console, notes: Sequence[str], outputs: TableOutputs) -> None:
+    for note in notes:
+        print_line(console, f"note: {note}")
     print_files(console, outputs.out, outputs.plot)
 
 

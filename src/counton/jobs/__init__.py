@@ -47,19 +47,26 @@ if TYPE_CHECKING:
     from counton.jobs.job import Released as Released
     from counton.jobs.job import run as run
     from counton.jobs.publishing import Published as Published
+    from counton.jobs.request import ContingencyRequest as ContingencyRequest
     from counton.jobs.request import HierarchyRequest as HierarchyRequest
     from counton.jobs.request import Progress as Progress
     from counton.jobs.request import RangesRequest as RangesRequest
     from counton.jobs.request import Request as Request
+    from counton.jobs.tables import ContingencyOutcome as ContingencyOutcome
+    from counton.jobs.tables import Fit as Fit
     from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
     from counton.jobs.tables import RangesOutcome as RangesOutcome
+    from counton.jobs.tables import run_contingency as run_contingency
     from counton.jobs.tables import run_hierarchy as run_hierarchy
     from counton.jobs.tables import run_ranges as run_ranges
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
+    "ContingencyOutcome": "counton.jobs.tables",
+    "ContingencyRequest": "counton.jobs.request",
     "Definition": "counton.jobs.definition",
     "Exported": "counton.jobs.exports",
+    "Fit": "counton.jobs.tables",
     "HierarchyOutcome": "counton.jobs.tables",
     "HierarchyRequest": "counton.jobs.request",
     "Outcome": "counton.jobs.job",
@@ -74,14 +81,18 @@ _HOME = {
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "run": "counton.jobs.job",
+    "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
     "sum_events": "counton.jobs.counting",
 }
 
 __all__ = [
+    "ContingencyOutcome",
+    "ContingencyRequest",
     "Definition",
     "Exported",
+    "Fit",
     "HierarchyOutcome",
     "HierarchyRequest",
     "Outcome",
@@ -96,6 +107,7 @@ __all__ = [
     "export",
     "publish",
     "run",
+    "run_contingency",
     "run_hierarchy",
     "run_ranges",
     "sum_events",

@@ -24,9 +24,8 @@ from counton.jobs.job import Released
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
 from counton.jobs.publishing import Published, publish_new
 from counton.jobs.request import check_text
-from counton.jobs.tables import line_table
+from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
-from counton.mechanisms.contingency import ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.ranges import RangesRelease
@@ -65,7 +64,7 @@ class Exported:
 
     about: dict[str, Any]
     steps: range | None
-    _what: Released | Releases | Table
+    _what: Released | Releases | RangesRelease | HierarchyOutcome | ContingencyOutcome
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
@@ -74,11 +73,9 @@ class Exported:
         what, level = self._what, self.about["level"]
         if isinstance(what, RangesRelease):
             return line_table(what, level, what.terms.facts.get("labels"))
-        table: pl.DataFrame
-        if isinstance(what, ContingencyRelease):
-            table = what.table(*what.columns, level=level)
-        else:
-            table = what.table(level=level)
+        if isinstance(what, HierarchyOutcome | ContingencyOutcome):
+            return what.table()
+        table: pl.DataFrame = what.table(level)
         return table
 
     def lazy(self) -> pl.LazyFrame:
@@ -105,9 +102,9 @@ class Exported:
         from counton.plots.tables import plot_hierarchy, plot_ranges
 
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
-        if isinstance(what, HierarchyRelease):
-            levels = ", ".join(what.tree.levels[1:])
-            return {"table": plot_hierarchy(what, f"Released counts by {levels}", promise)}
+        if isinstance(what, HierarchyOutcome):
+            levels = ", ".join(what.release.tree.levels[1:])
+            return {"table": plot_hierarchy(what.release, f"Released counts by {levels}", promise)}
         if isinstance(what, RangesRelease) and len(what.shape) == 1:
             title = f"Released counts of {what.shape[0]:,} cells"
             return {"table": plot_ranges(what, title, promise)}
@@ -128,6 +125,7 @@ def export(
     groups: str | Sequence[str] | None = None,
     level: float = 0.95,
     panels: bool = False,
+    fit: Fit | None = None,
 ) -> Exported:
     """Read what was released again, and write it if a file is named.
 
@@ -141,6 +139,7 @@ def export(
         groups: only these, in this order; None: all.
         level: probability with which each interval holds.
         panels: of a chart: one for each group.
+        fit: how the numbers of a hierarchy or contingency table are made to fit.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -168,8 +167,14 @@ def export(
         chosen = only_name(store.streams + store.tables) if name is None else name
         if chosen in store.tables:
             asked = {"steps": steps, "start": start, "until": until, "groups": groups}
-            found = _of_table(store.table(chosen), asked, level)
+            found = _of_table(store.table(chosen), asked, level, fit or Fit())
         else:
+            if fit:
+                raise InvalidInput(
+                    f"{field('integers')}, {field('nonnegative')} and {field('known')} are for "
+                    f"hierarchies and contingency tables, and {chosen!r} is a stream: leave them "
+                    f"out"
+                )
             found = _of_stream(store.reader(chosen), steps, start, until, groups, level)
     if path is not None:
         _write(found, path, panels=panels)
@@ -197,14 +202,29 @@ def only_name(names: Sequence[str]) -> str:
     return names[0]
 
 
-def _of_table(release: Table, asked: Mapping[str, Any], level: float) -> Exported:
+def _of_table(release: Table, asked: Mapping[str, Any], level: float, fit: Fit) -> Exported:
     for word, given in asked.items():
         if given is not None:
             raise InvalidInput(
                 f"{field(word, given)} is for streams, and {release.name!r} was released at one "
                 f"go: leave it out"
             )
-    return Exported(about(release.terms, level), None, release)
+    facts = about(release.terms, level)
+    if isinstance(release, RangesRelease):
+        if fit:
+            raise InvalidInput(
+                f"{field('integers')}, {field('nonnegative')} and {field('known')} are for "
+                f"hierarchies and contingency tables, and {release.name!r} is a line: leave them "
+                f"out"
+            )
+        return Exported(facts, None, release)
+    outcome: HierarchyOutcome | ContingencyOutcome
+    if isinstance(release, HierarchyRelease):
+        outcome = HierarchyOutcome(release, level, fit.adjusted(release))
+    else:
+        fit.refuse_known()
+        outcome = ContingencyOutcome(release, level, fit)
+    return Exported({**facts, "notes": outcome.notes}, None, outcome)
 
 
 def _of_stream(

@@ -226,16 +226,53 @@ class HierarchyRequest:
     key: str | os.PathLike[str] | None = None
 
 
-_FILES = ("events", "series", "leaves")
-_FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move")
+@dataclass(frozen=True)
+class ContingencyRequest:
+    """What ``counton contingency`` is asked.
+
+    Attributes:
+        rows: file of rows, one a unit, or with a column of counts.
+        state: path of a SQLite file, or a database URL.
+        columns: the columns of the table: names, or ``A,B,C``.
+        domain: the values that each column can have, public, in the order in which they are
+            wanted: a table with these columns (shorter ones end in empty cells), a text
+            ``sex=f,m;smokes=no,yes``, or a mapping.
+        value: column of counts; None: every row is one unit.
+        equal: the same accuracy for every margin, instead of least total error over all.
+        epsilon, delta, rho, move, unit, name, key: as in `RangesRequest`.
+
+    >>> ContingencyRequest(
+    ...     rows="people.csv", state="people.db", columns="sex,smokes",
+    ...     domain="sex=f,m;smokes=no,yes",
+    ... ).name
+    'contingency'
+    """
+
+    rows: str | os.PathLike[str]
+    state: str | os.PathLike[str]
+    columns: str | Sequence[str]
+    domain: str | os.PathLike[str] | Mapping[str, Sequence[str]]
+    value: str | None = None
+    equal: bool = False
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    move: bool = False
+    unit: str | None = None
+    name: str = "contingency"
+    key: str | os.PathLike[str] | None = None
+
+
+_FILES = ("events", "series", "leaves", "rows")
+_FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move", "equal")
 _WHOLE = ("steps", "delay", "most", "spare")
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("domain", "also", "levels", "target"),
+    *("domain", "also", "levels", "columns", "target"),
     *("lower", "upper", "resolution", "epsilon", "delta", "rho", "growth"),
 )
-_Request = TypeVar("_Request", "Request", "RangesRequest", "HierarchyRequest")
+_Request = TypeVar("_Request", "Request", "RangesRequest", "HierarchyRequest", "ContingencyRequest")
 
 
 def checked(request: _Request) -> _Request:

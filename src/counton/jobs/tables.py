@@ -31,15 +31,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.columns import data_frame
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFile, is_file, read_domain, table_columns
 from counton.jobs.request import (
+    ContingencyRequest,
     HierarchyRequest,
     RangesRequest,
     checked,
     guarantee_from,
     needed_guarantee,
 )
+from counton.mechanisms.adjusted import AdjustedHierarchy, check_known, notes_on
+from counton.mechanisms.contingency import ContingencyDraft, ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
 from counton.mechanisms.ranges import RangesDraft, RangesRelease
 from counton.privacy import Contribution
@@ -56,6 +60,77 @@ _COLUMNS = ("cell", "estimate", "std", "low", "high", "running_total", "running_
 
 
 @dataclass(frozen=True)
+class Fit:
+    """How a released table is made to fit: see `counton.mechanisms.hierarchy`, ``adjusted``.
+
+    Attributes:
+        integers: whole numbers that add up.
+        nonnegative: none below 0; biased where little is counted.
+        known: public totals that are kept: a table with the level columns, some of them or all,
+            and a column ``total``; or a mapping from paths to totals.
+
+    >>> bool(Fit()), bool(Fit(integers=True))
+    (False, True)
+    """
+
+    integers: bool = False
+    nonnegative: bool = False
+    known: str | os.PathLike[str] | Mapping[Any, int] | None = None
+
+    def __bool__(self) -> bool:
+        return self.integers or self.nonnegative or self.known is not None
+
+    def known_totals(self, tree: Tree, private: _Path | None = None) -> dict[Any, int]:
+        """Totals by path, checked against the tree and each other.
+
+        Raises:
+            InvalidInput: a file that cannot be read or is the private one, or totals that cannot
+                be.
+        """
+        if self.known is None:
+            return {}
+        if isinstance(self.known, Mapping):
+            totals = dict(self.known)
+        else:
+            if private is not None and EventFile(private).has_bytes_of(self.known):
+                raise InvalidInput(
+                    f"{field('known', os.fspath(self.known))} is the file of the private counts; "
+                    f"known totals are kept as they are, so they must be public"
+                )
+            totals = _totals_of(self.known, tree)
+        check_known(tree, totals, nonnegative=self.nonnegative)
+        return totals
+
+    def adjusted(
+        self, release: HierarchyRelease, known: Mapping[Any, int] | None = None
+    ) -> AdjustedHierarchy | None:
+        """The release made to fit; None if nothing is asked.
+
+        Raises:
+            InvalidInput: see `known_totals`.
+        """
+        if not self:
+            return None
+        return release.adjusted(
+            known=self.known_totals(release.tree) if known is None else known,
+            integers=self.integers,
+            nonnegative=self.nonnegative,
+        )
+
+    def refuse_known(self) -> None:
+        """Refuse known totals where there are no levels.
+
+        Raises:
+            InvalidInput: there are some.
+        """
+        if self.known is not None:
+            raise InvalidInput(
+                f"{field('known')} is for hierarchies; a contingency table has no levels: leave "
+                f"it out"
+            )
+
+
+@dataclass(frozen=True)
 class TableOutcome(ABC):
     """What a run has released, or had released before.
 
@@ -64,7 +139,7 @@ class TableOutcome(ABC):
         level: probability with which each interval holds.
     """
 
-    release: RangesRelease | HierarchyRelease
+    release: RangesRelease | HierarchyRelease | ContingencyRelease
     level: float
 
     @abstractmethod
@@ -173,10 +248,17 @@ class HierarchyOutcome(TableOutcome):
     """
 
     release: HierarchyRelease
+    adjusted: AdjustedHierarchy | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know besides the numbers."""
+        return [] if self.adjusted is None else self.adjusted.notes()
 
     def table(self) -> pl.DataFrame:
         """All levels in one table: level, the level columns, estimate, std, low, high."""
-        table: pl.DataFrame = self.release.table(level=self.level)
+        shown = self.release if self.adjusted is None else self.adjusted
+        table: pl.DataFrame = shown.table(level=self.level)
         return table
 
     def details(self) -> dict[str, Any]:
@@ -188,6 +270,58 @@ class HierarchyOutcome(TableOutcome):
                 for name, size in zip(tree.levels, tree.sizes, strict=True)
             ],
             "total": self.release.total,
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True)
+class ContingencyOutcome(TableOutcome):
+    """Outcome of `run_contingency`.
+
+    Attributes:
+        fit: how its numbers are made to fit.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("sex,smokes\\nf,no\\nm,yes\\n")
+    ...     outcome = run_contingency(ContingencyRequest(
+    ...         rows=people, state=Path(folder, "people.db"), columns="smokes,sex",
+    ...         domain="sex=m,f;smokes=no,yes", rho="0.5",
+    ...     ))
+    >>> outcome.table().select("smokes", "sex").rows()[:5]
+    [(None, None), ('no', None), ('yes', None), (None, 'm'), (None, 'f')]
+    """
+
+    release: ContingencyRelease
+    fit: Fit = Fit()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know besides the numbers."""
+        return notes_on(integers=self.fit.integers, nonnegative=self.fit.nonnegative)
+
+    def table(self) -> pl.DataFrame:
+        """Every margin: the columns, empty where all values are added up, and the numbers."""
+        table: pl.DataFrame = data_frame(
+            self.release.all_margins(
+                level=self.level, integers=self.fit.integers, nonnegative=self.fit.nonnegative
+            )
+        )
+        return table
+
+    def details(self) -> dict[str, Any]:
+        """See `TableOutcome.details`."""
+        release = self.release
+        return {
+            "columns": {
+                name: part.tolist()
+                for name, part in zip(release.columns, release.declared, strict=True)
+            },
+            "noise": release.ranges.family,
+            "total": float(release.ranges.cells().sum()),
+            "notes": self.notes,
         }
 
 
@@ -260,12 +394,15 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
     )
 
 
-def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> HierarchyOutcome:
+def run_hierarchy(
+    request: HierarchyRequest, *, level: float = 0.95, fit: Fit | None = None
+) -> HierarchyOutcome:
     """Release a table of leaves at all its levels, once.
 
     Args:
         request: what is asked.
         level: probability with which each interval of the table holds.
+        fit: how the table's numbers are made to fit; the release stays as it is.
 
     Raises:
         CountonError: a file that cannot be read, fields that contradict each other, or as
@@ -296,6 +433,8 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
     if request.value not in levels:  # else it is named twice, as is said below
         _refuse_private(request.domain, request.leaves, "leaves", request.value)
     tree = Tree.from_leaves(_labels(_read(request.domain, levels), levels), levels)
+    fit = Fit() if fit is None else fit
+    known = fit.known_totals(tree, request.leaves)
     table = _read(request.leaves, [*levels, request.value])
     counts = _whole_numbers(table, request.value, request.leaves)
     draft = HierarchyDraft(
@@ -307,10 +446,139 @@ def run_hierarchy(request: HierarchyRequest, *, level: float = 0.95) -> Hierarch
         value=request.value,
         targets=targets,
     )
-    return HierarchyOutcome(release=released(draft, request.state, request.key), level=level)
+    release = released(draft, request.state, request.key)
+    adjusted = fit.adjusted(release, known)
+    return HierarchyOutcome(release=release, level=level, adjusted=adjusted)
 
 
-def _contribution(request: RangesRequest | HierarchyRequest) -> Contribution:
+def run_contingency(
+    request: ContingencyRequest, *, level: float = 0.95, fit: Fit | None = None
+) -> ContingencyOutcome:
+    """Release a contingency table with all its margins, once.
+
+    Args:
+        request: what is asked.
+        level: probability with which each interval of the table holds.
+        fit: how the table's numbers are made to fit; known totals are for hierarchies.
+
+    Raises:
+        CountonError: a file that cannot be read, fields that contradict each other, or as
+            `counton.release_contingency`. Nothing is released then.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("sex\\nf\\nm\\nf\\n")
+    ...     outcome = run_contingency(ContingencyRequest(
+    ...         rows=people, state=Path(folder, "people.db"), columns="sex", domain="sex=f,m",
+    ...         rho="0.5",
+    ...     ))
+    >>> outcome.table().columns
+    ['sex', 'estimate', 'std', 'low', 'high']
+    """
+    request = checked(request)
+    fit = Fit() if fit is None else fit
+    fit.refuse_known()
+    columns = _names(request.columns, "columns")
+    guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
+    domain = _declared(request, columns)
+    wanted = columns if request.value is None else [*columns, request.value]
+    table = _read(request.rows, wanted)
+    rows: dict[str, Any] = dict(_labels(table, columns))
+    if request.value is not None:
+        rows[request.value] = _whole_numbers(table, request.value, request.rows)
+    draft = ContingencyDraft(
+        rows,
+        guarantee=guarantee,
+        contribution=_contribution(request),
+        name=request.name,
+        columns=columns,
+        domain=domain,
+        value=request.value,
+        equal=request.equal,
+    )
+    release = released(draft, request.state, request.key)
+    return ContingencyOutcome(release=release, level=level, fit=fit)
+
+
+def _names(given: str | Sequence[str], name: str) -> list[str]:
+    names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
+    if "" in names:
+        raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
+    return names
+
+
+def _declared(request: ContingencyRequest, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The values of each column, in the order stated."""
+    domain = request.domain
+    if isinstance(domain, Mapping):
+        return {column: list(values) for column, values in domain.items()}
+    text = os.fspath(domain)
+    if is_file(text):
+        if EventFile(request.rows).has_bytes_of(text):
+            raise InvalidInput(
+                f"{field('domain', text)} is the file of the rows; values found in the data would "
+                f"give it away: list what is publicly known to exist"
+            )
+        table = _read(text, columns)
+        found = {}
+        for column, labels in _labels(table, columns).items():
+            named = [label for label in labels.tolist() if label is not None]
+            if labels.tolist()[: len(named)] != named:
+                raise InvalidInput(
+                    f"{field('domain', text)} has an empty cell among the values of {column!r}: "
+                    f"list them from the first row on, without gaps"
+                )
+            found[column] = named
+        return found
+    found = {}
+    for part in text.split(";"):
+        column, equals, values = part.partition("=")
+        if not equals or not column.strip():
+            raise InvalidInput(
+                f"{field('domain', part.strip())} is no file and does not list values; write "
+                f"sex=f,m;smokes=no,yes, or name a table with these columns"
+            )
+        if column.strip() in found:
+            raise InvalidInput(
+                f"{field('domain')} lists the values of {column.strip()!r} twice; list them once"
+            )
+        if column.strip() not in columns:
+            raise InvalidInput(
+                f"{field('domain')} lists values of {column.strip()!r}, which is not among "
+                f"{field('columns')}: correct one of them"
+            )
+        found[column.strip()] = [value.strip() for value in values.split(",")]
+    return found
+
+
+def _totals_of(file: _Path, tree: Tree) -> dict[Any, int]:
+    """Known totals of a table: level columns, as many as it has, and ``total``."""
+    present = EventFile(file).columns()
+    levels = [name for name in tree.levels[1:] if name in present]
+    if levels != list(tree.levels[1 : len(levels) + 1]) or "total" not in present:
+        raise InvalidInput(
+            f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
+            f"level columns from the coarsest on ({', '.join(tree.levels[1:])}) and 'total'"
+        )
+    table = _read(file, [*levels, "total"])
+    numbers = _whole_numbers(table, "total", file)
+    labels = [part.tolist() for part in _labels(table, levels).values()] if levels else []
+    totals: dict[Any, int] = {}
+    for row, total in enumerate(numbers.tolist()):
+        parts = [part[row] for part in labels]
+        path = tuple(label for label in parts if label is not None)
+        if tuple(parts[: len(path)]) != path or path in totals:
+            why = "repeats a node" if path in totals else "names a level below an empty one"
+            raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
+        totals[path] = total
+    return totals
+
+
+def _contribution(
+    request: RangesRequest | HierarchyRequest | ContingencyRequest,
+) -> Contribution:
     unit = request.unit or ANY_UNIT  # the journal takes it for what the state calls it
     return Contribution.replace(unit=unit) if request.move else Contribution.add_remove(unit=unit)
 
@@ -429,9 +697,7 @@ def _intervals(text: str | None) -> list[tuple[int, int]]:
 
 
 def _levels(given: str | Sequence[str]) -> list[str]:
-    levels = [level.strip() for level in given.split(",")] if isinstance(given, str) else [*given]
-    if "" in levels:
-        raise InvalidInput(f"{field('levels', given)} holds an empty name; write it as A,B,C")
+    levels = _names(given, "levels")
     if "level" in levels:
         raise InvalidInput(
             "a column is called 'level', as a column of the released table is: rename it"

@@ -13,12 +13,14 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
 from counton.columns import (
     OUTSIDE,
     check_names,
@@ -48,10 +50,14 @@ from counton.mechanisms.tables import (
     stated,
 )
 from counton.mechanisms.terms import TableTerms
+from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.lines.grid import margins_strategies
 from counton.strategies.lines.workload import Margins
+
+#: Rows of all margins together, at most.
+_MOST_ROWS = 10**6
 
 
 def plan_margins(
@@ -83,8 +89,9 @@ class ContingencyRelease(TableRelease):
 
     Attributes:
         columns: names of the columns.
-        values: for each column, its values in order.
+        values: for each column, its values in the order of the cells, which is sorted.
         ranges: the release of the grid of cells behind it.
+        declared: for each column, its values in the order of the domain: that of all tables.
 
     See `TableRelease` for ``terms``, ``guarantee``, ``contribution``, ``input_digest`` and
     ``repeated``.
@@ -101,6 +108,15 @@ class ContingencyRelease(TableRelease):
     columns: tuple[str, ...]
     values: tuple[NDArray[Any], ...]
     ranges: RangesRelease
+    declared: tuple[NDArray[Any], ...]
+
+    @cached_property
+    def _order(self) -> tuple[Integers, ...]:
+        """For each column, the places of the declared values among the cells."""
+        return tuple(
+            codes_among(declared, values)
+            for declared, values in zip(self.declared, self.values, strict=True)
+        )
 
     def margin(self, *columns: str) -> dict[str, NDArray[Any]]:
         """The margin of some columns: their values in all combinations, estimate, std.
@@ -117,22 +133,29 @@ class ContingencyRelease(TableRelease):
                     f"and only once"
                 )
         kept = [self.columns.index(name) for name in columns]
-        cells = self.ranges.cells()
-        dropped = tuple(i for i in range(len(self.columns)) if i not in kept)
-        summed = cells.sum(axis=dropped)
-        order = sorted(kept)
-        estimates = np.transpose(summed, [order.index(i) for i in kept]).ravel()
         picked, low, high = self._boxes(kept)
         found: dict[str, NDArray[Any]] = {
             name: self.values[column][picked[:, place]]
             for place, (name, column) in enumerate(zip(columns, kept, strict=True))
         }
+        estimates = self._summed(self.ranges.cells(), kept)
         return {**found, "estimate": estimates, "std": self.ranges.std(low, high)}
+
+    def _summed(self, cells: NDArray[Any], kept: Sequence[int]) -> NDArray[Any]:
+        """Sums of cells over all other columns, values in declared order."""
+        summed = cells.sum(axis=tuple(i for i in range(len(self.columns)) if i not in kept))
+        order = sorted(kept)
+        turned = np.transpose(summed, [order.index(i) for i in kept])
+        return np.asarray(
+            turned[np.ix_(*(self._order[i] for i in kept))] if kept else turned
+        ).ravel()
 
     def _boxes(self, kept: Sequence[int]) -> tuple[Integers, Integers, Integers]:
         """Which values a margin combines, and the box of cells that each adds up."""
         sizes = [len(self.values[column]) for column in kept]
         picked = np.indices(sizes).reshape(len(kept), -1).T if kept else np.zeros((1, 0), np.int64)
+        for place, column in enumerate(kept):
+            picked[:, place] = self._order[column][picked[:, place]]
         low = np.zeros((len(picked), len(self.columns)), np.int64)
         high = low + np.array(self.ranges.shape)
         for place, column in enumerate(kept):
@@ -159,6 +182,71 @@ class ContingencyRelease(TableRelease):
         half = self.ranges.halfwidth(low, high, level)
         return {**found, "low": found["estimate"] - half, "high": found["estimate"] + half}
 
+    def all_margins(
+        self, *, level: float = 0.95, integers: bool = False, nonnegative: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Every margin, the total first and the cells last, as arrays.
+
+        Columns: those of the table, None where a margin adds up all values, and estimate, std, low
+        and high. Whole and non-negative numbers are chosen from the first column on, each value's
+        number shared out among those of the next (`whole_numbers`): all margins are sums of these
+        cells. Intervals are those of the unadjusted estimates, cut to what is possible.
+
+        Args:
+            level: probability with which each interval holds.
+            integers: whole numbers.
+            nonnegative: none below 0; biased where little is counted.
+
+        Raises:
+            InvalidInput: a level outside (0, 1), or more than a million rows.
+
+        >>> from counton import Key, ZCDP, release_contingency
+        >>> table = release_contingency(
+        ...     {"sex": ["f", "m", "f"]}, columns=["sex"], domain={"sex": ["m", "f"]},
+        ...     guarantee=ZCDP(0.5), key=Key.generate(),
+        ... )
+        >>> found = table.all_margins(integers=True, nonnegative=True)
+        >>> found["sex"].tolist(), bool(found["estimate"][0] == found["estimate"][1:].sum())
+        ([None, 'm', 'f'], True)
+        """
+        rows = math.prod(count + 1 for count in self.ranges.shape)
+        if rows > _MOST_ROWS:
+            raise InvalidInput(
+                f"all margins together have {rows:,} rows; at most {_MOST_ROWS:,} are listed: ask "
+                f"for one margin at a time"
+            )
+        cells = self.ranges.cells()
+        if integers or nonnegative:
+            cells = self._fitted(cells, integers=integers, nonnegative=nonnegative)
+        parts = []
+        for count in range(len(self.columns) + 1):
+            for kept in combinations(range(len(self.columns)), count):
+                found = self._with_intervals([self.columns[i] for i in kept], level)
+                size = len(found["estimate"])
+                part = {name: np.full(size, None, dtype=object) for name in self.columns} | found
+                part["estimate"] = self._summed(cells, kept)
+                parts.append(part)
+        table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if nonnegative:
+            table["low"], table["high"] = (np.maximum(table[end], 0) for end in ("low", "high"))
+        if integers:
+            low, high = np.ceil(table["low"] - 2.0**-20), np.floor(table["high"] + 2.0**-20)
+            table["low"] = low.astype(np.int64)
+            table["high"] = np.maximum(low, high).astype(np.int64)
+        return table
+
+    def _fitted(self, cells: Floats, *, integers: bool, nonnegative: bool) -> NDArray[Any]:
+        """Cells made whole or non-negative, in declared order of columns, from the total down."""
+        shape = cells.shape
+        unit = 1.0 if integers else self.ranges._unit
+        sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
+        estimates = [cells.reshape(size, -1).sum(axis=1) / unit for size in sizes]
+        parents = [np.repeat(np.arange(above), below // above) for above, below in pairwise(sizes)]
+        nothing = [np.full(size, np.nan) for size in sizes]
+        bounds, _ = bounds_of(parents, nothing, nonnegative=nonnegative)
+        whole = whole_numbers(estimates, parents, bounds)[-1].reshape(shape)
+        return whole if integers else np.asarray(whole * unit)
+
     def _rows(self) -> dict[str, NDArray[Any]]:
         return self._with_intervals(self.columns, 0.95)
 
@@ -168,7 +256,7 @@ class ContingencyRelease(TableRelease):
 
     def saved_strategy(self) -> dict[str, Any]:
         """See `TableRelease.saved_strategy`: the weights, and the public values of the columns."""
-        values = [part.tolist() for part in self.values]
+        values = [part.tolist() for part in self.declared]
         plain = all(type(value) in (str, int, bool) for part in values for value in part)
         return {**self.ranges.saved_strategy(), "values": values if plain else None}
 
@@ -196,7 +284,9 @@ class ContingencyDraft(CellsDraft[ContingencyRelease]):
     ) -> None:
         check_names(columns)
         self._columns = tuple(columns)
-        self._values = tuple(_listed(column, domain) for column in columns)
+        listed = [_listed(column, domain) for column in columns]
+        self._declared = tuple(declared for declared, _ in listed)
+        self._values = tuple(values for _, values in listed)
         refuse_added(columns)
         promised = stated(guarantee, contribution)
         if guarantee is None:
@@ -235,10 +325,12 @@ class ContingencyDraft(CellsDraft[ContingencyRelease]):
         input_digest: str,
     ) -> ContingencyRelease:
         """See `TableDraft.shown`."""
-        return saved_contingency(self._columns, self._values, terms, strategy, values, input_digest)
+        return saved_contingency(
+            self._columns, self._declared, terms, strategy, values, input_digest
+        )
 
     def _of(self, ranges: RangesRelease) -> ContingencyRelease:
-        return _of(self._columns, self._values, ranges)
+        return _of(self._columns, self._declared, ranges)
 
 
 def saved_contingency(
@@ -252,7 +344,7 @@ def saved_contingency(
     """A release from what was saved of it: no plan and no noise.
 
     Args:
-        columns, listed: names of the columns, and the values of each.
+        columns, listed: names of the columns, and the values of each in declared order.
         terms, strategy, values, input_digest: as they were saved.
 
     Raises:
@@ -264,20 +356,21 @@ def saved_contingency(
 
 
 def _of(
-    columns: tuple[str, ...], values: tuple[NDArray[Any], ...], ranges: RangesRelease
+    columns: tuple[str, ...], declared: tuple[NDArray[Any], ...], ranges: RangesRelease
 ) -> ContingencyRelease:
     return ContingencyRelease(
         columns,
-        values,
+        tuple(codes_of(part)[1] for part in declared),
         ranges,
+        declared,
         terms=ranges.terms,
         input_digest=ranges.input_digest,
         repeated=ranges.repeated,
     )
 
 
-def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:
-    """The values of a column in order."""
+def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The values of a column as declared, and sorted."""
     if column not in domain:
         raise InvalidInput(
             f"the domain does not list the values of {column!r}; values observed in the data "
@@ -292,7 +385,7 @@ def _listed(column: str, domain: Mapping[str, Sequence[Any]]) -> NDArray[Any]:
             f"the domain of {column!r} has {len(listed)} values, {len(values)} of them different "
             f"and not missing; it must list at least one, each once"
         )
-    return values
+    return array, values
 
 
 def _counted(

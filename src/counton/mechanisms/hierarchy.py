@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from counton.privacy import (
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.estimating import estimates_of, node_sums
 from counton.strategies.trees.strategy import tree_strategy_for
+
+if TYPE_CHECKING:
+    from counton.mechanisms.adjusted import AdjustedHierarchy
 
 
 def leaf_counts(tree: Tree, leaves: Any, value: str) -> list[Integers]:
@@ -442,19 +445,40 @@ class HierarchyRelease(TableRelease):
             return data_frame(self.table_columns(nodes, level))
         return data_frame(self._all_levels(level))
 
+    def adjusted(
+        self,
+        *,
+        known: Mapping[Any, int] | None = None,
+        integers: bool = False,
+        nonnegative: bool = False,
+    ) -> AdjustedHierarchy:
+        """The table made to fit: known totals kept, whole numbers, none below 0; they add up.
+
+        All of it is a function of the release and of what is public, and costs no privacy. Known
+        totals enter by least squares with the exact covariance, which makes other numbers more
+        accurate. Non-negative numbers are biased where little is counted: see
+        `AdjustedHierarchy.notes`.
+
+        Args:
+            known: public totals by the node's path (``()`` is everything): what is known besides
+                the release, never the exact counts that it protects.
+            integers: whole numbers.
+            nonnegative: none below 0.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, known totals that contradict each other
+                or are no whole numbers, or too many of them.
+            SumOverflow: estimates beyond 2^53.
+        """
+        from counton.mechanisms.adjusted import adjusted_hierarchy
+
+        return adjusted_hierarchy(self, known=known, integers=integers, nonnegative=nonnegative)
+
     def _all_levels(self, level: float) -> dict[str, NDArray[Any]]:
-        parts = [(name, self.table_columns(name, level)) for name in self.tree.levels]
-        sizes = self.tree.sizes
-        found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(self.tree.levels), sizes)}
-        for column in self.tree.levels[1:]:
-            labels = np.full(sum(sizes), None, dtype=object)
-            for (_, part), stop in zip(parts, np.cumsum(sizes), strict=True):
-                if column in part:
-                    labels[stop - len(part[column]) : stop] = part[column]
-            found[column] = labels
-        for column in ("estimate", "std", "low", "high"):
-            found[column] = np.concatenate([part[column] for _, part in parts])
-        return found
+        from counton.mechanisms.adjusted import all_levels
+
+        tree = self.tree
+        return all_levels(tree, [self.table_columns(name, level) for name in tree.levels])
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         return self.table_columns(self.tree.levels[min(1, len(self.tree.levels) - 1)])

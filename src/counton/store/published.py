@@ -210,19 +210,22 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
             f"{row.step:,} steps of stream {shown.stream!r} are published, but the state knows "
             f"{last:,}: it is an old copy; bring the newest one back"
         )
-    if row is not None and row.level != shown.level:
-        remove(connection, shown.stream)
-        row = None
+    if row is not None:
+        known = connection.execute(
+            sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
+        ).scalar_one()
+        if row.level != shown.level or known != len(shown.groups):
+            remove(connection, shown.stream)  # all intervals, or all steps of a group, are new
+            row = None
     if row is None:
         connection.execute(streams.insert().values(**facts, step=0))
-        row = connection.execute(sa.select(streams).where(streams.c.stream == shown.stream)).one()
-    known = connection.execute(
-        sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
-    ).scalar_one()
-    if known < len(shown.groups):  # a stream may get further groups, and loses none
-        fresh = enumerate(shown.groups[known:], known)
-        rows = [{"stream_id": row.id, "cell": cell, "group": name} for cell, name in fresh]
-        connection.execute(groups.insert(), rows)
+        row = found(connection, shown.stream)
+        assert row is not None
+        named = [
+            {"stream_id": row.id, "cell": cell, "group": name}
+            for cell, name in enumerate(shown.groups)
+        ]
+        connection.execute(groups.insert(), named)
     return row.id, row.step
 
 

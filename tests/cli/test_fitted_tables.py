@@ -1,0 +1,241 @@
+"""Tables for statisticians: whole numbers, known totals, and contingency tables as a command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+Contents = Callable[[], dict[str, bytes]]
+
+
+class Desk:
+    """A folder with a small hierarchy and rows of people, and the command line called on it."""
+
+    def __init__(self, place: Any) -> None:
+        self.place, self.folder = place, place.folder
+        self.write("places.csv", "state,county\nCA,Kings\nCA,Napa\nNY,Kings\nDC,\n")
+        self.write("leaves.csv", "state,county,people\nNY,Kings,700\nDC,,90\n")
+        self.write("totals.csv", "state,total\nCA,40\nNY,700\n")
+        rows = ["f,no", "m,no", "f,yes", "m,no", "f,no"]
+        self.write("people.csv", "sex,smokes\n" + "\n".join(rows) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def hierarchy(self, *more: str, out: str = "out.parquet", leaves: str = "leaves.csv") -> Any:
+        return self.place(
+            *("hierarchy", leaves, "--levels", "state,county", "--value", "people"),
+            *("--domain", "places.csv", "--state", "s.db", "--out", out, "--rho", "0.05", *more),
+        )
+
+    def contingency(self, *more: str, out: str = "out.parquet", **changed: str) -> Any:
+        options = {
+            "columns": "smokes,sex",
+            "domain": "sex=m,f;smokes=yes,no",
+            "rho": "0.5",
+            "state": "s.db",
+            **changed,
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        return self.place("contingency", "people.csv", *words, "--out", out, *more)
+
+    def table(self, out: str = "out.parquet") -> pl.DataFrame:
+        return pl.read_parquet(self.folder / out)
+
+
+@pytest.fixture
+def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(place.folder)
+    return Desk(place)
+
+
+def test_whole_numbers_add_up_and_known_totals_are_kept(desk: Desk) -> None:
+    fit = ("--integers", "--nonnegative", "--known", "totals.csv")
+    done = desk.hierarchy(*fit)
+    assert done.code == 0, done.err
+    assert "note: non-negative: where little is counted" in done.out
+    table = desk.table()
+    assert table["estimate"].dtype == table["low"].dtype == pl.Int64
+    assert table["estimate"].min() >= 0  # type: ignore[operator]
+    states = table.filter(pl.col("level") == "state")
+    total = table.filter(pl.col("level") == "total")["estimate"].item()
+    assert states["estimate"].sum() == total
+    known = dict(states.select("state", "estimate").rows())
+    assert (known["CA"], known["NY"]) == (40, 700)
+    assert dict(states.select("state", "std").rows())["CA"] == 0
+    counties = table.filter((pl.col("level") == "county") & (pl.col("state") == "CA"))
+    assert counties["estimate"].sum() == 40
+    assert table.filter(pl.col("level") == "county").filter(pl.col("state") == "NY")[
+        "estimate"
+    ].to_list() == [700]
+    notes = json.loads(pl.read_parquet_metadata(desk.folder / "out.parquet")["counton"])["notes"]
+    assert len(notes) == 2
+    # The release is the same; how it is made to fit is no part of it.
+    again = desk.hierarchy(out="plain.parquet")
+    assert "Nothing new" in again.out
+    assert desk.table("plain.parquet")["estimate"].dtype == pl.Float64
+
+
+def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> None:
+    done = desk.contingency()
+    assert done.code == 0, done.err
+    assert "Released 2 x 2 cells." in done.out
+    table = desk.table()
+    assert table.columns == ["smokes", "sex", "estimate", "std", "low", "high"]
+    assert table.select("smokes", "sex").rows() == [
+        (None, None), ("yes", None), ("no", None), (None, "m"), (None, "f"),
+        ("yes", "m"), ("yes", "f"), ("no", "m"), ("no", "f"),
+    ]  # fmt: skip
+    numbers = table["estimate"].to_list()
+    assert numbers[0] == pytest.approx(numbers[1] + numbers[2])
+    assert numbers[0] == pytest.approx(sum(numbers[5:]))
+    assert numbers[4] == pytest.approx(numbers[6] + numbers[8])
+    # Another order of the same values is the same release.
+    turned = desk.contingency(domain="sex=f,m;smokes=no,yes", out="turned.parquet")
+    assert "Nothing new" in turned.out
+    assert desk.table("turned.parquet")["estimate"].to_list()[0] == numbers[0]
+    assert desk.table("turned.parquet")["estimate"].to_list()[-1] == numbers[5]
+    ledger = json.loads(desk.place("ledger", "--state", "s.db", "--json").out)
+    assert [spent["name"] for spent in ledger["spent"]] == ["contingency"]
+
+
+def test_whole_cells_give_whole_margins(desk: Desk) -> None:
+    done = desk.contingency("--integers", "--nonnegative", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["columns"] == {"smokes": ["yes", "no"], "sex": ["m", "f"]}
+    table = desk.table()
+    numbers = table["estimate"].to_list()
+    assert table["estimate"].dtype == pl.Int64
+    assert min(numbers) >= 0
+    assert numbers[0] == numbers[1] + numbers[2] == numbers[3] + numbers[4] == sum(numbers[5:])
+
+
+def test_a_contingency_table_is_exported_and_verified_from_the_state(desk: Desk) -> None:
+    desk.contingency()
+    done = desk.place("export", "--state", "s.db", "--out", "again.parquet")
+    assert done.code == 0, done.err
+    assert desk.table("again.parquet").equals(desk.table())
+    assert desk.place("verify", "s.db").code == 0
+
+
+def test_what_is_exported_can_be_made_to_fit_too(desk: Desk) -> None:
+    fit = ("--integers", "--nonnegative", "--known", "totals.csv")
+    assert desk.hierarchy(*fit).code == 0
+    assert desk.contingency("--integers").code == 0
+    for name, more in (("hierarchy", fit), ("contingency", ("--integers",))):
+        out = f"{name}.parquet"
+        done = desk.place("export", "--state", "s.db", "--name", name, "--out", out, *more)
+        assert done.code == 0, done.err
+    assert desk.table("contingency.parquet").equals(desk.table())
+    desk.hierarchy(*fit)
+    assert desk.table("hierarchy.parquet").equals(desk.table())
+    refused = desk.place("export", "--state", "s.db", "--name", "contingency", *fit)
+    assert (refused.code, "--known is for hierarchies" in refused.err) == (2, True)
+
+
+def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
+    desk.write("values.csv", "smokes,sex\nyes,m\nno,f\nunknown,\n")
+    desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
+    done = desk.place(
+        *("contingency", "counts.csv", "--columns", "sex,smokes", "--domain", "values.csv"),
+        *("--value", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
+    )
+    assert done.code == 0, done.err
+    table = desk.table()
+    assert len(table) == 3 * 4
+    cell = table.filter((pl.col("sex") == "f") & (pl.col("smokes") == "no"))["estimate"].item()
+    assert cell == pytest.approx(1000, abs=10)
+
+
+HIERARCHY = [
+    (["--known", "none.csv"], "none.csv"),
+    (["--known", "leaves.csv"], "--known leaves.csv is the file of the private counts"),
+    (["--known", "places.csv"], "give the level columns from the coarsest on (state, county)"),
+    (["--known", "county.csv"], "give the level columns from the coarsest on"),
+    (["--known", "half.csv"], "row 1 of half.csv: total is '1.5', which is not a whole number"),
+    (["--known", "twice.csv"], "row 2 of twice.csv repeats a node"),
+    (["--known", "gap.csv"], "row 1 of gap.csv names a level below an empty one"),
+    (["--known", "texas.csv"], "node ('TX',) is not in the domain"),
+    (["--known", "sums.csv"], "the known total of everything is 9, but the sum of its parts"),
+    (["--known", "parts.csv"], "of CA is 4, but the sum of its parts, all known, is 7"),
+    (["--known", "below.csv", "--nonnegative"], "a known total is -3, which is below 0"),
+    (["--known", "large.csv"], "must be below 2^53"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), HIERARCHY, ids=lambda value: str(value)[:40])
+def test_known_totals_that_cannot_be_are_refused_before_a_release(
+    options: list[str], words: str, desk: Desk, contents: Contents
+) -> None:
+    for name, text in {
+        "county": "county,total\nNapa,3\n",
+        "half": "state,total\nCA,1.5\n",
+        "twice": "state,total\nCA,1\nCA,1\n",
+        "gap": "state,county,total\n,Napa,1\n",
+        "texas": "state,total\nTX,1\n",
+        "sums": "state,total\n,9\nCA,4\nNY,3\nDC,1\n",
+        "parts": "state,county,total\nCA,,4\nCA,Napa,3\nCA,Kings,4\n",
+        "below": "state,total\nCA,-3\n",
+        "large": f"state,total\nCA,{2**60}\n",
+    }.items():
+        desk.write(f"{name}.csv", text)
+    before = contents()
+    done = desk.hierarchy(*options)
+    assert done.code in (1, 2)
+    assert words in " ".join(done.err.split()), done.err
+    assert contents() == before
+
+
+CONTINGENCY = [
+    ({"columns": "smokes,,sex"}, "--columns smokes,,sex holds an empty name"),
+    ({"columns": "smokes,sex,sex"}, "is named twice; each has one meaning"),
+    ({"columns": "smokes,age"}, "values of 'sex', which is not among --columns"),
+    ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
+    ({"domain": "sex=m,f"}, "the domain does not list the values of 'smokes'"),
+    ({"domain": "none.csv"}, "--domain none.csv is no file and does not list values"),
+    ({"domain": "people.csv"}, "--domain people.csv is the file of the rows"),
+    ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),
+    ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
+    ({"domain": "sex=m,m;smokes=no,yes"}, "has 2 values, 1 of them different"),
+    (
+        {"domain": "sex=m;smokes=no,yes"},
+        "row 1 of the data: sex is 'f', which is not in the domain",
+    ),
+    ({"value": "n"}, "no column 'n'"),
+    ({"rho": "0"}, "rho"),
+    ({"rho": "-1"}, "rho"),
+    ({"epsilon": "1"}, "are two different guarantees"),
+    ({"name": ""}, "name is ''"),
+    ({"plot": "chart.png"}, "--plot chart.png is for lines and hierarchies"),
+    ({"out": "t.txt"}, "does not end in"),
+    ({"level": "2"}, "level is 2.0"),
+    ({"key": "s.db"}, "is also a file of the state"),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), CONTINGENCY, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_a_contingency_table_is_refused(
+    changed: dict[str, str], words: str, desk: Desk, contents: Contents
+) -> None:
+    desk.write("gaps.csv", "smokes,sex\nyes,\nno,m\n")
+    before = contents()
+    out = changed.pop("out", "out.parquet")
+    done = desk.contingency(out=out, **changed)
+    assert done.code == 2, done.err
+    assert words in " ".join(done.err.split()), done.err
+    assert contents() == before
+
+
+def test_rows_outside_the_domain_and_changed_data_are_refused(desk: Desk) -> None:
+    assert desk.contingency().code == 0
+    desk.write("people.csv", "sex,smokes\nf,no\n")
+    done = desk.contingency()
+    assert (done.code, "from other data" in done.err) == (3, True)
+    done = desk.contingency(rho="1")
+    assert (done.code, "on other terms (guarantee)" in done.err) == (3, True)
+    assert Path("out.parquet").exists()
