@@ -267,7 +267,7 @@ def test_tables_in_and_tables_out(frame: Any) -> None:
     release = released(leaves)
     states = release.table("state")
     assert states.columns == ["state", "estimate", "std", "low", "high"]
-    assert states["state"].to_list() == ["CA", "DC", "NY"]
+    assert states["state"].to_list() == ["CA", "NY", "DC"]  # as declared
     counties = release.table("county")
     assert counties.rows()[0][:2] == ("CA", "Kings")
     assert counties.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)

@@ -73,13 +73,14 @@ class AdjustedHierarchy:
             InvalidInput: there is no such level, or a probability outside (0, 1).
         """
         depth = self.tree.level(nodes)
+        order = self.tree.order[depth]
         low, high = self._interval(depth, level)
         return {
             **self.tree.path_columns(depth),
-            "estimate": self.estimates[depth],
-            "std": self.std[depth],
-            "low": low,
-            "high": high,
+            "estimate": self.estimates[depth][order],
+            "std": self.std[depth][order],
+            "low": low[order],
+            "high": high[order],
         }
 
     def _interval(self, depth: int, level: float) -> tuple[NDArray[Any], NDArray[Any]]:

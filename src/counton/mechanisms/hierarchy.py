@@ -412,15 +412,17 @@ class HierarchyRelease(TableRelease):
             level: probability with which each interval holds.
 
         Returns:
-            The level columns, estimate, std, low and high. The intervals are those of single nodes,
+            The level columns, estimate, std, low and high, in the order in which the domain names
+            the nodes. The intervals are those of single nodes,
             not of all together.
 
         Raises:
             InvalidInput: there is no such level, or a probability outside (0, 1).
         """
         depth = self.tree.level(nodes)
-        estimate = self.estimates[depth]
-        std = np.sqrt(self.plan.joint_law.variances[depth])
+        order = self.tree.order[depth]
+        estimate = self.estimates[depth][order]
+        std = np.sqrt(self.plan.joint_law.variances[depth])[order]
         half = smooth_halfwidth(std, self.plan.noise_law, level) + 2.0**-self._bits
         return {
             **self.tree.path_columns(depth),

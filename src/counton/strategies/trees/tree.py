@@ -25,6 +25,7 @@ from counton.errors import InvalidInput
 Path = tuple[Hashable, ...]
 #: Names of the levels below the total; for each of them, every node's parent and own label.
 _Nodes = tuple[list[str], list[Integers], list[NDArray[Any]]]
+_Ordered = tuple[list[str], list[Integers], list[NDArray[Any]], list[Integers]]
 
 #: Name of the level above all others: one node, which holds everything.
 TOTAL = "total"
@@ -44,11 +45,20 @@ class Tree:
     """
 
     def __init__(
-        self, levels: Sequence[str], parents: Sequence[Integers], labels: Sequence[NDArray[Any]]
+        self,
+        levels: Sequence[str],
+        parents: Sequence[Integers],
+        labels: Sequence[NDArray[Any]],
+        order: Sequence[Integers] | None = None,
     ) -> None:
         self.levels = (TOTAL, *levels)
         self.parents = tuple(parents)
         self.labels = tuple(labels)
+        #: For each level, its nodes in the order in which tables list them: as first declared.
+        self.order = (
+            np.zeros(1, np.int64),
+            *([np.arange(len(part)) for part in labels] if order is None else order),
+        )
 
     @classmethod
     def from_leaves(cls, domain: Any, levels: Sequence[str]) -> Tree:
@@ -223,7 +233,13 @@ class Tree:
         if not all(type(name) in (str, int, bool) for part in labels for name in part):
             return None
         parents = [integers_to_text(parent) for parent in self.parents]
-        return {"levels": list(self.levels[1:]), "parents": parents, "labels": labels}
+        order = [integers_to_text(part) for part in self.order[1:]]
+        return {
+            "levels": list(self.levels[1:]),
+            "parents": parents,
+            "labels": labels,
+            "order": order,
+        }
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Tree:
@@ -234,11 +250,14 @@ class Tree:
         """
         try:
             labels = [_objects(part) for part in description["labels"]]
-            parents = [
-                integers_from_text(text, (len(part),))
-                for text, part in zip(description["parents"], labels, strict=True)
-            ]
-            return cls(list(description["levels"]), parents, labels)
+            parents, order = (
+                [
+                    integers_from_text(text, (len(part),))
+                    for text, part in zip(description[name], labels, strict=True)
+                ]
+                for name in ("parents", "order")
+            )
+            return cls(list(description["levels"]), parents, labels, order)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"a tree cannot be read ({error!r}): give what Tree.to_dict wrote"
@@ -254,16 +273,16 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Level columns of the table of one level: for every node its path."""
+        """Level columns of the table of one level: for every node its path, in declared order."""
         found: dict[str, NDArray[Any]] = {}
-        node = np.arange(self.sizes[level])
+        node = self.order[level]
         for depth in range(level, 0, -1):
             found[self.levels[depth]] = self.labels[depth - 1][node]
             node = self.parents[depth - 1][node]
         return dict(reversed(found.items()))
 
 
-def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Nodes:
+def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
     """The nodes of `Tree.from_leaves`.
 
     Rows that name an inner node say nothing new; a leaf must be listed once.
@@ -288,6 +307,7 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Nodes:
     node_of = np.zeros(rows, np.int64)  # the deepest node that a row has named so far
     parents: list[Integers] = []
     labels: list[NDArray[Any]] = []
+    order: list[Integers] = []
     for level, column in zip(levels, columns, strict=True):
         codes, values = codes_of(column)
         here = codes >= 0
@@ -299,7 +319,9 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Nodes:
             )
         _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
         count = max(len(values), 1)
-        unique, inverse = np.unique(node_of[here] * count + codes[here], return_inverse=True)
+        unique, seen, inverse = np.unique(
+            node_of[here] * count + codes[here], return_index=True, return_inverse=True
+        )
         if not len(unique):
             raise InvalidInput(
                 f"level {level!r} of the domain is empty; every level must have at least one node: "
@@ -307,11 +329,12 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Nodes:
             )
         parents.append(unique // count)
         labels.append(values[unique % count])
+        order.append(np.argsort(seen, kind="stable"))
         node_of = node_of.copy()
         node_of[here] = inverse
         present = here
     _refuse_double_leaves(node_of, present, np.zeros(rows, dtype=bool), "", first=False)
-    return list(levels), parents, labels
+    return list(levels), parents, labels, order
 
 
 def _refuse_double_leaves(
