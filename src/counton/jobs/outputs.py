@@ -178,7 +178,7 @@ def write_table(
         OSError: it could not be written; the old file, if any, is as it was.
     """
     kind = TABLES[path.suffix.lower()]
-    carried = {} if facts is None else {"counton": json.dumps(facts)}
+    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
     rows = table.lazy()
 
     def write(name: str) -> None:
@@ -198,7 +198,7 @@ def write_table(
 
     replace_file(path, write)
     if facts is not None and kind != "parquet":
-        text = json.dumps(facts, indent=2) + "\n"
+        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
         replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
 
 
