@@ -213,6 +213,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
         domain=[f"g{cell}" for cell in range(cells)],
         start="2023-01-01",
         steps=steps,
+        simple=True,
         **loss,  # type: ignore[arg-type]
     )
     definition = define(ask(request))
