@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, count_events, sum_events
 from counton.cli.app import app
 from counton.errors import InvalidInput, ReplayMismatch
+from counton.events.files import Source
+from counton.events.tally import tally
 from counton.jobs import Request
 from counton.privacy.guarantees import Guarantee
 
@@ -215,6 +217,30 @@ def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     assert count_events(rest, state=state, append=True).after == 4
     whole = count_events(ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db")
     assert whole.after == 4
+
+
+def test_of_a_folder_of_new_events_only_new_files_are_read(
+    tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, state = tmp_path / "logs", tmp_path / "state.db"
+    folder.mkdir()
+    read = list[str]()
+
+    def noting(source: Source, *arguments: Any, **more: Any) -> Any:
+        read.extend(Path(part.name).name for part in source.parts)
+        return tally(source, *arguments, **more)
+
+    monkeypatch.setattr("counton.jobs.job.tally", noting)
+    for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
+        rows.write_csv(folder / f"{night}.csv")
+        run = count_events(folder, **NEW, state=state, append=True)
+        assert run.rows == rows.height
+    assert read == ["0.csv", "1.csv", "2.csv"]
+    again = count_events(folder, **NEW, state=state, append=True)
+    assert again.again
+    assert again.before == again.after == 4
+    whole = count_events(ROWS, **NEW, state=tmp_path / "whole.db")
+    assert whole.table().drop("estimate").equals(again.table().drop("estimate"))
 
 
 def test_every_argument_is_a_field_of_a_request() -> None:

@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
@@ -317,6 +318,10 @@ class EventFile(Rows):
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """See `Rows.digest`."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         if self._bytes is not None:
             return hashlib.sha256(self._bytes).hexdigest()
         return _digest(self.path)
@@ -564,6 +569,10 @@ class Source:
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Whether a file is a part, by whatever path, or holds the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
+
+    def without(self, parts: Sequence[Rows]) -> Source:
+        """The other parts."""
+        return Source(tuple(part for part in self.parts if part not in parts), self.name)
 
     def changed(self) -> Rows | None:
         """A part that was written since it was opened, if any."""

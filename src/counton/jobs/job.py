@@ -693,6 +693,8 @@ def _run(
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
+    if store is not None and saved is not None and request.append:
+        source = _new_files(source, store, request, definition)
     reading = Reading(
         definition.columns,
         definition.windows,
@@ -819,6 +821,22 @@ def _known(
             f"{field('append', True)} if the file holds everything since the first window"
         )
     return True
+
+
+def _new_files(source: Source, store: Store, request: Request, definition: Definition) -> Source:
+    """Of several files those that were not counted before; all of them if there is no other.
+
+    So a folder to which a file is added every night is read from the new one on. Rows with ids are
+    told one by one.
+    """
+    if len(source.parts) == 1 or definition.columns.id is not None:
+        return source
+    known = [
+        part
+        for part in source.parts
+        if store.has_source(request.name, f"sha256:{part.digest(definition.columns.names)}")
+    ]
+    return source if len(known) == len(source.parts) else source.without(known)
 
 
 class _Counted:

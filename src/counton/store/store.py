@@ -258,6 +258,14 @@ class Store:
             records.check_key_of(row, held)
             return marks.read_secret(connection, row.id, marks.subkey(held, name))
 
+    def has_source(self, name: str, digest: str) -> bool:
+        """Whether a stream has counted a source of this digest."""
+        found = _find(self._database, name)
+        if found is None:
+            return False
+        with self._database.transaction(write=False) as connection:
+            return journal.source_step(connection, found[0], digest) is not None
+
     @property
     def streams(self) -> tuple[str, ...]:
         """Names of its streams, sorted."""
