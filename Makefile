@@ -99,6 +99,8 @@ images: demo demo-hierarchy ## draw the pictures of the documentation again, wit
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --from 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
+	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \
+		--plot docs/images/most.png
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run

@@ -13,6 +13,7 @@ from counton.cli.options import (
     ExportOptions,
     FitOptions,
     HierarchyFitOptions,
+    InspectOptions,
     LedgerOptions,
     Outputs,
     PlanOptions,
@@ -94,6 +95,19 @@ def plan(options: PlanOptions) -> None:
     from counton.cli.inspection import print_plan
 
     print_plan(options)
+
+
+@app.command()
+@takes(InspectOptions)
+def inspect(options: InspectOptions) -> None:
+    """Show how many events users have, to choose --most. For the operator's eyes only.
+
+    What each bound drops, and with --steps and a guarantee the error of the noise it needs. All of
+    it is exact, so none of it may be published.
+    """
+    from counton.cli.people import print_inspection
+
+    print_inspection(options)
 
 
 @app.command()

@@ -84,7 +84,10 @@ def _export(data: Path, events: Path, carriers: Path) -> None:
 
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         flights = pl.read_csv(
-            archive.read("flights.csv"), columns=["time_hour", "carrier"], infer_schema=False
+            archive.read("flights.csv"),
+            columns=["time_hour", "carrier", "tailnum"],  # the last: whose departure it is
+            infer_schema=False,
+            null_values="NA",
         )
     airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
     write_table(airlines, carriers)

@@ -38,7 +38,17 @@ def print_plan(options: PlanOptions) -> None:
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
     release = cast(ReleaseForm, options.release or "totals")
-    ranked = plan(options.steps, guarantee, chosen, release=release, simple=options.simple)
+    unit = Contribution.add_remove(unit="count")
+    if options.most is not None:
+        unit = Contribution.events(options.most, unit="user")
+    ranked = plan(
+        options.steps,
+        guarantee,
+        chosen,
+        contribution=unit,
+        release=release,
+        simple=options.simple,
+    )
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
         rows = zip(ranked.table(), seconds, strict=True)
@@ -48,6 +58,7 @@ def print_plan(options: PlanOptions) -> None:
                 "guarantee": guarantee.to_dict(),
                 "metric": chosen,
                 "release": release,
+                "most": options.most,
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.lower_bounds,
                 "notes": list(ranked.notes),
@@ -58,8 +69,8 @@ def print_plan(options: PlanOptions) -> None:
     error = "mean" if chosen == "mean" else "largest"
     print_line(
         console,
-        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, one count added or "
-        f"removed; least {error} variance {_OF[release]}first",
+        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, {_whom(options.most)} "
+        f"added or removed; least {error} variance {_OF[release]}first",
         bold=True,
     )
     families = {choice.family for choice in ranked}
@@ -97,6 +108,12 @@ def print_plan(options: PlanOptions) -> None:
     )
     for note in ranked.notes:
         print_line(console, f"note: {note}")
+
+
+def _whom(most: int | None) -> str:
+    if most is None:
+        return "one count"
+    return f"one user with up to {most:,} event{'s' * (most > 1)}"
 
 
 def _refuse_expiring(options: PlanOptions) -> None:

@@ -257,6 +257,7 @@ class PlanOptions(_Guarantee, _Horizon):
     metric: str | None = option(None, "error to make small: mean or max")
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
     simple: bool = option(False, "only trees: nothing is solved or held", "--simple")
+    most: int | None = option(None, "protect a user of whom so many events count, not one event")
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
     )
@@ -273,6 +274,32 @@ class PlanOptions(_Guarantee, _Horizon):
         False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
     )
     plot: Path | None = option(None, "with --expire: draw loss against age")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """Options of ``inspect``."""
+
+    events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
+    user: str = option(..., "column that says whose an event is")
+    per: str | None = option(None, "look at each period of a user, as in 1d; needs --time")
+    time: str | None = option(None, "column of the events' times")
+    timezone: str = option("UTC", "zone of local times and of periods")
+    steps: int | None = option(None, "how many windows the stream will have: error of the noise")
+    epsilon: str | None = option(None, "privacy loss of one user, or user's period")
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+    file_format: str | None = option(
+        None, "csv, parquet or jsonl, where the name does not say", "--format"
+    )
+    time_format: str | None = option(
+        None, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
+    )
+    clock_change: str = option(
+        "raise", "local times that come twice a year: raise, earliest or latest"
+    )
+    plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
     json: bool = _json()
 
 

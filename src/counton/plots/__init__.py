@@ -1,4 +1,4 @@
-"""Pictures of what is released and of what is lost; only released values are drawn."""
+"""Pictures of what is released and of what is lost; but for `plot_bounds` of nothing private."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counton.lazy import loader
 
 if TYPE_CHECKING:
+    from counton.plots.bounds import plot_bounds as plot_bounds
     from counton.plots.loss import plot_loss as plot_loss
     from counton.plots.tables import plot_hierarchy as plot_hierarchy
     from counton.plots.tables import plot_ranges as plot_ranges
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Curves": "counton.plots.totals",
+    "plot_bounds": "counton.plots.bounds",
     "plot_hierarchy": "counton.plots.tables",
     "plot_loss": "counton.plots.loss",
     "plot_ranges": "counton.plots.tables",
     "plot_totals": "counton.plots.totals",
 }
 
-__all__ = ["Curves", "plot_hierarchy", "plot_loss", "plot_ranges", "plot_totals"]
+__all__ = ["Curves", "plot_bounds", "plot_hierarchy", "plot_loss", "plot_ranges", "plot_totals"]
 
 __getattr__ = loader(__name__, _HOME)
 

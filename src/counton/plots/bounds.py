@@ -1,0 +1,87 @@
+"""The picture of how many events of a user to count: error of noise and loss against the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from counton.extras import require
+from counton.plots.style import (
+    FAINT,
+    PALETTE,
+    WIDTH,
+    clean,
+    heading_inches,
+    write_heading,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_bounds(
+    most: Sequence[int],
+    noise: Sequence[float],
+    dropped: Sequence[float],
+    title: str,
+    subtitle: str,
+) -> Figure:
+    """Noise and loss against the bound, both in percent of all events, on one logarithmic axis.
+
+    Args:
+        most: the bounds, ascending.
+        noise: standard deviation of the noise, as a share of all events.
+        dropped: share of events that do not count.
+        title, subtitle: what the chart shows. It is drawn from exact events: say so.
+
+    >>> figure = plot_bounds([1, 2], [0.01, 0.02], [0.3, 0], "Visits", "not private")
+    >>> float(figure.get_figwidth())
+    7.5
+    """
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
+    head = heading_inches(title, subtitle) + 0.25
+    tall = head + 3.3 + 0.65
+    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    figure.subplots_adjust(left=0.1, right=0.85, bottom=0.65 / tall, top=1 - head / tall)
+    write_heading(figure, title, subtitle)
+    curves = (
+        ("noise", [100 * share for share in noise], PALETTE[0]),
+        ("dropped", [100 * share for share in dropped], PALETTE[1]),
+    )
+    for name, values, colour in curves:
+        shown = [(x, y) for x, y in zip(most, values, strict=True) if y > 0]
+        if not shown:
+            continue
+        ax.plot(*zip(*shown, strict=True), "o-", color=colour, linewidth=1.7, markersize=4)
+        ax.annotate(
+            name,
+            shown[-1],
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            size=11,
+            color=colour,
+            weight="bold",
+            annotation_clip=False,
+        )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ticks = [
+        number for number, after in zip(most, [*most[1:], 0], strict=True) if _apart(number, after)
+    ]
+    ax.set_xticks(ticks, [f"{number:,}" for number in ticks])
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(lambda value, _place: f"{value:g}%")
+    ax.set_title("of all events", loc="left", size=10, color=FAINT, pad=4)
+    ax.set_xlabel("events of a user that count, at most (N)", size=10, color=FAINT)
+    clean(ax, grid="y")
+    ax.tick_params(labelsize=10)
+    return figure
+
+
+def _apart(number: int, after: int) -> bool:
+    """Whether there is room for both labels."""
+    return not number < after < 1.3 * number

@@ -1,0 +1,77 @@
+"""Users on the command line: what is said of them, and to whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
+
+
+@pytest.fixture
+def events(place: Any) -> str:
+    return str(place.write("e.csv", ROWS, "time,group,who"))
+
+
+def test_without_a_user_the_output_says_that_people_are_not_protected(
+    place: Any, events: str
+) -> None:
+    said = " ".join(place.count(events).out.split())
+    assert "people are not protected: one with 100 events has 100 times the loss" in said
+    assert "--user COLUMN --most N" in said
+
+
+def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
+    place: Any, events: str
+) -> None:
+    bounds = ("--user", "who", "--most", "2", "--per", "1d", "--unit", "visitor")
+    done = place.count(events, *bounds)
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "one visitor's day, whose up to 2 events count in any cells and steps" in said
+    assert "people are not" not in said
+    assert "rows beyond what may count of their user, counted nowhere: 2" in done.err
+    report = json.loads(place("count", events, *place.again, "--json").out)
+    assert "one visitor's day" in report["protected"]
+    assert report["contribution"]["most"] == 2
+    for name in ("over", "dropped"):
+        assert name not in json.dumps(report)
+
+
+def test_the_message_names_options(place: Any, events: str) -> None:
+    done = place.count(events, "--user", "who")
+    assert done.code == 2
+    assert "--user who needs --most" in done.err
+    done = place.count(events, "--most", "3")
+    assert "--most 3 needs --user" in done.err
+
+
+def test_inspect_says_that_it_is_not_private(place: Any, events: str) -> None:
+    picture = place.folder / "most.png"
+    more = ("--steps", "30", "--epsilon", "1", "--per", "1d", "--time", "time")
+    done = place("inspect", events, "--user", "who", *more, "--plot", str(picture))
+    assert done.code == 0, done.err
+    assert done.out.startswith("not private: exact facts of these events")
+    assert "5 events of 2 units (who's day); the largest has 4" in done.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    found = json.loads(place("inspect", events, "--user", "who", *more, "--json").out)
+    assert [(bound["most"], bound["dropped"]) for bound in found["bounds"]] == [
+        (1, 0.6),
+        (2, 0.4),
+        (3, 0.2),
+        (4, 0.0),
+    ]
+    assert found["least_error"] == 1
+
+
+def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
+    said = place("plan", "--steps", "100", "--epsilon", "1", "--most", "5")
+    assert "one user with up to 5 events added or removed" in said.out
+    plans = [
+        json.loads(place("plan", "--steps", "100", "--epsilon", "1", *most, "--json").out)
+        for most in ((), ("--most", "5"))
+    ]
+    one, five = (planned["choices"][0]["mean_std"] for planned in plans)
+    assert five == pytest.approx(5 * one, rel=0.02)
