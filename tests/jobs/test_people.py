@@ -101,6 +101,7 @@ def adversarial(seed: int) -> Log:
     append = chance.random() < 0.5
     people: dict[str, Any] = chance.choice(
         [
+            {"user": None, "id": "id"},
             {"most": 1},
             {"most": 3},
             {"most": 2, "per": "1d"},
@@ -143,6 +144,9 @@ def without(log: Log, wanted: Any) -> Log:
 
 def units(log: Log) -> list[Any]:
     """What may be taken away, each as what it leaves."""
+    if log.options.get("user", "visitor") is None:  # one event, known by its id
+        ids = sorted({row[4] for rows in log.files for row in rows})
+        return [lambda row, one=one: row[4] != one for one in ids]
     names = sorted({row[2] for rows in log.files for row in rows})
     per = log.options.get("per")
     if per is None:

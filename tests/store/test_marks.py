@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import StateError
-from counton.store.marks import Part, Secret, merged, pack, unpack
+from counton import PureDP, Stream
+from counton.errors import StateError, StreamConflict
+from counton.store.marks import Change, Part, Secret, merged, pack, unpack
+from counton.strategies import Binary
 
 SECRET = bytes(range(32))
 
@@ -82,3 +85,25 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
     ):
         with pytest.raises(StateError, match="does not belong to this key"):
             Secret.unwrapped(wrapped, key)
+
+
+def test_a_large_part_is_kept_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counton.store.marks._LARGEST_PART", 4)
+    digests = np.arange(10, dtype=np.uint64)
+    part = Part("user", 7, digests, (np.arange(10) * 3,))
+    secret = Secret.fresh()
+    with Stream.create(tmp_path / "s.db", "visits", Binary(9), PureDP(1)) as stream:
+        stream.observe({}, remembered=Change(secret, [part]))
+        stream.observe({}, remembered=Change(secret, [part._replace(period=8)]))
+        found = list(stream.marks("user"))
+        assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
+        assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
+        assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
+        whole = merged(found[:3])
+        replaced = Change(secret, [whole], replaced=[("user", 7)])
+        stream.observe({}, remembered=replaced)
+        assert [p.period for p in stream.marks("user")] == [7, 7, 7, 8, 8, 8]
+        stream.observe({}, remembered=Change(secret, [], forgotten=[("user", 8)]))
+        assert [p.period for p in stream.marks("user")] == [8] * 3
+        with pytest.raises(StreamConflict, match="has begun to count"):
+            stream.observe({}, remembered=Change(Secret.fresh(), [part]))

@@ -743,11 +743,10 @@ def _run(
             counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
+            kept = stream.observed()
             if request.append and chosen is None and not request.confirmed:
-                refuse_known(stream.observed(), counted.cells, _measures(definition))
-            intake = _compared(
-                stream.observed(), counted, chosen, definition, before, ended, request.append
-            )
+                refuse_known(kept, counted.cells, _measures(definition))
+            intake = _compared(kept, counted, chosen, definition, before, ended, request.append)
             _refuse_overflow(definition, intake)
         sources = _sources(stream, source, digests, definition, request, intake)
         late = intake.late_rows

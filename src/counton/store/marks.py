@@ -35,6 +35,8 @@ MOST_PARTS: Final = 8
 #: Texts of more bytes than this have a digest of another kind.
 _LONG = 64
 _SECRET = "secret"
+#: Rows of one part: fewer bytes than a database takes as one value (10^9 in SQLite).
+_LARGEST_PART = 2**25
 _TRIED = 4096
 #: The first 0 to 8 bytes of a word.
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
@@ -301,10 +303,14 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
                 "stream_id": stream_id,
                 "kind": part.kind,
                 "period": part.period,
-                "part": last.get((part.kind, part.period), 0) + 1,
-                "marks": pack(part.digests, part.facts),
+                "part": last.get((part.kind, part.period), 0) + 1 + number,
+                "marks": pack(
+                    part.digests[begin : begin + _LARGEST_PART],
+                    [fact[begin : begin + _LARGEST_PART] for fact in part.facts],
+                ),
             }
             for part in change.added
+            for number, begin in enumerate(range(0, len(part.digests), _LARGEST_PART))
         ],
     )
 
