@@ -7,12 +7,13 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from counton import PureDP, Stream, release_ranges
-from counton.errors import InvalidInput, StateError, WrongKey
+from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.noise import Key
 from counton.store import key_path, state_summary
 from counton.store.keyfile import Witness, witness_beside
@@ -106,6 +107,22 @@ class TestWitness:
         assert witness_beside("postgresql://ann@db/visits", Key.generate()).path is None
         named = witness_beside("postgresql://ann@db/visits", "my.key")
         assert named.path == Path("my.key.witness")
+
+    def test_a_table_that_was_forgotten_is_not_released_from_other_data(self, file: Path) -> None:
+        Stream.create(file, "a", STRATEGY, PureDP(1)).close()
+        shutil.copy(file, f"{file}.old")
+
+        def publish(counts: list[int], name: str = "May", epsilon: int = 1) -> Any:
+            return release_ranges(counts, guarantee=PureDP(epsilon), state=file, name=name).cells()
+
+        first = publish([5, 0, 17, 4])
+        shutil.copy(f"{file}.old", file)
+        with pytest.raises(ReplayMismatch, match=r"does not know 'May', but .* says that it was"):
+            publish([5, 0, 17, 5])
+        assert np.array_equal(publish([5, 0, 17, 4]), first)
+        shutil.copy(f"{file}.old", file)
+        publish([5, 0, 17, 5], epsilon=2)  # other noise
+        publish([5, 0, 17, 5], name="June")
 
 
 class TestPrepared:

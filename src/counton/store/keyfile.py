@@ -26,7 +26,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError, WrongKey, field
+from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.store import schema
@@ -331,6 +331,28 @@ class Witness:
                     f"released {entry['step']:,} steps of it: bring the state back from its newest "
                     f"copy, or begin a stream with another {field('name')}; what the lost one "
                     f"spent stays spent"
+                )
+
+    def refuse_other_data(self, fingerprint: str, name: str, noise: str, digest: str) -> None:
+        """Refuse a table in whose noise another one was released, which the state has forgotten.
+
+        Args:
+            fingerprint: of the key.
+            name: of the table.
+            noise: what says under one key which noise it is: its name and terms.
+            digest: of its data, keyed.
+
+        Raises:
+            ReplayMismatch: the witness knows other data.
+        """
+        for entry in self._entries():
+            known = (entry["key"], entry["stream"]) == (fingerprint, noise)
+            if known and entry["digest"] != digest:
+                raise ReplayMismatch(
+                    f"state {self._label} does not know {name!r}, but {self.path} says that it was "
+                    f"released from other data, so the state was restored from an old copy; the "
+                    f"same noise on both would give the difference away: bring the newest copy "
+                    f"back, or choose another {field('name')}, which spends the guarantee again"
                 )
 
     def check(

@@ -7,6 +7,7 @@ which might find another matrix on another machine, and without noise.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
@@ -45,7 +46,8 @@ def released(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R:
         key: the key, or where it is kept; a file is made if missing; ``STATE.key`` unless given.
 
     Raises:
-        ReplayMismatch: the state has released other data, or on other terms, under this name.
+        ReplayMismatch: the state has released other data, or on other terms, under this name; or
+            the witness says so of a state that was restored from an old copy.
         StateError: the name is that of a stream, or the state cannot be used.
         BudgetExceeded: the guarantee goes beyond the limit; nothing is released.
         InvalidInput: it is not clear by which kind of unit it counts (`ledger.counted_unit`).
@@ -58,7 +60,7 @@ def released(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R:
     draft.prepare()  # takes time, and may be refused: before there is a key, and without a lock
     try:
         with keyfile.for_creation(state, key, draft.name) as held:
-            return _enter(draft, state, held)
+            return _enter(draft, state, held, keyfile.witness_beside(state, key))
     except _Named:
         return released(draft, state, key)
     except _Entered:
@@ -129,12 +131,16 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
             ) from error
 
 
-def _enter(draft: TableDraft[R], state: State, key: Key) -> R:
+def _enter(draft: TableDraft[R], state: State, key: Key, witness: keyfile.Witness) -> R:
     release = draft.release(key)
+    # Other terms have other noise; the same under the same key is for the same data only.
+    terms = records.to_json(release.terms.to_dict(), "terms")
+    noise = f"{draft.name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
+    witness.refuse_other_data(key.fingerprint, draft.name, noise, release.input_digest)
     row = {
         "name": draft.name,
         "kind": draft.kind,
-        "terms": records.to_json(release.terms.to_dict(), "terms"),
+        "terms": terms,
         "asked": records.to_json(draft.asked, "terms"),
         "key_fingerprint": key.fingerprint,
         "key_salt": key.salt,
@@ -154,6 +160,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key) -> R:
             if unit != release.contribution.unit:
                 raise _Named
             connection.execute(schema.tables.insert().values(**row))
+        witness.note(key.fingerprint, noise, 1, release.input_digest)
     finally:
         database.close()
     return release
