@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from datetime import datetime
 
 import polars as pl
 from rich.console import Console
@@ -101,6 +102,8 @@ def _shown(table: pl.DataFrame) -> Table:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
     return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
 
 
