@@ -130,3 +130,17 @@ def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Pa
     connection.close()
     assert rows < 10
     assert size < 20_000 * 40
+
+
+def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> None:
+    seen = {step: np.full((2, 1, 2000), step % 5) for step in (1, 2, 3, 200, 201, 999)}
+    with Stream.create(
+        tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
+    ) as stream:
+        assert [*stream.observed_blocks()] == []
+        stream.observe(seen)
+        blocks = [*stream.observed_blocks()]
+        assert len(blocks) > 2
+        found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}
+        assert found.keys() == seen.keys()
+        assert all((found[step] == seen[step]).all() for step in seen)

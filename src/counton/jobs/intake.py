@@ -7,7 +7,7 @@ at the next release, once, so that one row still changes one step by what one ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,8 @@ from counton.errors import ReplayMismatch, field
 from counton.events.windows import Windows, moment
 
 _KEY = ("step", "group")
-Observed = Mapping[int, NDArray[np.int64]]
+#: What the state keeps: by window, or some windows at a time with their numbers.
+Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -229,17 +230,19 @@ _SCHEMA = {**dict.fromkeys(_COLUMNS, pl.Int64), "loose": pl.Boolean}
 
 
 def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    if not kept:
-        return pl.DataFrame(schema=_SCHEMA)
-    packed = np.stack(list(kept.values()))  # windows, seen or counted, measures, groups
-    row, group = np.nonzero(packed.any(axis=(1, 2)))
-    seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
-    steps = np.array(list(kept), dtype=np.int64)[row]
+    if isinstance(kept, Mapping):
+        kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows
-    loose = counted[:, 0] < 0  # which no number of rows is
-    counted = np.where(loose[:, None], 0, counted)
-    columns = (steps, group, seen[:, 0], seen[:, last], counted[:, 0], counted[:, last], loose)
-    return pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA)
+    found = [pl.DataFrame(schema=_SCHEMA)]
+    for steps, packed in kept:  # windows, seen or counted, measures, groups
+        row, group = np.nonzero(packed.any(axis=(1, 2)))
+        seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
+        loose = counted[:, 0] < 0  # which no number of rows is
+        counted = np.where(loose[:, None], 0, counted)
+        ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
+        columns = (steps[row], group, *ends, loose)
+        found.append(pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA))
+    return pl.concat(found)
 
 
 def _refuse_vanished(

@@ -32,7 +32,7 @@ from counton.jobs.definition import (
     refuse_ended,
     unit_of,
 )
-from counton.jobs.intake import Intake, compare, refuse_known
+from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
@@ -743,10 +743,11 @@ def _run(
             counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
-            kept = stream.observed()
             if request.append and chosen is None and not request.confirmed:
-                refuse_known(kept, counted.cells, _measures(definition))
-            intake = _compared(kept, counted, chosen, definition, before, ended, request.append)
+                refuse_known(stream.observed_blocks(), counted.cells, _measures(definition))
+            intake = _compared(
+                stream.observed_blocks(), counted, chosen, definition, before, ended, request.append
+            )
             _refuse_overflow(definition, intake)
         sources = _sources(stream, source, digests, definition, request, intake)
         late = intake.late_rows
@@ -1072,7 +1073,7 @@ def _sources(
 
 
 def _compared(
-    kept: dict[int, NDArray[np.int64]],
+    kept: Observed,
     found: Tally,
     chosen: Chosen | None,
     definition: Definition,

@@ -355,23 +355,19 @@ def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
 
 def read_observed(
     connection: Connection, stream_id: int, start: int, stop: int | None
-) -> dict[int, NDArray[np.int64]]:
-    """What has been seen of windows ``start..stop-1``; windows never seen are left out."""
+) -> Iterator[Seen]:
+    """What has been seen of windows ``start..stop-1``, some windows at a time."""
     table = schema.observed
     query = sa.select(table).where(table.c.stream_id == stream_id)
     if stop is not None:
         query = query.where(table.c.step < stop)
-    found: dict[int, NDArray[np.int64]] = {}
     with reading("what was observed"):
         for row in connection.execute(query.order_by(table.c.step)):
             seen = Seen.of_row(row)
-            steps = seen.steps.tolist()
-            if start > 1 or stop is not None:
-                last = max(steps, default=0) if stop is None else stop - 1
-                seen = seen.only((seen.steps >= start) & (seen.steps <= last))
-                steps = seen.steps.tolist()
-            found.update(zip(steps, seen.totals, strict=True))
-    return dict(sorted(found.items()))
+            chosen = seen.steps >= start
+            if stop is not None:
+                chosen &= seen.steps < stop
+            yield seen if chosen.all() else seen.only(chosen)
 
 
 def write_sources(

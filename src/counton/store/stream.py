@@ -283,7 +283,20 @@ class Stream:
         stop = None if stop is None else check_integer("stop", stop, 0)
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
-            return journal.read_observed(connection, writer.stream_id, start, stop)
+            found: dict[int, NDArray[np.int64]] = {}
+            for seen in journal.read_observed(connection, writer.stream_id, start, stop):
+                found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
+            return dict(sorted(found.items()))
+
+    def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The same of all windows, some at a time: numbers of windows, and totals of each.
+
+        Windows of many cells need less memory so. Nothing may be released meanwhile.
+        """
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            for seen in journal.read_observed(connection, writer.stream_id, 1, None):
+                yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Iterator[Part]:
         """Digests of users ("user") or ids ("id") that have counted, part by part. Secret."""
