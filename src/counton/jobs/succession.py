@@ -128,8 +128,11 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
     if inherited:
         named = tuple((group, 1) for group, _ in before.named)
         definition = replace(definition, domain=before.domain, named=named, spare=before.spare)
+    # Whoever was counted once for ever is seen for the first time again by another stream.
+    once = any(people is not None and people.first for people in (definition.people, before.people))
     totals = (
         inherited
+        and not once
         and "windows" not in (definition.release, before.release)
         and definition.contribution.resolution == before.contribution.resolution
     )
