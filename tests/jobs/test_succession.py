@@ -146,7 +146,7 @@ def test_other_groups_or_windows_alone_begin_anew(request_: Request) -> None:
 def test_users_so_far_begin_anew(request_: Request) -> None:
     """Another stream sees for the first time whom this one has counted."""
     lines = "".join(f"2013-01-01T{hour:02}:10,a,u\n" for hour in range(6))
-    Path(request_.events).write_text(f"time,group,user\n{lines}")
+    Path(str(request_.events)).write_text(f"time,group,user\n{lines}")
     run(replace(request_, user="user", first=True, most=1, unit=None)).close()
     found = released(successor(request_))
     assert found.totals is not None
