@@ -206,3 +206,21 @@ def test_intervals_hold_and_the_bias_is_as_stated() -> None:
     assert 0.05 * std < zeros < 0.45 * std
     assert others < 0
     assert "by up to 0.4 of std" in fitted.notes()[0]
+
+
+@pytest.mark.parametrize("guarantee", [ZCDP(0.005), PureDP(0.2)])
+def test_intervals_hold_as_often_as_they_say_where_totals_are_known(guarantee: Any) -> None:
+    exact = {"CA": 290, "NY": 513, "DC": 6}
+    truth = {("CA", "Alpine"): 0, ("CA", "Kings"): 152, ("CA", "Napa"): 138, ("NY", "Kings"): 273}
+    held, rounds = 0, 300
+    for _ in range(rounds):
+        fitted = released(guarantee=guarantee).adjusted(known=exact, integers=True)
+        table = fitted.table_columns("county", level=0.9)
+        low, high = (dict(zip(_paths(table), table[end], strict=True)) for end in ("low", "high"))
+        held += sum(low[path] <= count <= high[path] for path, count in truth.items())
+    share = held / (rounds * len(truth))
+    assert 0.87 < share < 0.96
+
+
+def _paths(table: dict[str, Any]) -> list[tuple[str, str]]:
+    return list(zip(table["state"].tolist(), table["county"].tolist(), strict=True))
