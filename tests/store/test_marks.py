@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton import PureDP, Stream
+from counton import Key, PureDP, Stream
 from counton.errors import StateError, StreamConflict
 from counton.store.marks import Change, Part, Secret, merged, pack, unpack
 from counton.strategies import Binary
@@ -87,12 +86,12 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
             Secret.unwrapped(wrapped, key)
 
 
-def test_a_large_part_is_kept_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.store.marks._LARGEST_PART", 4)
     digests = np.arange(10, dtype=np.uint64)
     part = Part("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()
-    with Stream.create(tmp_path / "s.db", "visits", Binary(9), PureDP(1)) as stream:
+    with Stream.create(state, "visits", Binary(9), PureDP(1), key=Key.generate()) as stream:
         stream.observe({}, remembered=Change(secret, [part]))
         stream.observe({}, remembered=Change(secret, [part._replace(period=8)]))
         found = list(stream.marks("user"))
