@@ -42,7 +42,7 @@ def measure() -> Iterator[Row]:
 def _slope(files: list[Path], kind: str) -> tuple[float, float]:
     """CPU seconds of the rows by which two files differ: ours, and those of polars."""
     times = [
-        fastest(lambda file=file: _ours(file), lambda file=file: _theirs(file, kind), turns=5)  # type: ignore[misc]
+        fastest(lambda file=file: _ours(file), lambda file=file: _theirs(file, kind), turns=9)  # type: ignore[misc]
         for file in files
     ]
     (few_ours, few_theirs), (many_ours, many_theirs) = times

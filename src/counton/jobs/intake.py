@@ -147,7 +147,11 @@ def compare(
             pl.when("loose").then(0).otherwise(name).alias(name)
             for name in ("seen_rows", "seen_total")
         )
-    cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY)
+    if before.is_empty():
+        fresh = {name: pl.lit(0, pl.Int64) for name in _COLUMNS if name not in _KEY}
+        cells = found.sort(_KEY).with_columns(**fresh, loose=pl.lit(False))
+    else:
+        cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY)
     untouched = pl.col("loose") & pl.col("rows").is_null()
     cells = cells.with_columns(loose=untouched.fill_null(False)).fill_null(0)
     if append:
@@ -155,7 +159,8 @@ def compare(
             rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
         )
     else:
-        _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows, bounds)
+        if not before.is_empty():
+            _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows, bounds)
         # Windows that have not ended are kept too: a file of new events may come next, without
         # the rows of this one. What was seen of them in such files this one may lack.
         later = pl.col("step") > target
@@ -165,7 +170,7 @@ def compare(
             total=pl.when(lacking).then("seen_total").otherwise("total"),
             loose=later & (pl.col("seen_rows") == 0),
         )
-    moved = cells.filter(
+    moved = cells.lazy().filter(
         (pl.col("rows") != pl.col("seen_rows"))
         | (pl.col("total") != pl.col("seen_total"))
         | ((pl.col("seen_rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
@@ -176,7 +181,7 @@ def compare(
         target=target,
         groups=len(groups),
         measures=measures,
-        changed=tuple(moved["step"].unique().sort().to_list()),
+        changed=tuple(moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()),
         found=found.height > 0,
     )
 

@@ -525,7 +525,7 @@ def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
 #: Cells released in one transaction.
 _CHUNK = 2**20
 #: Rows of a table that are made at a time.
-_ROWS = 2**20
+_ROWS = 2**18
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
 
@@ -850,8 +850,8 @@ class _Counted:
         seconds = monotonic() - self._start
         if seconds > self._said + 0.3:
             self._said = seconds
-            rate = f"{self._rows / seconds / 1e6:.1f}"
-            self._progress(f"read {self._rows / 1e6:,.1f} million rows, {rate} a second", 0.25)
+            rate = self._rows / seconds / 1e6
+            self._progress(f"read {self._rows:,} rows, {rate:.1f} million a second", 0.25)
 
 
 def _named(
