@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import unmasked
-from counton.extras import require
+from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
 MISSING, OUTSIDE = -1, -2

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.shift import Shift
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
 from counton.strategies import (
     Binary,
     GrowingCascade,

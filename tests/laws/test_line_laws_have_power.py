@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.shift import Shift
+from counton.laws import Shift
 from counton.strategies import NodeNoise, Norm
 from counton.strategies.base import Relation
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot

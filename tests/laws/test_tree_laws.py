@@ -11,7 +11,7 @@ import pytest
 from trees import random_tree
 
 from counton.errors import InvalidInput
-from counton.shift import Shift
+from counton.laws import Shift
 from counton.strategies import NodeNoise, Norm
 from counton.strategies.base import Relation
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP, PureDP
 from counton.store import release_contingency, release_ranges
 from counton.strategies.lines.grid import margins_strategies
-from counton.strategies.lines.workload import Margins
+from counton.strategies.lines.workloads import Margins
 
 KEY = chosen_key()
 DOMAIN: dict[str, Any] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counton.errors import CountonError, MissingExtra
-from counton.extras import NEEDED, missing
+from counton.lazy import NEEDED, missing
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import io
 import sys
 
 from counton.errors import MissingExtra
-from counton.extras import require
+from counton.lazy import require
 
 
 def main() -> None:

@@ -202,17 +202,18 @@ def verify(options: VerifyOptions) -> None:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="expiration")],
+    paper: Annotated[str, typer.Argument(help="expiration or less-noise")],
     folder: Annotated[
         str | None, typer.Option(help="write the paper's figures there; default: reproduce/PAPER")
     ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="leave out what takes minutes")] = False,
     json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
     """Compute a paper's tables and figures again and compare its numbers."""
     with explained():
         from counton.cli.reproduction import print_reproduction
 
-        print_reproduction(paper, folder, json)
+        print_reproduction(paper, folder, json, quick)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from counton.errors import (
     StreamConflict,
     WrongKey,
 )
-from counton.extras import NEEDED, missing
+from counton.lazy import NEEDED, missing
 
 
 class ExitCode(IntEnum):

@@ -126,9 +126,12 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "release": _asked(
             _TEXT, "totals so far, windows (each one's own number), or both; default: totals"
         ),
-        "strategy": _asked(_TEXT, "auto, binary, honaker, kary, smooth, sqrt or normalised-sqrt"),
+        "strategy": _asked(
+            _TEXT,
+            "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt",
+        ),
         "metric": _asked(_TEXT, "error to make small: mean or max"),
-        "simple": _asked(bool, "only strategies that release integers, no search", "--simple"),
+        "simple": _asked(bool, "only trees: nothing is solved or held", "--simple"),
         "expire": _asked(
             bool, "protection fades with age; no --steps needed: see plan --expire", "--expire"
         ),

@@ -1,5 +1,5 @@
 """Event data through polars: files of rows, times and windows, declared groups, exact tallies."""
 
-from counton.extras import require
+from counton.lazy import require
 
 require("polars")

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.extras import require
-from counton.lazy import loader
+from counton.lazy import loader, require
 
 if TYPE_CHECKING:
     from counton.jobs.counting import Run as Run

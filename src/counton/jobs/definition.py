@@ -43,6 +43,8 @@ STRATEGIES = {
     "smooth": "SmoothBinary",
     "sqrt": "SqrtToeplitz",
     "normalised-sqrt": "NormalisedSqrt",
+    "look-ahead": "LookAhead",
+    "solved": "Solved",
 }
 WHAT = ("count", "sum")
 #: What lengths of time are called.
@@ -678,6 +680,7 @@ def _choose(
         shape=shape,
         release=release,
         simple=asked.request.simple,
+        compare=name not in (None, "auto"),
     )
     for choice in ranked.choices:
         if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:

@@ -54,7 +54,7 @@ from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
 from counton.noise import Key
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.lines.grid import margins_strategies
-from counton.strategies.lines.workload import Margins
+from counton.strategies.lines.workloads import Margins
 
 #: Rows of all margins together, at most.
 _MOST_ROWS = 10**6

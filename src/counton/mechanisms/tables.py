@@ -24,7 +24,7 @@ from counton.mechanisms.terms import FORMAT, TableTerms, check_name
 from counton.noise import Key
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
 from counton.strategies import Norm
-from counton.strategies.table import TableStrategy
+from counton.strategies.base import TableStrategy
 
 T = TypeVar("T")
 

@@ -63,7 +63,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
         return (mean + 1) / 2 * _SAFE
     if horizon <= LARGEST_SEARCHED:
         from counton.strategies.lines.optimal import gaussian_bound
-        from counton.strategies.lines.workload import Prefixes
+        from counton.strategies.lines.workloads import Prefixes
 
         mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
     return mean * _SAFE

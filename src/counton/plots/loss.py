@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.extras import require
+from counton.lazy import require
 from counton.plans.expiration import ExpirationPlan
 from counton.plots.style import (
     FAINT,

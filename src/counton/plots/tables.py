@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.exact import quantity
-from counton.extras import require
+from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     INK,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import quantity
-from counton.extras import require
+from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     INK,

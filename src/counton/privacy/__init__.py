@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from counton.laws import Shift
 from counton.lazy import loader
 from counton.privacy.calibration import Calibration, calibrate
 from counton.privacy.contribution import Contribution
@@ -11,7 +12,6 @@ from counton.privacy.expiration import ExpiringDP, ExpiringZCDP
 from counton.privacy.filter import Limit
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_dict
 from counton.privacy.ledger import Ledger, Spend
-from counton.shift import Shift
 
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import expiration_loss as expiration_loss

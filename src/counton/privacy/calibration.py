@@ -10,10 +10,8 @@ from functools import lru_cache
 
 from counton.errors import InvalidInput
 from counton.exact import float_below, root_rounded_up, rounded_up
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
-from counton.privacy import concentrated, laplace
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from counton.shift import Shift
 
 _PURE = "Laplace of scale l1 / epsilon"
 
@@ -81,7 +79,7 @@ def zero_concentrated(guarantee: ZCDP, shift: Shift) -> tuple[Candidate, ...]:
 
 def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
     """Four ways with Laplace noise, two with Gaussian noise."""
-    from counton.privacy import gaussian
+    from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
     variance = shift.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
@@ -117,7 +115,9 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and Steinke's
     conversion of the sum is the paper's formula.
     """
-    log = -concentrated.log_below(delta) * (1 + 1e-14)
+    from counton.privacy.concentrated import log_below
+
+    log = -log_below(delta) * (1 + 1e-14)
     root = math.sqrt(2 * log)
     budget = float_below(epsilon)
     a = 2 * budget / (math.sqrt(2 * log + 2 * budget) + root)
@@ -125,6 +125,8 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
 
 
 def _composed(guarantee: ApproxDP, shift: Shift, bounds: tuple[Candidate, ...]) -> Candidate:
+    from counton.privacy import laplace
+
     method = "Laplace by composed privacy-loss distributions"
     if shift.entries is None or len(shift.entries) > 1:
         return Candidate("laplace", None, f"{method}: changes of single nodes are not all known")

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, text
+from counton.laws import Shift
 from counton.privacy import value_grid
-from counton.shift import Shift
 
 Relation = Literal["add_remove", "replace"]
 #: How far apart the events of one unit are kept.

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 from counton.errors import InvalidInput
 from counton.exact import Number, text
 from counton.expiry import LEVELS, Expiry, checked_age
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Family
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
 from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
-from counton.shift import Shift
 
 
 class ExpiringGuarantee(Guarantee):

@@ -31,13 +31,6 @@ from typing import Any, Self
 
 from counton.errors import InvalidInput
 from counton.exact import Number, exact, text
-from counton.privacy.concentrated import (
-    best_order,
-    concentrated_by_pure,
-    pure_within,
-    renyi_by_pure,
-    renyi_within,
-)
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 #: What a ledger can keep to, and what it adds up.
@@ -71,6 +64,8 @@ class RenyiOrder:
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
         """The order with the loss that the limit allows."""
+        from counton.privacy.concentrated import renyi_within
+
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
 
 
@@ -126,6 +121,8 @@ class Filter:
                     f"has no delta to share out: leave it out"
                 )
             return cls(limit)
+        from counton.privacy.concentrated import best_order
+
         kept = _share(limit, list(known), approximate_delta)
         left, orders = limit.delta - kept, []
         for number, part in enumerate(_PARTS if left else ()):
@@ -139,6 +136,8 @@ class Filter:
         if isinstance(guarantee, ZCDP):
             rho += guarantee.rho
         elif isinstance(self.limit, ZCDP):
+            from counton.privacy.concentrated import concentrated_by_pure
+
             rho += concentrated_by_pure(guarantee.epsilon)
         else:
             epsilon += guarantee.epsilon
@@ -192,6 +191,8 @@ class Filter:
         if kind is ZCDP:
             rho = _told(max((left / one.order for left, one in lefts), default=Fraction(0)))
             return ZCDP(rho) if rho >= _LEAST else None
+        from counton.privacy.concentrated import pure_within
+
         epsilon = max([self._plain_left, *(pure_within(left, one.order) for left, one in lefts)])
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
         epsilon, delta = _told(epsilon), _told(delta)
@@ -247,6 +248,8 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
     """Most that the Renyi divergence of this order can be; beside its delta, for ApproxDP."""
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho
+    from counton.privacy.concentrated import renyi_by_pure
+
     return renyi_by_pure(guarantee.epsilon, order)
 
 

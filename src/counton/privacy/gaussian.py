@@ -37,7 +37,7 @@ from functools import lru_cache
 
 from counton.errors import InvalidInput
 from counton.exact import Number, exact, float_below, rounded_up, text
-from counton.shift import Shift
+from counton.laws import Shift
 
 #: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
 _MARGIN = 1e-13

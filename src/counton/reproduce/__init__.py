@@ -6,20 +6,24 @@ from importlib import import_module
 from pathlib import Path
 
 from counton.errors import InvalidInput
-from counton.reproduce.evidence import Comparison, Evidence
+from counton.reproduce.evidence import Comparison, ErrorRow, Evidence
 
-#: Short name of a paper, and the package that computes its evidence.
-PAPERS = {"expiration": "counton.reproduce.expiration"}
+#: Short name of a paper, or of a claim, and the package that computes its evidence.
+PAPERS = {
+    "expiration": "counton.reproduce.expiration",
+    "less-noise": "counton.reproduce.less_noise",
+}
 
-__all__ = ["PAPERS", "Comparison", "Evidence", "reproduce"]
+__all__ = ["PAPERS", "Comparison", "ErrorRow", "Evidence", "reproduce"]
 
 
-def reproduce(paper: str, folder: str | Path | None = None) -> Evidence:
+def reproduce(paper: str, folder: str | Path | None = None, *, quick: bool = False) -> Evidence:
     """Compute a paper's tables again, and draw its figures if a folder is given.
 
     Args:
         paper: one of ``PAPERS``.
         folder: where to write the figures as PNG; it is made if it does not exist.
+        quick: leave out what takes minutes.
 
     Raises:
         InvalidInput: an unknown paper.
@@ -31,5 +35,5 @@ def reproduce(paper: str, folder: str | Path | None = None) -> Evidence:
     if paper not in PAPERS:
         raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
     module = import_module(PAPERS[paper])
-    found: Evidence = module.evidence(None if folder is None else Path(folder))
+    found: Evidence = module.evidence(None if folder is None else Path(folder), quick=quick)
     return found

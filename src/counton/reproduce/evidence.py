@@ -17,6 +17,7 @@ class Comparison:
         printed: the number as printed; the digits say how exactly it is known.
         computed: the same quantity, computed here.
         tolerance: allowed distance, where the printed digits do not say it.
+        at_most: what is printed is not to be exceeded.
         note: what a reader should know, such as an error of the paper.
 
     >>> Comparison("Table 1", "epsilon", "0.1341", 0.13407).agrees
@@ -29,14 +30,38 @@ class Comparison:
     computed: float
     tolerance: float | None = None
     note: str = ""
+    at_most: bool = False
 
     @property
     def agrees(self) -> bool:
-        """Whether the computed number, rounded like the printed one, is the printed one."""
+        """Whether the computed number, rounded like the printed one, is it, or not above it."""
         printed = Decimal(self.printed)
+        if self.at_most:
+            return Decimal(repr(float(self.computed))) <= printed
         if self.tolerance is not None:
             return abs(self.computed - float(printed)) <= self.tolerance
         return Decimal(repr(float(self.computed))).quantize(printed) == printed
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """The error of one mechanism.
+
+    Attributes:
+        guarantee: under which it is private.
+        metric: of which error.
+        horizon: number of steps.
+        mechanism: its name.
+        source: who published it, or where it stands in counton.
+        std: root of the mean or of the largest variance of a released total.
+    """
+
+    guarantee: str
+    metric: str
+    horizon: int
+    mechanism: str
+    source: str
+    std: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +72,7 @@ class Evidence:
         title: of the paper.
         comparisons: its numbers.
         figures: files that were written.
+        errors: a table of errors, one row for each mechanism at each number of steps.
 
     >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.2)
     >>> Evidence("A paper", (found,)).wrong == (found,)
@@ -56,6 +82,7 @@ class Evidence:
     title: str
     comparisons: tuple[Comparison, ...]
     figures: tuple[Path, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
 
     @property
     def wrong(self) -> tuple[Comparison, ...]:

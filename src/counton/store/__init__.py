@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.extras import require
-from counton.lazy import loader
+from counton.lazy import loader, require
 
 if TYPE_CHECKING:
     from counton.store.database import state_file as state_file

@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, is_text
-from counton.extras import require
+from counton.lazy import require
 from counton.store import schema, sqlite_file
 from counton.store.sqlite_file import NoState
 

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Connection, Row, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from counton.errors import InvalidInput, StateError, field
-from counton.extras import require
+from counton.lazy import require
 from counton.store import schema
 from counton.store.database import Database
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
-from counton.extras import require
+from counton.lazy import require
 from counton.mechanisms.contingency import ContingencyDraft, ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
 from counton.mechanisms.ranges import Asked, RangesDraft, RangesRelease, Strategies

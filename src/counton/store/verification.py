@@ -36,7 +36,7 @@ from counton.privacy import calibrate
 from counton.store import journal, keyfile, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
-from counton.strategies.table import TableStrategy
+from counton.strategies.base import TableStrategy
 from counton.strategies.trees import Tree
 
 #: Values computed again at once.

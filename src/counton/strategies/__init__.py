@@ -19,6 +19,7 @@ from counton.strategies.base import (
 )
 
 if TYPE_CHECKING:
+    from counton.strategies.base import TableStrategy as TableStrategy
     from counton.strategies.streams.binary import Binary as Binary
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
-    from counton.strategies.table import TableStrategy as TableStrategy
 
 #: Where each strategy for streams lives. The imports above say the same to type checkers.
 _HOME = {
@@ -70,7 +70,7 @@ __all__ = [
     "strategy_from_dict",
 ]
 
-__getattr__ = loader(__name__, _HOME | {"TableStrategy": "counton.strategies.table"})
+__getattr__ = loader(__name__, _HOME | {"TableStrategy": "counton.strategies.base"})
 
 
 def __dir__() -> list[str]:

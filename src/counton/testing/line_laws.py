@@ -15,7 +15,7 @@ from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.strategies import NodeNoise
 from counton.strategies.lines import LineStrategy, Queries
-from counton.strategies.lines.workload import NAMED
+from counton.strategies.lines.workloads import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import LawBroken, require
 from counton.testing.table_laws import check_columns

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.extras import require
+from counton.lazy import require
 from counton.plots.style import FAINT, INK, PALETTE, save_figure
 from counton.privacy import expiration_loss
 from counton.reproduce.expiration.numbers import (

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING
 
 from counton.lazy import loader
 from counton.strategies.base import exported
-from counton.strategies.lines.base import LineStrategy
-
-# not when first used: a name that is also its module's would become the module
-from counton.strategies.lines.workload import (
-    AllRanges,
-    Prefixes,
-    Queries,
-    RandomSubsets,
-    TreeNodes,
-    Workload,
-    workload,
-)
 
 if TYPE_CHECKING:
+    from counton.strategies.lines.base import LineStrategy as LineStrategy
     from counton.strategies.lines.catalogue import (
         line_strategy_from_dict as line_strategy_from_dict,
     )
@@ -33,19 +22,34 @@ if TYPE_CHECKING:
     from counton.strategies.lines.optimal import optimal_gaussian as optimal_gaussian
     from counton.strategies.lines.optimal import optimal_laplace as optimal_laplace
     from counton.strategies.lines.square_root import SquareRoot as SquareRoot
+    from counton.strategies.lines.workloads import AllRanges as AllRanges
+    from counton.strategies.lines.workloads import Prefixes as Prefixes
+    from counton.strategies.lines.workloads import Queries as Queries
+    from counton.strategies.lines.workloads import RandomSubsets as RandomSubsets
+    from counton.strategies.lines.workloads import TreeNodes as TreeNodes
+    from counton.strategies.lines.workloads import Workload as Workload
+    from counton.strategies.lines.workloads import workload as workload
 
-#: Where each name lives. The imports above say the same to type checkers.
+#: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
+    "AllRanges": "counton.strategies.lines.workloads",
     "Dense": "counton.strategies.lines.dense",
     "Grid": "counton.strategies.lines.grid",
     "Haar": "counton.strategies.lines.haar",
     "Hats": "counton.strategies.lines.hats",
+    "LineStrategy": "counton.strategies.lines.base",
     "Nodes": "counton.strategies.lines.nodes",
+    "Prefixes": "counton.strategies.lines.workloads",
+    "Queries": "counton.strategies.lines.workloads",
+    "RandomSubsets": "counton.strategies.lines.workloads",
     "SquareRoot": "counton.strategies.lines.square_root",
+    "TreeNodes": "counton.strategies.lines.workloads",
+    "Workload": "counton.strategies.lines.workloads",
     "gaussian_bound": "counton.strategies.lines.optimal",
     "line_strategy_from_dict": "counton.strategies.lines.catalogue",
     "optimal_gaussian": "counton.strategies.lines.optimal",
     "optimal_laplace": "counton.strategies.lines.optimal",
+    "workload": "counton.strategies.lines.workloads",
 }
 
 __all__ = [
@@ -70,6 +74,7 @@ __all__ = [
     "workload",
 ]
 
+
 __getattr__ = loader(__name__, _HOME)
 
 
@@ -83,4 +88,6 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     >>> [cls.__name__ for cls in public_line_strategies()]
     ['Dense', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
     """
+    from counton.strategies.lines.base import LineStrategy
+
     return exported(sys.modules[__name__], LineStrategy)  # type: ignore[type-abstract]

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
-from counton.strategies.base import NodeNoise
-from counton.strategies.table import TableStrategy
+from counton.strategies.base import NodeNoise, TableStrategy
 
 #: Weights are multiples of 2^-20 of the largest unless stated otherwise.
 LATTICE_BITS = 20

@@ -20,7 +20,7 @@ from counton.strategies.lines.optimal import (
     optimal_laplace,
 )
 from counton.strategies.lines.square_root import SquareRoot
-from counton.strategies.lines.workload import Workload
+from counton.strategies.lines.workloads import Workload
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 

@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.strategies.base import NodeNoise, Norm
+from counton.strategies.base import NodeNoise, Norm, TableStrategy
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, rounded_sums
 from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.workload import Workload
-from counton.strategies.table import TableStrategy
+from counton.strategies.lines.workloads import Workload
 
 #: Bits of the weights of all axes together; noise is drawn in these units and must fit.
 _BITS_OF_ALL_AXES = 24

@@ -24,7 +24,7 @@ from counton.errors import InvalidInput
 from counton.strategies.base import Norm
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
-from counton.strategies.lines.workload import AllRanges, Queries, Workload
+from counton.strategies.lines.workloads import AllRanges, Queries, Workload
 
 
 class Haar(LineStrategy):

@@ -24,7 +24,7 @@ from counton.errors import InvalidInput
 from counton.strategies.base import Norm
 from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
-from counton.strategies.lines.workload import AllRanges, Workload
+from counton.strategies.lines.workloads import AllRanges, Workload
 
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
@@ -270,7 +270,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
     Uniform branching first, then the two lowest levels are varied.
 
-    >>> from counton.strategies.lines.workload import AllRanges
+    >>> from counton.strategies.lines.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
     (10, 12, 9)
     """
@@ -295,7 +295,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
     """As `best_branching`, and the best for each of some wide branchings of the lowest level.
 
-    >>> from counton.strategies.lines.workload import AllRanges
+    >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
     [(10, 12, 9), (12, 10, 9), (14, 10, 8), (16, 10, 7)]
     """

@@ -32,7 +32,7 @@ from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LATTICE_BITS
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.nodes import Nodes, good_trees
-from counton.strategies.lines.workload import NamedWorkload, Workload
+from counton.strategies.lines.workloads import NamedWorkload, Workload
 
 #: What nobody asks about is given this much weight, so that C keeps full rank.
 _RIDGE = 1e-6
@@ -59,7 +59,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     Raises:
         InvalidInput: more than 4096 cells.
 
-    >>> from counton.strategies.lines.workload import AllRanges
+    >>> from counton.strategies.lines.workloads import AllRanges
     >>> strategy = optimal_gaussian(AllRanges(16))
     >>> round(strategy.squared_sensitivity() * strategy.ranges_variance(), 1)
     413.1
@@ -79,7 +79,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     Raises:
         InvalidInput: more than 1024 cells.
 
-    >>> from counton.strategies.lines.workload import AllRanges
+    >>> from counton.strategies.lines.workloads import AllRanges
     >>> strategy = optimal_laplace(AllRanges(64))
     >>> print(f"{strategy.l1_sensitivity() ** 2 * strategy.ranges_variance():.3g}")
     3.21e+04
@@ -100,7 +100,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 def gaussian_bound(workload: Workload) -> float:
     """A proven lower bound on squared_sensitivity() * (total variance) of every strategy.
 
-    >>> from counton.strategies.lines.workload import AllRanges
+    >>> from counton.strategies.lines.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
     True
     """

@@ -212,6 +212,11 @@ class Solved(StreamStrategy):
         """See `StreamStrategy.held`: the sums up to every block."""
         return self.line.cells + 1
 
+    @property
+    def drawn_ahead(self) -> int:
+        """See `StreamStrategy.drawn_ahead`: the line's rows, and two levels of every block."""
+        return self.line.cells * (2 + math.prod(self.radices[-2:]))
+
     # ---------------------------------------------------------------------- C and its norms
 
     @cached_property

@@ -730,9 +730,10 @@ class NormalisedSqrt(StreamStrategy):
 
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
-        a, d = self._inverse, self._shares
+        d = self._shares
         if self.horizon > _EXACT_ROWS:
             return _variances_of_long_rows(d)
+        a = self._inverse
         total = np.zeros(self.horizon)
         for k in range(self.horizon):  # node k + 1 in all releases
             total[k:] += np.cumsum(d[k:] * a[: self.horizon - k]) ** 2

@@ -33,8 +33,7 @@ import numpy as np
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
-from counton.strategies.base import Norm
-from counton.strategies.table import TableStrategy
+from counton.strategies.base import Norm, TableStrategy
 from counton.strategies.trees.tree import TOTAL, Tree
 
 Place = tuple[int, int]
