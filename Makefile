@@ -101,6 +101,7 @@ images: demo demo-hierarchy ## draw the pictures of the documentation again, wit
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
 	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \
 		--plot docs/images/most.png
+	$(BIN)/counton reproduce less-noise --folder docs/images
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -40,7 +39,7 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: boo
             "figures": figures,
         }
         if evidence.errors:
-            document["errors"] = [asdict(row) for row in evidence.errors]
+            document["errors"] = [row._asdict() for row in evidence.errors]
         print_json(document)
         return
     console = Console()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,7 @@ class Comparison:
         return Decimal(repr(float(self.computed))).quantize(printed) == printed
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
+class ErrorRow(NamedTuple):
     """The error of one mechanism.
 
     Attributes:

@@ -94,3 +94,4 @@ def _panel(ax: Axes, errors: Sequence[ErrorRow]) -> None:
     ax.set_xscale("log")
     ax.set_ylim(0, 2.3 * max(ours))
     clean(ax, grid="both")
+    ax.minorticks_off()

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from counton.errors import InvalidInput
-from counton.plans.bounds import least_variance
-from counton.plans.planner import Choice, plan
+from counton.plans.planner import Plan, plan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.reproduce.evidence import Comparison, ErrorRow
 from counton.strategies import (
@@ -99,8 +98,8 @@ _DENSE_SOURCE = "Li, Hay, Rastogi, Miklau, McGregor (2010); Yuan, Yang, Zhang, H
 
 
 @lru_cache(maxsize=256)
-def _planned(horizon: int, guarantee: str, metric: Metric) -> Choice:
-    return plan(horizon, GUARANTEES[guarantee][0], metric).best
+def _planned(horizon: int, guarantee: str, metric: Metric) -> Plan:
+    return plan(horizon, GUARANTEES[guarantee][0], metric)
 
 
 def _error(strategy: StreamStrategy, guarantee: str, metric: Metric) -> float:
@@ -146,10 +145,10 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                     yield ErrorRow(*at, "dense optimum", _DENSE_SOURCE, _dense_optimum(horizon))
                 tree = LookAhead.best(horizon, norm, metric)
                 yield ErrorRow(*at, LOOK_AHEAD, "counton", _error(tree, guarantee, metric))
-                best = _planned(horizon, guarantee, metric)
-                source = f"counton: {best.kind}"
-                yield ErrorRow(*at, PLANNED, source, best.std(metric))
-                least = least_variance(horizon, metric) ** 0.5 * (2**0.5 if norm == 1 else 1.0)
+                ranked = _planned(horizon, guarantee, metric)
+                source = f"counton: {ranked.best.kind}"
+                yield ErrorRow(*at, PLANNED, source, ranked.best.std(metric))
+                (least,) = ranked.lower_bounds.values()
                 yield ErrorRow(*at, BOUND, "counton.plans.bounds", least)
 
 
@@ -194,18 +193,18 @@ def _compared(longest: int) -> Iterator[Comparison]:
             )
     for horizon, printed in AT_MOST.items():
         if horizon <= longest:
-            found = _planned(horizon, pure, "mean").mean_std ** 2
+            found = _planned(horizon, pure, "mean").best.mean_std ** 2
             yield _at_most(f"mean variance, T = {horizon:,}", printed, found)
     for horizon, printed in PART_OF_SMOOTH.items():
         if horizon <= longest:
             smooth = _error(SmoothBinary.best(horizon, 1), pure, "max")
-            found = (_planned(horizon, pure, "max").max_std / smooth) ** 2
+            found = (_planned(horizon, pure, "max").best.max_std / smooth) ** 2
             quantity = f"largest variance over smooth binary's, T = {horizon:,}"
             yield _at_most(quantity, printed, found)
     for horizon, bars in GAUSSIAN.items():
         for metric, printed in zip(METRICS, bars, strict=True):
             if horizon <= longest:
-                found = _planned(horizon, gaussian, metric).std(metric)
+                found = _planned(horizon, gaussian, metric).best.std(metric)
                 yield _at_most(f"Gaussian, root {metric} variance, T = {horizon:,}", printed, found)
     for horizon, known in NORMALISED.items():
         for metric, printed in zip(METRICS, known, strict=True):
