@@ -54,6 +54,9 @@ class ErrorRow(NamedTuple):
         mechanism: its name.
         source: who published it, or where it stands in counton.
         std: root of the mean or of the largest variance of a released total.
+
+    >>> ErrorRow("pure, epsilon = 1", "mean", 365, "binary tree", "Dwork et al. (2010)", 25.7).std
+    25.7
     """
 
     guarantee: str
