@@ -94,7 +94,7 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Request) -> None
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
-        assert row["std"] == found.terms.window_std(start, stop)
+        assert row["std"] == pytest.approx(found.terms.window_std(start, stop), rel=1e-12)
         rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
         assert row["sum"] == rows["window_estimate"].sum()
         assert row["lower"] <= row["sum"] <= row["upper"]
@@ -151,7 +151,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Request) -> None:
     assert alone.terms.strategy == Independent(8784)
     assert set(alone.table()["window_std"]) == {alone.terms.law.std}
     both = released(replace(year, name="both", release="both")).table()
-    assert (both["window_std"] > 2 * alone.terms.law.std).all()
+    assert (both["window_std"] > 1.3 * alone.terms.law.std).all()
     with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
         run(replace(year, name="kary", release="windows", strategy="kary"))
 

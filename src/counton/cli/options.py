@@ -131,7 +131,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
             "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt",
         ),
         "metric": _asked(_TEXT, "error to make small: mean or max"),
-        "simple": _asked(bool, "only trees: nothing is solved or held", "--simple"),
+        "simple": _asked(bool, "only strategies that release integers, no search", "--simple"),
         "expire": _asked(
             bool, "protection fades with age; no --steps needed: see plan --expire", "--expire"
         ),
@@ -259,7 +259,7 @@ class PlanOptions(_Guarantee, _Horizon):
 
     metric: str | None = option(None, "error to make small: mean or max")
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
-    simple: bool = option(False, "only trees: nothing is solved or held", "--simple")
+    simple: bool = option(False, "only strategies that release integers, no search", "--simple")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"

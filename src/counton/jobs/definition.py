@@ -125,8 +125,8 @@ class Definition:
     ...     steps=8760, by="page", domain="home,shop", epsilon=1
     ... )
     >>> definition = define(ask(request))
-    >>> definition.groups, definition.strategy
-    (('home', 'shop'), KAry(horizon=8760, arity=26, subtraction=True))
+    >>> definition.groups, type(definition.strategy).__name__
+    (('home', 'shop'), 'Solved')
     """
 
     what: str

@@ -75,7 +75,7 @@ class Request:
         rename: columns that are called otherwise from now on, ``old=new``, commas between several.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
-        simple: choose among trees, which hold nothing and solve nothing.
+        simple: choose among strategies that release integers, without a search.
         expire, growth, delay: of a stream without an end.
         user: column that says whose an event is; then a user is protected, not one event.
         most: at most so many events of a user count.

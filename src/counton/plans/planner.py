@@ -271,7 +271,7 @@ def plan(
         release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
             strategy that releases nothing else; or "both", as many counts, the differences of
             totals, as totals.
-        simple: only trees, which answer any window by itself, and hold and solve nothing.
+        simple: only strategies that release integers; they hold nothing, and nothing is searched.
         compare: rank also the kinds that have never been found best from 64 steps on.
 
     Raises:
@@ -281,8 +281,8 @@ def plan(
     >>> result = plan(8760, PureDP(1))
     >>> result.best.kind, result.best.family, result.best.mean_std < 13.8
     ('solved', 'laplace', True)
-    >>> plan(8760, PureDP(1), simple=True).best.kind
-    'look-ahead tree'
+    >>> plan(8760, PureDP(1), simple=True).best.strategy
+    KAry(horizon=8760, arity=26, subtraction=True)
 
     A visitor who comes in up to 30 different hours is protected as a whole:
 
@@ -514,7 +514,7 @@ class _Family(NamedTuple):
         make: its strategies.
         norms: of noise for which it is worth weighing.
         contends: those with which it may be the best of all from 64 steps on.
-        simple: trees, which answer any window by itself and hold nothing.
+        simple: what is released are integers.
     """
 
     kind: str
@@ -532,7 +532,7 @@ class _Family(NamedTuple):
 #: Of strategies that are equally good the first is the best.
 _BOTH: tuple[_Family, ...] = (
     _Family("solved", _solved, simple=False),
-    _Family("look-ahead tree", _look_ahead),
+    _Family("look-ahead tree", _look_ahead, simple=False),
     _Family("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
     _Family(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
     _Family("square root", _square_root, contends=(2,), simple=False),
@@ -602,8 +602,7 @@ def candidates(
     ``every`` say how often a unit counts, as in `Contribution`.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
-    ['look-ahead tree', 'k-ary with subtraction', 'k-ary', 'smooth binary',
-     'smooth binary, even height', 'binary']
+    ['k-ary with subtraction', 'k-ary', 'smooth binary', 'smooth binary, even height', 'binary']
     """
     asked = _Question(horizon, metric, release, steps, separation, every)
     return tuple(

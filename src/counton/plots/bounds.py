@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from counton.extras import require
+from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     PALETTE,
