@@ -44,6 +44,8 @@ _SHORT = 64
 #: Beyond this horizon the square root is not weighed for Laplace noise.
 _LONG_SERIES = 2**16
 _NORMALISED = "normalised square root"
+#: Fraction bits of a lattice on which noise is as good as continuous.
+_FINE = 12
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
@@ -148,10 +150,15 @@ class Plan:
         if not self.contribution.acts_once:
             return {}
         family: Family = "laplace" if isinstance(self.guarantee, PureDP) else "gaussian"
-        # Discrete noise of twice the scale has at least four times the variance: integers are the
-        # coarsest lattice, on which the bound is lowest.
+        # Laplace noise needs least on integers: of twice the scale it has at least four times the
+        # variance. Gaussian noise that is calibrated with care for integers needs least on the
+        # finest lattice, where it is as good as continuous.
         one = self.contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(self.shape))
-        unit = calibrate(self.guarantee, one, family).law.variance
+        fine = Shift(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
+        unit = min(
+            calibrate(self.guarantee, one, family).law.variance,
+            calibrate(self.guarantee, fine, family).law.variance / 4.0**_FINE,
+        )
         least = least_variance(self.horizon, self.metric, self.release)
         resolution = self.contribution.resolution
         return {family: math.sqrt(least * unit) * float(1 if resolution is None else resolution)}
