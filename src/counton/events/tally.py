@@ -200,7 +200,7 @@ def tally(
     if bound is not None:
         rows = bound(rows)
     found = collected(source, _cells(rows, domain, valued=reading.grid is not None)).sort("cell")
-    if found.height and found["cell"][0] < NO_MOMENT:
+    if found.height and found["cell"][0] < 0:
         raise _explain(source, reading)
     cell, counts = found["cell"], found["rows"]
     width = 1 if domain is None else len(domain) + 1
@@ -234,13 +234,15 @@ def tally(
 
 
 def _cells(rows: pl.LazyFrame, domain: Sequence[str] | None, *, valued: bool) -> pl.LazyFrame:
-    """Rows by cell: windows one after the other, each with its groups and one for all others."""
-    cell = pl.col("step")
+    """Rows by cell: windows one after the other, each with its groups and one for all others.
+
+    Cells below 0 hold rows that cannot be counted.
+    """
+    cell = pl.col("step").clip(lower_bound=-1)  # -1: rows that cannot be counted
     if domain is not None:
         groups = pl.Enum(list(domain))  # looked up faster than in a join
         place = pl.col("group").cast(groups, strict=False).to_physical().cast(pl.Int64)
-        inside = cell * (len(domain) + 1) + place.fill_null(len(domain))
-        cell = pl.when(cell > NO_MOMENT).then(inside).otherwise(cell)
+        cell = cell * (len(domain) + 1) + place.fill_null(len(domain))
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
     if valued:
         sums += [
