@@ -15,8 +15,8 @@ from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import (
     _gaussian_tail,
     _inverted_tail,
-    _laplace_tail,
     _transformed_tail,
+    laplace_tail,
     window_halfwidths,
 )
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
@@ -89,7 +89,7 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
         for i in range(terms, 0, -1)
     ]
     assert sum(weights) == pytest.approx(1)
-    tail = _laplace_tail(DiscreteLaplace(Fraction(scale)), terms)
+    tail = laplace_tail(DiscreteLaplace(Fraction(scale)), terms)
     for x in (0.1, 1.0, 3.0, 50.0):
         continuous = float(np.dot(weights, gammaincc(terms - left, x)))
         assert tail(int(x * scale)) == pytest.approx(continuous, rel=1e-9, abs=1e-300)
@@ -398,7 +398,7 @@ def test_sums_over_many_cells() -> None:
 
 def test_inverted_sums_are_those_of_mixtures_and_products() -> None:
     for law, terms in ((DiscreteLaplace(Fraction(9)), 200), (DiscreteLaplace(Fraction(2**30)), 50)):
-        mixture = _laplace_tail(law, terms)
+        mixture = laplace_tail(law, terms)
         inverted = _inverted_tail({law: terms}, law.std * math.sqrt(terms))
         assert inverted is not None
         for times in (0.0, 0.3, 1.0, 2.0, 4.0, 6.0, 40.0):

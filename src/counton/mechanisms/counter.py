@@ -96,6 +96,8 @@ class Counter:
         contribution: what one protected unit can change; default: one count in one cell, present
             or absent.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
+        counters: what the noise gives, where it is less than the guarantee: cells then come as they
+            are needed (`widen`), up to ``shape``, and which of them are shown costs the rest.
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
@@ -124,11 +126,17 @@ class Counter:
         name: str,
         contribution: Contribution | None = None,
         shape: tuple[int, ...] = (),
+        counters: Guarantee | None = None,
     ) -> None:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
         guarantee = promised(strategy, guarantee)
-        law = law_for(strategy, guarantee, contribution, shape).law
+        if counters is not None and (len(shape) != 1 or strategy.delay):
+            raise InvalidInput(
+                f"cells that come as they are needed stand in one row, without a delay; the shape "
+                f"is {shape} and the delay {strategy.delay}: give a shape such as (1000,)"
+            )
+        law = law_for(strategy, counters or guarantee, contribution, shape).law
         terms = StreamTerms(
             name=name,
             strategy=strategy,
@@ -136,6 +144,7 @@ class Counter:
             contribution=contribution,
             shape=shape,
             law=law,
+            counters=counters,
         )
         self._begin(terms, key, Progress.start(terms))
 
@@ -143,7 +152,8 @@ class Counter:
         check_key(key)
         self.terms = terms
         self.key_fingerprint = key.fingerprint
-        self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key))
+        width = None if terms.counters is None else len(done.sums)
+        self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = done
         self._turn = OneAtATime(
@@ -181,6 +191,42 @@ class Counter:
             release = Release(done.step, value, self._std_at(done.step), self.terms)
             self._done = done
         return release
+
+    def widen(self, cells: int, key: Key) -> None:
+        """Have so many cells from the next step on, where they come as they are needed.
+
+        Their noise is that of counters which have counted nothing since the first step.
+
+        Args:
+            cells: how many; those there are stay the first ones.
+            key: the stream's.
+
+        Raises:
+            InvalidInput: fewer than there are, more than the shape, or cells that are all there.
+
+        >>> from counton import ApproxDP, Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> key, terms = Key.generate(), (Binary(31), ApproxDP(1, "1e-9"))
+        >>> open_to = {"shape": (1000,), "counters": PureDP(1), "name": "pages"}
+        >>> counter, wide = (Counter(*terms, key=key, **open_to) for _ in range(2))
+        >>> counter.widen(1, key)
+        >>> wide.widen(2, key)
+        >>> bool(counter.release([5]).value[0] == wide.release([5, 0]).value[0])
+        True
+        """
+        with self._turn.take():
+            there, most = len(np.atleast_1d(self._done.sums)), self.terms.cells
+            if self.terms.counters is None or not there <= cells <= most:
+                raise InvalidInput(
+                    f"{cells:,} cells: stream {self.terms.name!r} has {there:,} of at most "
+                    f"{most:,}; give a number between them, where cells come as they are needed"
+                )
+            if cells == there:
+                return
+            field = self.terms.noise_field(check_key(key), cells)
+            self._lookahead = _Lookahead(self.terms.strategy, field)
+            self._std_window, self._stds = range(0), np.empty(0)
+            self._done = self._done.wider(cells)
 
     def release_many(self, xs: Totals) -> Releases:
         """Release consecutive steps: the same values as one by one, much faster.

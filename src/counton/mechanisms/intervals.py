@@ -444,14 +444,16 @@ def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
     if len(scales) < len(counts):
         raise InvalidInput("a sum of Laplace and Gaussian noise has no interval here: use one kind")
     if len(scales) == 1 and (many := max(scales.values())) <= _MIXED:
-        return _laplace_tail(DiscreteLaplace(next(iter(scales))), many)
+        return laplace_tail(DiscreteLaplace(next(iter(scales))), many)
     if std <= _TRANSFORMED and len(scales) > 1:
         return _transformed_tail(counts, std)
     return _inverted_tail(counts, std) or _coarse_tail(scales, std)
 
 
-def _laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
+def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     """P(|N| > c) of a sum of n discrete Laplace variables, as a mixture with positive weights.
+
+    Nothing is subtracted, so that small tails are as exact as large ones.
 
     With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones. In
     generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions)

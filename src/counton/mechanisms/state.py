@@ -86,9 +86,15 @@ class Progress(NamedTuple):
     @classmethod
     def start(cls, terms: StreamTerms) -> Progress:
         """Nothing released yet."""
-        waiting = np.zeros((terms.strategy.delay, *terms.shape), np.int64)
-        shape = terms.shape if terms.strategy.workload == "totals" else (0,)
+        waiting = np.zeros((terms.strategy.delay, *terms.beginning), np.int64)
+        shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
+
+    def wider(self, cells: int) -> Progress:
+        """The same with cells of which nothing was counted so far, after those there are."""
+        sums = np.zeros(cells, np.int64)
+        sums[: len(self.sums)] = self.sums
+        return Progress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
 
 
 def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
@@ -100,9 +106,10 @@ def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDA
         SumOverflow: a running total would leave the exact range.
     """
     totals, smallest, largest = totals_and_extremes(xs, terms.contribution.resolution)
-    if totals.ndim == 0 or totals.shape[1:] != terms.shape:
+    shape = terms.shape if terms.counters is None else done.sums.shape
+    if totals.ndim == 0 or totals.shape[1:] != shape:
         got = totals.shape[1:] if one else totals.shape
-        expected = terms.shape if one else ("n", *terms.shape)
+        expected = shape if one else ("n", *shape)
         raise InvalidInput(
             f"input has shape {got}; this stream takes {expected}: pass one total for each "
             f"declared cell"
@@ -172,7 +179,7 @@ def _refuse_overflow(
 
 def _largest(numbers: NDArray[np.int64]) -> int:
     """Largest absolute value."""
-    return int(np.abs(numbers).max()) if numbers.ndim else abs(int(numbers))
+    return int(np.abs(numbers).max(initial=0)) if numbers.ndim else abs(int(numbers))
 
 
 class Checkpoint(NamedTuple):
@@ -196,7 +203,7 @@ class Checkpoint(NamedTuple):
             type(self.step) is not int
             or self.step < 0
             or (horizon is not None and self.step > horizon)
-            or self.sums.size != start.sums.size
+            or (self.sums.size != start.sums.size and terms.counters is None)
             or self.waiting.size != start.waiting.totals.size
             or not _within(self.sums, terms.largest_sum)
             or not _within(self.waiting, 2 * terms.largest_sum)
@@ -206,6 +213,8 @@ class Checkpoint(NamedTuple):
                 f"stream cannot have: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)
+        if terms.counters is not None:
+            return start.wider(self.sums.size)._replace(step=self.step, sums=self.sums)
         return Progress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
 
 

@@ -168,6 +168,8 @@ class StreamTerms(Terms):
 
     Attributes:
         strategy: how the noise is arranged.
+        counters: what the noise alone gives, where cells come as they are needed and which of them
+            are shown costs something more; None: all cells are there from the beginning.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
@@ -177,11 +179,22 @@ class StreamTerms(Terms):
     """
 
     strategy: StreamStrategy
+    counters: Guarantee | None = None
 
     @property
     def kind(self) -> str:
         """See `Terms.kind`."""
         return "stream"
+
+    @property
+    def beginning(self) -> tuple[int, ...]:
+        """Shape of one step before anything was counted: no cells where they come as needed."""
+        return self.shape if self.counters is None else (0,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Terms.to_dict`."""
+        more = {} if self.counters is None else {"counters": self.counters.to_dict()}
+        return {**super().to_dict(), **more}
 
     @property
     def measured(self) -> dict[str, Any]:
@@ -207,15 +220,18 @@ class StreamTerms(Terms):
                     f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
                     f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
-            return cls(strategy=strategy, **_common(saved))
+            return cls(strategy=strategy, counters=_counters(saved), **_common(saved))
 
-    def noise_field(self, key: Key) -> NoiseField:
-        """See `Terms.noise_field`."""
+    def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
+        """See `Terms.noise_field`; of the first ``cells`` cells where they come as needed."""
         # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
         strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
         named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
+        if self.counters is not None:
+            named |= {"counters": self.counters.to_dict()}
+        shape = self.shape if cells is None else (cells,)
         subkey = self._subkey(key, "counter", named)
-        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), self.shape)
+        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
 
     @cached_property
     def cells(self) -> int:
@@ -264,7 +280,13 @@ class StreamTerms(Terms):
 def _rebuilt(terms: str) -> StreamTerms:
     # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
     saved = json.loads(terms)
-    return StreamTerms(strategy=strategy_from_dict(saved["strategy"]), **_common(saved))
+    strategy = strategy_from_dict(saved["strategy"])
+    return StreamTerms(strategy=strategy, counters=_counters(saved), **_common(saved))
+
+
+def _counters(saved: Mapping[str, Any]) -> Guarantee | None:
+    counters = saved.get("counters")
+    return None if counters is None else guarantee_from_dict(counters)
 
 
 def _common(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,10 +92,11 @@ def pack(numbers: NDArray[np.int64]) -> bytes:
 
 _PLAIN = 128  # in the first byte: too few numbers to compress
 _LONGEST = 2**24  # numbers in a list
+_MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
 
 
 def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Inverse of `pack`; ``()`` for a list of numbers of whatever length.
+    """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
 
     Raises:
         ValueError: not what `pack` has made of integers of this shape.
@@ -108,7 +109,9 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
     width = head & ~_PLAIN
     if not 1 <= width <= 8:
         raise ValueError(f"numbers of {width} bytes")
-    most = math.prod(shape) * width if shape else _LONGEST * width
+    open_ended = not shape or shape[-1] < 0
+    longest = _MOST_CELLS if shape else _LONGEST
+    most = longest * width if open_ended else math.prod(shape) * width
     if not head & _PLAIN:
         reader = zlib.decompressobj(-15)
         try:
@@ -117,6 +120,8 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
             raise ValueError(str(error)) from error
         if not reader.eof and most:
             raise ValueError("a truncated or longer blob")
+    if shape and open_ended:
+        shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
     shape = shape or (len(body) // width,)
     count = math.prod(shape)
     planes = np.zeros((count, 8), np.uint8)
@@ -209,6 +214,10 @@ def read(
                 f"the journal holds {following - start} readable releases of the {stop - start} "
                 f"from step {start} to {stop - 1}: the state was altered; restore it from a copy"
             )
+        if shape and shape[-1] < 0:  # cells that came later had nothing before
+            width = max((part.shape[-1] for part in parts), default=0)
+            parts = [np.pad(part, ((0, 0), (0, width - part.shape[-1]))) for part in parts]
+            shape = (width,)
         values = np.concatenate(parts) if parts else np.empty((0, *shape), np.int64)
         return Entries(values=values, input_digests=b"".join(digests), std=std)
 

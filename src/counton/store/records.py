@@ -138,7 +138,8 @@ def take_over(
 
     def digest(step: int) -> str | None:
         with suppress(StateError):  # raised again when that step is read
-            shape = tuple(json.loads(row.terms)["shape"])
+            terms = json.loads(row.terms)
+            shape = (-1,) if "counters" in terms else tuple(terms["shape"])
             released = journal.read(connection, row.id, step, step + 1, shape)
             return keyfile.release_digest(step, released.values[0])
         return None

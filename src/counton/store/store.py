@@ -83,6 +83,13 @@ class Reader:
         """
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
 
+    def labels(self) -> tuple[str, ...]:
+        """See `Stream.labels`. Secret."""
+        from counton.store import labels
+
+        with self._database.transaction(write=False) as connection:
+            return labels.read(connection, self._stream_id)
+
     def beside(self, name: str) -> Reader:
         """Another stream of the same state.
 
@@ -108,7 +115,8 @@ def read_releases(
             f"released steps 1 to {step}: ask for steps among them"
         )
     with database.transaction(write=False) as connection:
-        entries = journal.read(connection, stream_id, start, stop, terms.shape)
+        shape = terms.shape if terms.counters is None else (-1,)
+        entries = journal.read(connection, stream_id, start, stop, shape)
     return Releases(range(start, stop), entries.values, terms)
 
 
@@ -257,6 +265,16 @@ class Store:
             held = keyfile.held(self._database, row.key_fingerprint, row.key_salt, key)
             records.check_key_of(row, held)
             return marks.read_secret(connection, row.id, marks.subkey(held, name))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """See `Stream.labels`; none where there is no such stream. Secret."""
+        from counton.store import labels
+
+        found = _find(self._database, name)
+        if found is None:
+            return ()
+        with self._database.transaction(write=False) as connection:
+            return labels.read(connection, found[0])
 
     def has_source(self, name: str, digest: str) -> bool:
         """Whether a stream has counted a source of this digest."""
@@ -410,10 +428,12 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     last = None
     if row.step:
         shape = tuple(terms["shape"])
+        hidden = "counters" in terms  # of which cells are shown, it says nothing
+        shape = (-1,) if hidden else shape
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         last = {
             "step": row.step,
-            "values": np.asarray(released.values[0]).tolist(),
+            "values": None if hidden else np.asarray(released.values[0]).tolist(),
             "std": released.std,
         }
     return {

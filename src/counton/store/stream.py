@@ -72,6 +72,7 @@ class Stream:
         contribution: Contribution | None = None,
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
+        counters: Guarantee | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
 
@@ -86,6 +87,8 @@ class Stream:
             contribution: what one protected unit can change; default: add or remove one.
             shape: of one step's input and output, () for a single number.
             details: public facts to keep with the stream (JSON values), as the names of groups.
+            counters: what the noise alone gives, where cells come as needed: see `Counter`. What
+                is released of a cell is then to be shown by a rule that keeps the guarantee.
 
         Raises:
             StateError: the stream exists or is lost, or the database cannot be used.
@@ -100,7 +103,13 @@ class Stream:
         records.check_length(name)
         with keyfile.for_creation(state, key, name) as held:
             counter = Counter(
-                strategy, guarantee, key=held, name=name, contribution=contribution, shape=shape
+                strategy,
+                guarantee,
+                key=held,
+                name=name,
+                contribution=contribution,
+                shape=shape,
+                counters=counters,
             )
             database = Database(state, create=True)
             try:
@@ -209,6 +218,7 @@ class Stream:
         observed: Mapping[int, ArrayLike] | None = None,
         sources: Sequence[str] = (),
         remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
     ) -> Releases:
         """Release consecutive steps in one transaction: all of them, or none.
 
@@ -219,6 +229,7 @@ class Stream:
             observed: see `observe`; written in the same transaction.
             sources: see `observe`; written in the same transaction.
             remembered: what becomes of `marks`; written in the same transaction.
+            labels: see `observe`; written in the same transaction.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -227,7 +238,7 @@ class Stream:
         """
         with self._turn.take(), self._lock:
             writer = self._writer()
-            releases = writer.release(xs, first_step, observed or {}, sources, remembered)
+            releases = writer.release(xs, first_step, observed or {}, sources, remembered, labels)
             self._step = writer.step
             return releases
 
@@ -237,6 +248,7 @@ class Stream:
         *,
         sources: Sequence[str] = (),
         remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
     ) -> None:
         """Keep what has been seen of some windows, without a release.
 
@@ -245,13 +257,15 @@ class Stream:
                 what was kept. With them a later run tells late rows from vanished ones.
             sources: digests of files whose rows are now counted; counting one twice is refused.
             remembered: what becomes of `marks`.
+            labels: of cells that come as they are needed, and the first one's cell; the ones
+                before must be there. Secret.
 
         Raises:
             ReplayMismatch: a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
-            self._writer().observe(observed, sources, remembered)
+            self._writer().observe(observed, sources, remembered, labels)
 
     def beside(self, name: str) -> Reader:
         """Another stream of the same state, to read from.
@@ -305,6 +319,14 @@ class Stream:
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             yield from marks.read(connection, writer.stream_id, kind)
+
+    def labels(self) -> tuple[str, ...]:
+        """Labels given to `observe` and `release_many`, in the order of their cells. Secret."""
+        from counton.store import labels
+
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            return labels.read(connection, writer.stream_id)
 
     def has_source(self, digest: str) -> bool:
         """Whether a source of this digest has been counted."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Row
 
-from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
 from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
@@ -71,6 +71,7 @@ class Writer:
         observed: Mapping[int, ArrayLike],
         sources: Sequence[str],
         remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
     ) -> Releases:
         """Answer released steps from the journal and release the others, in one transaction."""
         counter = self.counter()
@@ -85,11 +86,11 @@ class Writer:
             )
         known = min(len(grid), self.step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, windows, sources, remembered)
-        answer = self._answer(first, grid[:known])
+            return self._advance(counter, array, grid, windows, sources, remembered, labels)
+        answer = self._answer(counter, first, grid[:known])
         if known < len(grid):
             fresh = self._advance(
-                counter, array[known:], grid[known:], windows, sources, remembered
+                counter, array[known:], grid[known:], windows, sources, remembered, labels
             )
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.terms)
@@ -99,10 +100,11 @@ class Writer:
         observed: Mapping[int, ArrayLike],
         sources: Sequence[str],
         remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
     ) -> None:
         """Keep what was seen, at the present step."""
         windows = journal.observed_rows(self.stream_id, observed)
-        self._commit(self.counter(), [], windows, sources, remembered)
+        self._commit(self.counter(), [], windows, sources, remembered, labels)
 
     def amend(self, details: str) -> None:
         """Keep other public facts, JSON."""
@@ -130,18 +132,24 @@ class Writer:
                 f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
                 f"total for each step and declared cell"
             ) from error
-        if array.ndim == 0 or array.shape[1:] != counter.shape:
+        shape = counter.shape if counter.terms.counters is None else array.shape[1:]
+        if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
             raise InvalidInput(
                 f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
                 f"{('n', *counter.shape)}: pass one total for each step and declared cell"
             )
         return array, counter.terms.contribution.grid_total(array)
 
-    def _answer(self, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
+    def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
         """What the journal says of released steps, if these are their inputs."""
         stop = first + len(grid)
         with self.database.transaction(write=False) as connection:
-            entries = journal.read(connection, self.stream_id, first, stop, grid.shape[1:])
+            shape = grid.shape[1:] if counter.terms.counters is None else (-1,)
+            entries = journal.read(connection, self.stream_id, first, stop, shape)
+        if entries.values.shape != grid.shape:
+            raise ReplayMismatch(
+                f"steps {first} to {stop - 1} had inputs of another number of cells: give those"
+            )
         journal.check_inputs(entries.input_digests, first, grid, self._digest)
         return entries.values
 
@@ -153,11 +161,18 @@ class Writer:
         observed: list[journal.Seen],
         sources: Sequence[str],
         remembered: Change | None,
+        labels: tuple[int, Sequence[str]] | None,
     ) -> Releases:
-        releases = counter.release_many(xs)
+        try:
+            if counter.terms.counters is not None:
+                counter.widen(xs.shape[1], self._key)
+            releases = counter.release_many(xs)
+        except BaseException:
+            self._counter = None
+            raise
         try:
             rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
-            self._commit(counter, rows, observed, sources, remembered)
+            self._commit(counter, rows, observed, sources, remembered, labels)
         except BaseException:
             # The counter is ahead of the journal: forget it, and read it again when needed.
             self._counter = None
@@ -175,6 +190,7 @@ class Writer:
         observed: list[journal.Seen],
         sources: Sequence[str],
         remembered: Change | None,
+        labels: tuple[int, Sequence[str]] | None,
     ) -> None:
         table = schema.streams
         with self.database.transaction(write=True) as connection:
@@ -193,6 +209,10 @@ class Writer:
                 connection.execute(schema.journal.insert(), rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
+            if labels is not None:
+                from counton.store import labels as kept  # only where groups are found
+
+                kept.write(connection, self.stream_id, *labels)
             if remembered is not None:
                 from counton.store import marks  # only where users or ids are told apart
 
