@@ -5,9 +5,10 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +34,9 @@ from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
 from counton.jobs.request import EXPIRING
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from counton.jobs.discovery import Discovery
 
 #: Groups in the table on the screen, at most; and the option that writes them all.
 _SHOWN, _OUT = 20, "--out"
@@ -64,6 +68,11 @@ def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
     check_level(outputs.level)
 
     def approve(definition: Definition) -> None:
+        if sums and definition.discovery is not None:
+            raise InvalidInput(
+                f"{field('sums', outputs.sums)} does not go with groups that nobody declared, each "
+                f"of which is shown from some window on; leave it out"
+            )
         for every in sums:
             from counton.jobs.periods import check_periods
 
@@ -118,7 +127,7 @@ def _write(
         write_table(released.lazy(), outputs.out, facts)
     for every, path in sums.items():
         write_table(released.sums(every), path, facts)
-    if outputs.plot is None:
+    if outputs.plot is None or not released.groups:  # as long as no group is large enough
         return
     progress("drawing", 0.85)
     from counton.plots.style import save_figure
@@ -141,11 +150,12 @@ def operator_notes(outcome: Outcome) -> list[str]:
         counted_at = "counted nowhere: the stream has had its last release"
     before = outcome.definition.continues  # which has counted them, unless they came late
     nowhere = "counted nowhere" if before is None else "counted by no window here"
+    unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
         (f"rows before the first window ({start}), {nowhere}", tally.before),
         (f"rows after the last window ({end}), counted nowhere", tally.beyond),
-        ("rows of undeclared groups, counted nowhere", tally.unknown),
+        (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
         ("rows beyond what may count of their user, counted nowhere", outcome.over),
         ("rows that were counted before, and not again", outcome.known),
         ("rows too late to be looked at, counted nowhere", outcome.closed),
@@ -180,6 +190,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
         lines.insert(4 if people is None else 3, ("", f"loss by age: {losses}"))
+    if definition.discovery is not None:
+        lines.append(("groups", _discovered(definition, definition.discovery)))
     if definition.strategy.delay:
         windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
@@ -198,6 +210,17 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def _discovered(definition: Definition, discovery: Discovery) -> str:
+    """How groups are found that nobody declared."""
+    margin = float(Fraction(discovery.margin))
+    return (
+        f"found in the events; each is shown from the first window on in which its estimate "
+        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; one that one "
+        f"{definition.unit} alone brings is, in all releases together, with probability below "
+        f"delta = {float(Fraction(discovery.delta)):g}"
+    )
 
 
 def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
@@ -260,7 +283,7 @@ def show(
         print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")
     for every, path in sums.items():
         print_line(console, f"sums of {every} written to {path}")
-    print_files(console, outputs.out, outputs.plot)
+    print_files(console, outputs.out, outputs.plot if released.groups else None)
 
 
 def noise(released: Released) -> str:
@@ -316,6 +339,7 @@ def as_json(
 ) -> dict[str, Any]:
     """The machine-readable report."""
     definition = outcome.definition
+    drawn = released is None or bool(released.groups)
     report: dict[str, Any] = {
         "state": str(request.state),
         "name": request.name,
@@ -334,7 +358,7 @@ def as_json(
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
         "sums": {every: str(path) for every, path in sums.items()},
-        "plot": None if outputs.plot is None else str(outputs.plot),
+        "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "last": None,
     }
     if released is not None:
@@ -350,7 +374,7 @@ def as_json(
 def _last(released: Released) -> dict[str, Any]:
     """The last step: deviations, and numbers by group; windows' names begin with ``window_``."""
     last: dict[str, Any] = {}
-    groups: list[dict[str, Any]] = [{"group": group} for group in released.definition.groups]
+    groups: list[dict[str, Any]] = [{"group": group} for group in released.groups]
     for prefix, series in zip(("", "window_"), released.last, strict=True):
         if series is None:
             continue

@@ -294,13 +294,16 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         from counton.events.windows import load_zone, parse_time
 
         groups = details["domain"]
+        counted = f"{len(groups or ()):,} by {details['by']}"
+        if "discovery" in details:
+            counted = f"found in {details['by']}, each shown once it is large enough"
         number = "no end:" if details["strategy"] == EXPIRING else f"{details['steps']:,}"
         start = parse_time(details["from"], details["timezone"])
         local = start.astimezone(load_zone(details["timezone"])).isoformat()
         rows += [
             ("windows", f"{number} windows of {details['every']} from {local}"),
             ("time zone", details["timezone"]),
-            ("groups", "one total" if groups is None else f"{len(groups):,} by {details['by']}"),
+            ("groups", "one total" if groups is None else counted),
             ("unit", details["unit"]),
             *_living(details),
         ]

@@ -158,7 +158,9 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "clock_change": _asked(
             str, "local times that come twice a year: raise, earliest or latest"
         ),
-        "unknown": _asked(str, "rows of undeclared groups: refuse or drop"),
+        "unknown": _asked(
+            str, "rows of undeclared groups: refuse or drop; discover: none is declared"
+        ),
         "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
     },
     ContingencyRequest: {

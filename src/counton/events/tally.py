@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import Rows, Source
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
-Unknown = Literal["refuse", "drop"]
+Unknown = Literal["refuse", "drop", "discover"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
 #: Makes of marked rows (see `mark`) those that count.
@@ -26,6 +26,9 @@ Grid = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
 _LARGEST_CELL = 2.0**61
 _SHOWN = 5
+#: Characters of a label at most where no group is declared; longer ones are counted nowhere.
+_LONGEST_LABEL = 200
+_HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 class Problem(IntEnum):
@@ -91,6 +94,17 @@ _REMEDIES = {
 }
 
 
+def label(given: pl.Expr) -> pl.Expr:
+    """The group of which a text is the label; null where it is none that could be shown.
+
+    Labels that look alike are one: without spaces around them, in Unicode's form NFC. Those with
+    control or invisible characters, empty ones and very long ones are none.
+    """
+    text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
+    good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
+    return pl.when(good).then(text)
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns hold what; None: there is none.
@@ -143,7 +157,8 @@ class Reading:
     Attributes:
         columns: where time, group, value, user and id stand.
         windows: how time is cut.
-        unknown: whether rows of undeclared groups are refused or counted nowhere.
+        unknown: whether rows of undeclared groups are refused, counted nowhere, or by groups of
+            their own.
         grid: puts values on the integers (`Contribution.to_grid`); needed with a value column.
         clock_change: which moment a local time means that comes twice.
         time_format: for times that are not ISO 8601.
@@ -164,6 +179,8 @@ class Reading:
 
     def group(self, given: pl.Expr) -> pl.Expr:
         """The group by which a row counts."""
+        if self.unknown == "discover":
+            return label(given)
         if self.other is None:
             return given
         known = given.is_in(list(self.declared))

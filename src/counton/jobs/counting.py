@@ -144,7 +144,7 @@ class Run:
         released = self.released()
         last = released.only(range(self.after, self.after + 1)).largest(_SHOWN).table()
         shown = last.drop("step", "window_start")
-        more = len(self.definition.groups) - last.height
+        more = len(released.groups) - last.height
         words = self.describe() + (f"\n{more:,} smaller groups are not shown" if more > 0 else "")
         return html(words, {name: shown[name].to_numpy() for name in shown.columns}) + "".join(
             _picture(figure) for figure in _figures(released)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
@@ -29,6 +30,7 @@ from counton.privacy.contribution import checked_unit
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
+    from counton.jobs.discovery import Discovery
     from counton.strategies import Expiring
     from counton.strategies.base import ReleaseForm
 
@@ -56,6 +58,8 @@ PERIODS = {
     "3mo": "quarter",
     "12mo": "year",
 }
+#: Of which a release is a sum of draws of one law with weights +1 and -1.
+_SUMS = ("Binary", "KAry", "SmoothBinary")
 _MOST_SPARE = 1_000_000
 _BOUNDS = ("lower", "upper", "resolution")
 
@@ -114,6 +118,7 @@ class Definition:
         renamed: columns that are called otherwise, old and new, since which step.
         continues: the stream that this one goes on from, if any.
         ended: the step at which it ended; None: it goes on.
+        discovery: how groups are found where none is declared; then none is kept here.
         unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
         people: whose events they are, and how many count; None where single events are protected.
         guarantee, contribution, strategy: as in `Counter`.
@@ -148,10 +153,15 @@ class Definition:
     renamed: tuple[tuple[str, str, int], ...] = ()
     continues: Continued | None = None
     ended: int | None = None
+    discovery: Discovery | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step."""
+        if self.discovery is not None:
+            from counton.jobs.discovery import ROOM
+
+            return (ROOM,)
         return () if self.domain is None else (len(self.cells),)
 
     @property
@@ -208,15 +218,30 @@ class Definition:
             "renamed": [list(column) for column in self.renamed],
             "continues": None if self.continues is None else self.continues._asdict(),
             "ended": self.ended,
+            **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),
         }
 
     @classmethod
-    def reopen(cls, saved: StreamTerms, details: Mapping[str, Any]) -> Definition:
+    def reopen(
+        cls, saved: StreamTerms, details: Mapping[str, Any], *, discovering: bool = False
+    ) -> Definition:
         """The definition of a stream that exists.
 
+        Args:
+            saved: its terms.
+            details: as they were kept.
+            discovering: whether groups may be such as nobody declared.
+
         Raises:
-            StateError: the stream is not one of events by windows of time.
+            StateError: the stream is not one of events by windows of time, or not one of those
+                asked for.
         """
+        found = details.get("discovery")
+        if found is not None and not discovering:
+            raise StateError(
+                f"stream {saved.name!r} finds groups that nobody declared, which only the command "
+                f"that counts shows, and it has no successor: run that one again for its table"
+            )
         if details.get("kind") != _KIND:
             raise StateError(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
@@ -249,7 +274,14 @@ class Definition:
             renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
             continues=Continued(**details["continues"]) if details.get("continues") else None,
             ended=details.get("ended"),
+            discovery=None if found is None else _discovery(found),
         )
+
+
+def _discovery(saved: Mapping[str, Any]) -> Discovery:
+    from counton.jobs.discovery import Discovery
+
+    return Discovery(**saved)
 
 
 class Asked(NamedTuple):
@@ -352,15 +384,49 @@ def _groups(request: Request, by: str | None, *, known: bool) -> tuple[str, ...]
             f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
             f"to find them in; give it"
         )
+    if request.unknown == "discover":
+        _check_discovery(request, by)
+        return None if known else ()
     if domain is None:
         if by is not None and not known:
             raise InvalidInput(
                 f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
                 f"groups found in the data would reveal whose events are in it; give a file with "
-                f"one group per line, a table with a column {by!r}, or a list A,B,C"
+                f"one group per line, a table with a column {by!r}, or a list A,B,C; or find them "
+                f"privately ({field('unknown', 'discover')})"
             )
         return None
     return read_domain(domain, by or "")
+
+
+def _check_discovery(request: Request, by: str | None) -> None:
+    """What does not go with groups that nobody declared."""
+    asked = field("unknown", "discover")
+    if by is None:
+        raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
+    if request.what != "count":
+        raise InvalidInput(
+            f"{asked} finds groups by how many events they have, and this is a sum; declare the "
+            f"groups ({field('domain')})"
+        )
+    for name in ("domain", "other", "spare", "also", "continues", "expire", "rho"):
+        given = getattr(request, name)
+        if given not in (None, False):
+            raise InvalidInput(
+                f"{field(name, given if isinstance(given, str | int | bool) else None)} does not "
+                f"go with {asked}, by which groups have no names and the guarantee is epsilon and "
+                f"delta; leave one of them out"
+            )
+    if request.release not in (None, "totals"):
+        raise InvalidInput(
+            f"{field('release', request.release)} does not go with {asked}, by which a group is "
+            f"shown from some window on; leave one of them out, and publish totals"
+        )
+    if request.strategy not in (None, "auto", "binary", "kary", "smooth"):
+        raise InvalidInput(
+            f"{field('strategy', request.strategy)} does not go with {asked}, whose thresholds "
+            f"are proven for binary, kary and smooth; choose one of them, or auto"
+        )
 
 
 def _bounds(request: Request, *, needed: bool) -> Contribution | None:
@@ -488,6 +554,7 @@ def define(asked: Asked) -> Definition:
     guarantee: Guarantee
     strategy: StreamStrategy
     release = cast("ReleaseForm", request.release or "totals")
+    discovering, promised = False, None
     if asked.endless is not None:
         if release != "totals" and asked.endless.delay:
             raise InvalidInput(
@@ -499,9 +566,15 @@ def define(asked: Asked) -> Definition:
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
         guarantee = stated(asked.guarantee)
+        discovering, promised = request.unknown == "discover", guarantee
+        if discovering:
+            from counton.jobs.discovery import ROOM, counters_of
+
+            promised = counters_of(guarantee)
         domain = _with_other(request, asked.domain)
         shape = () if domain is None else (len(domain) + (request.spare or 0),)
-        strategy = _choose(asked, windows.steps, guarantee, contribution, shape)
+        shape = (ROOM,) if discovering else shape
+        strategy = _choose(asked, windows.steps, promised, contribution, shape)
     return Definition(
         what=request.what,
         columns=columns,
@@ -518,7 +591,29 @@ def define(asked: Asked) -> Definition:
         other=request.other,
         spare=request.spare or 0,
         people=people,
+        discovery=_found_by(strategy, guarantee, promised, windows.steps, contribution)
+        if discovering
+        else None,
     )
+
+
+def _found_by(
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    counters: Guarantee | None,
+    steps: int,
+    contribution: Contribution,
+) -> Discovery:
+    from counton.jobs.discovery import ROOM, Discovery
+    from counton.laws import DiscreteLaplace
+    from counton.mechanisms.calibration import law_for
+    from counton.privacy import ApproxDP
+
+    assert isinstance(guarantee, ApproxDP)
+    assert counters is not None
+    law = law_for(strategy, counters, contribution, (ROOM,)).law
+    assert isinstance(law, DiscreteLaplace)
+    return Discovery.of(strategy, law, steps, contribution, Fraction(guarantee.delta))
 
 
 def unit_of(request: Request) -> str:
@@ -672,6 +767,7 @@ def _choose(
             f"them out"
         )
     metric = asked.metric or "mean"
+    discovering = asked.request.unknown == "discover"
     ranked = plan(
         horizon,
         guarantee,
@@ -679,10 +775,12 @@ def _choose(
         contribution=contribution,
         shape=shape,
         release=release,
-        simple=asked.request.simple,
-        compare=name not in (None, "auto"),
+        simple=asked.request.simple or discovering,
+        compare=discovering or name not in (None, "auto"),
     )
     for choice in ranked.choices:
+        if discovering and type(choice.strategy).__name__ not in _SUMS:
+            continue
         if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:
             return choice.strategy
     raise InvalidInput(
@@ -701,6 +799,13 @@ def check(definition: Definition, asked: Asked) -> None:
         raise StateError(
             f"stream {request.name!r} was created without {field('expire')} and cannot change its "
             f"guarantee; leave it out, or start another stream with another {field('name')}"
+        )
+    finds = definition.discovery is not None
+    if (finds and request.unknown == "drop") or (not finds and request.unknown == "discover"):
+        groups = "finds its groups" if finds else "has declared groups"
+        raise StateError(
+            f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
+            f"{groups}; leave it out, or start another stream with another {field('name')}"
         )
     if request.what != definition.what:
         raise StateError(

@@ -17,7 +17,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, SumOverflow, field
+from counton.errors import (
+    HorizonExceeded,
+    InvalidInput,
+    ReplayMismatch,
+    StreamConflict,
+    SumOverflow,
+    field,
+)
 from counton.events.files import Source, is_file, open_source, table_columns, text_lines
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
@@ -37,7 +44,7 @@ from counton.jobs.request import NOW, Progress, Request, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
-from counton.privacy import Spend
+from counton.privacy import Guarantee, Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import Store, Stream, state_file
 from counton.store.ledger import counted_unit
@@ -46,6 +53,8 @@ from counton.store.store import Found
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.jobs.discovery import Discovery
+    from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
     from counton.jobs.succession import Carried
     from counton.plots import Curves
@@ -115,6 +124,8 @@ class Released:
         first: the first step that tables and charts show.
         chosen: the groups that these are, where they are not all.
         carried: totals of the streams that this one continues.
+        since: of groups that nobody declared, the step from which on each is shown; None where
+            groups are declared. What was released of them before is not here: it is 0.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs.definition import ask, define
@@ -138,10 +149,13 @@ class Released:
     first: int = 1
     chosen: tuple[str, ...] | None = None
     carried: Carried | None = None
+    since: Mapping[str, int] | None = None
 
     @classmethod
     def read(cls, stream: Stream | Reader, definition: Definition, level: float) -> Released:
         """Everything in the journal, with intervals of confidence ``level``."""
+        if definition.discovery is not None:
+            return cls._discovered(stream, definition, definition.discovery, level)
         releases = stream.releases()
         steps = range(1, len(releases.steps) + 1)
         cells = np.asarray(releases.values).reshape(len(steps), len(definition.cells))
@@ -156,9 +170,43 @@ class Released:
             carried = carried_by(stream, definition)
         return cls(definition, terms, steps, own, level, carried=carried)
 
+    @classmethod
+    def _discovered(
+        cls, stream: Stream | Reader, definition: Definition, discovery: Discovery, level: float
+    ) -> Released:
+        """The groups that are shown, by the step since when and then by name."""
+        from counton.jobs.discovery import shown
+
+        labels, terms = stream.labels(), stream.terms
+        steps = range(1, stream.step + 1)
+        size = max(1, _READ // max(1, len(labels)))
+        chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
+        first = np.full(len(labels), -1, np.int64)
+        for chunk in chunks:
+            values = stream.releases(chunk.start, chunk.stop).values
+            reached = shown(values, discovery.thresholds(terms, chunk))[: len(labels)]
+            new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
+            first[new] = chunk.start + reached[new]
+        since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))
+        cells = np.array([cell for _, _, cell in since], np.intp)
+        estimates = np.zeros((len(steps), len(since)), np.int64)
+        for chunk in chunks:
+            values = stream.releases(chunk.start, chunk.stop).values
+            there = cells < values.shape[1]
+            estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
+        for place, (step, _, _) in enumerate(since):
+            estimates[: step - 1, place] = 0  # also where there was noise: it says since when
+        half = halfwidths(terms.strategy, terms.law, steps, level)
+        own = Series(estimates, terms.std(steps), half)
+        return cls(
+            definition, terms, steps, own, level, since={name: step for step, name, _ in since}
+        )
+
     @property
     def groups(self) -> tuple[str, ...]:
         """Names of the groups, in the order of their numbers."""
+        if self.since is not None and self.chosen is None:
+            return tuple(self.since)
         return self.definition.groups if self.chosen is None else self.chosen
 
     @property
@@ -254,7 +302,15 @@ class Released:
 
         Args:
             starts, stops: integers with 0 <= start <= stop <= last step.
+
+        Raises:
+            InvalidInput: groups that nobody declared, which are shown from some step on.
         """
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
         strategy = self.terms.strategy
         half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
         return Series(
@@ -387,6 +443,12 @@ class Released:
         estimates, lower, upper = (
             np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
         )
+        if self.since is not None:
+            steps = np.asarray(self.steps)[shown]
+            hidden = steps[:, None] < np.array([self.since[group] for group in self.groups])
+            estimates, lower, upper = (
+                np.where(hidden, np.nan, a) for a in (estimates, lower, upper)
+            )
         return Curves(times, self.groups, estimates, lower, upper)
 
     def figures(self, *, panels: bool = False) -> dict[str, Figure]:
@@ -460,7 +522,7 @@ class Released:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self) -> Iterator[range]:
-        size = max(1, _ROWS // len(self.groups))
+        size = max(1, _ROWS // max(1, len(self.groups)))
         shown = self.shown
         for start in range(0, max(len(shown), 1), size):
             yield shown[start : start + size]
@@ -487,7 +549,11 @@ class Released:
         own = self._windows(shown)
         if own is not None:
             columns |= own.columns("window_")
-        return pl.DataFrame(columns)
+        table = pl.DataFrame(columns)
+        if self.since is None:
+            return table
+        since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
+        return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
 
 
 def subject(definition: Definition) -> str:
@@ -522,6 +588,8 @@ def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
     return series.dt.convert_time_zone(definition.windows.timezone)
 
 
+#: Values of groups that nobody declared which are looked at together.
+_READ = 2**22
 #: Cells released in one transaction.
 _CHUNK = 2**20
 #: Rows of a table that are made at a time.
@@ -670,7 +738,8 @@ def _run(
     approve: Callable[[Definition], None] | None,
 ) -> Outcome:
     if saved is not None:
-        definition = amend(Definition.reopen(saved.terms, saved.details), request, saved.step)
+        definition = Definition.reopen(saved.terms, saved.details, discovering=True)
+        definition = amend(definition, request, saved.step)
         refuse_ended(definition, request.name)
     else:
         definition = None
@@ -698,7 +767,7 @@ def _run(
     reading = Reading(
         definition.columns,
         definition.windows,
-        asked.unknown,
+        "discover" if definition.discovery is not None else asked.unknown,
         definition.contribution.to_grid if definition.what == "sum" else None,
         asked.clock_change,
         request.time_format,
@@ -706,10 +775,18 @@ def _run(
         other=definition.other,
         since=definition.since,
     )
-    bounding = _bounding(request, definition, store, saved)
+    labels, counted_by = None, definition
+    if definition.discovery is not None:
+        from counton.jobs.discovery import Found as FoundLabels
+        from counton.jobs.discovery import labels_in
+
+        known = () if store is None or saved is None else store.labels(request.name)
+        labels = FoundLabels(known, labels_in(source, reading, known))
+        counted_by = replace(definition, domain=labels.all)  # what is kept names none of them
+    bounding = _bounding(request, counted_by, store, saved)
     held = None if bounding is None else bounding.hold(source)
     watch = None if progress is silent else _Counted(progress)
-    found = tally(source, reading, definition.domain, bound=held, watch=watch)
+    found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
         raise InvalidInput(
@@ -721,7 +798,8 @@ def _run(
     new = store is None or saved is None
     if store is None or saved is None:
         chosen = None if bounding is None else bounding.choose(None, 0)
-        intake = _compared({}, found, chosen, definition, 0, ended, request.append)
+        labels, found, chosen = _only_counted(labels, found, chosen)
+        intake = _compared({}, found, chosen, definition, 0, ended, request.append, labels)
         _refuse_overflow(definition, intake)
         if store is not None:
             store.close()
@@ -735,6 +813,11 @@ def _run(
             end_stream(store, definition.continues.name)
         stream = Stream.open(store, request.name, key=request.key)
     try:
+        if labels is not None and stream.labels() != labels.known:
+            raise StreamConflict(
+                f"another process has counted in stream {request.name!r} meanwhile; nothing was "
+                f"released: run again"
+            )
         if saved is not None and stream.details != definition.details:
             stream.amend(definition.details)
         before = stream.step  # another process may have released since the state was read
@@ -743,10 +826,18 @@ def _run(
             counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
+            labels, counted, chosen = _only_counted(labels, counted, chosen)
             if request.append and chosen is None and not request.confirmed:
                 refuse_known(stream.observed_blocks(), counted.cells, _measures(definition))
             intake = _compared(
-                stream.observed_blocks(), counted, chosen, definition, before, ended, request.append
+                stream.observed_blocks(),
+                counted,
+                chosen,
+                definition,
+                before,
+                ended,
+                request.append,
+                labels,
             )
             _refuse_overflow(definition, intake)
         sources = _sources(stream, source, digests, definition, request, intake)
@@ -754,7 +845,10 @@ def _run(
         remembered = None
         if bounding is not None and chosen is not None:
             remembered = bounding.change(chosen, intake.target)
-        _release(stream, definition, intake, sources, request.append, remembered, progress)
+        found_labels = None if labels is None else (len(labels.known), labels.new)
+        _release(
+            stream, definition, intake, sources, request.append, remembered, found_labels, progress
+        )
         if saved is not None:
             _publish(stream)
     except BaseException:
@@ -776,6 +870,28 @@ def _run(
         *left_out,
         again,
     )
+
+
+def _only_counted(
+    labels: FoundLabels | None, found: Tally, chosen: Chosen | None
+) -> tuple[FoundLabels | None, Tally, Chosen | None]:
+    """Cells for those labels alone that are counted: a unit's other rows bring no group."""
+    if labels is None:
+        return labels, found, chosen
+    labels, places = labels.counted(found.cells if chosen is None else chosen.cells)
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
+        return frame.with_columns(cells)
+
+    if chosen is None:
+        return labels, replace(found, cells=placed(found.cells)), None
+    users = [
+        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
+        for part in chosen.users
+    ]
+    cells, rows = placed(chosen.cells), placed(chosen.rows)
+    return labels, found, replace(chosen, cells=cells, rows=rows, users=users)
 
 
 def _bounding(
@@ -1038,7 +1154,16 @@ def _create(request: Request, definition: Definition) -> Stream:
         contribution=definition.contribution,
         shape=definition.shape,
         details=definition.details,
+        counters=_counters(definition),
     )
+
+
+def _counters(definition: Definition) -> Guarantee | None:
+    if definition.discovery is None:
+        return None
+    from counton.jobs.discovery import counters_of
+
+    return counters_of(definition.guarantee)
 
 
 def _sources(
@@ -1080,6 +1205,7 @@ def _compared(
     released: int,
     target: int,
     append: bool,
+    labels: FoundLabels | None,
 ) -> Intake:
     """What the events add to a stream at step ``released``; chosen rows are new ones."""
     contribution = definition.contribution
@@ -1092,7 +1218,8 @@ def _compared(
         found.cells if chosen is None else chosen.cells,
         released=released,
         target=target,
-        groups=definition.cells,
+        # Messages name no group that is not shown.
+        groups=definition.cells if labels is None else ("(not named)",) * max(1, len(labels.all)),
         windows=definition.windows,
         measures=_measures(definition),
         append=append or chosen is not None,
@@ -1121,12 +1248,13 @@ def _release(
     sources: tuple[str, ...],
     append: bool,
     remembered: Change | None,
+    labels: tuple[int, Sequence[str]] | None,
     progress: Progress,
 ) -> None:
     """Release the windows that have ended, and keep what was seen of all."""
     if intake.target == intake.released:
         if sources or (append and intake.changed):
-            stream.observe(intake.pending(), sources=sources, remembered=remembered)
+            stream.observe(intake.pending(), sources=sources, remembered=remembered, labels=labels)
         return
     # New events come in one transaction, because their file can be given only once; chosen rows
     # too, because what is remembered of them is written once.
@@ -1141,10 +1269,11 @@ def _release(
         # The file is known from the first transaction on: part of it is counted then.
         first = steps.start == intake.released + 1
         stream.release_many(
-            inputs.reshape(len(steps), *definition.shape),
+            inputs.reshape(len(steps), *(definition.shape if labels is None else (intake.groups,))),
             observed=observed,
             sources=sources if first else (),
             remembered=remembered,
+            labels=labels if first else None,
         )
 
 
@@ -1153,6 +1282,6 @@ def _all(intake: Intake) -> range:
 
 
 def _chunks(intake: Intake) -> Iterator[range]:
-    size = max(1, _CHUNK // intake.groups)
+    size = max(1, _CHUNK // max(1, intake.groups))
     for start in range(intake.released + 1, intake.target + 1, size):
         yield range(start, min(start + size, intake.target + 1))

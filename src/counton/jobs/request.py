@@ -88,7 +88,8 @@ class Request:
         name: within the state.
         key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
         file_format, time_format, clock_change: how the events are read.
-        unknown: whether rows of undeclared groups are refused or dropped.
+        unknown: whether rows of undeclared groups are refused ("refuse") or dropped ("drop"); or
+            no group is declared and each is shown once it is large enough ("discover").
         append: the file holds new events only.
     """
 

@@ -149,7 +149,7 @@ def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure
         curves.groups, curves.estimates[-1], (curves.upper[-1] - curves.lower[-1]) / 2
     )
     room = 0.2 + labels.inches
-    reach = max(float(np.abs(curves.lower).max()), float(np.abs(curves.upper).max()))
+    reach = max(float(np.nanmax(np.abs(curves.lower))), float(np.nanmax(np.abs(curves.upper))))
     left = max(0.8, 0.3 + VALUE_INCHES * len(f"{reach:,.0f}"))
     figure.subplots_adjust(
         left=left / wide,
@@ -248,8 +248,10 @@ def _draw_panel(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, st
             linewidth=0,
         )
         ax.plot(curves.times, curves.estimates[:, index], color=shades[index], linewidth=1.1)
-    top = float(curves.upper[:, panel].max())
-    bottom = min(0.0, float(curves.lower[:, panel].min()))
+        if len(curves.times) > 1 and np.isnan(curves.estimates[-2, index]):  # no line yet
+            ax.plot(curves.times[-1], curves.estimates[-1, index], ".", color=shades[index])
+    top = float(np.nanmax(curves.upper[:, panel]))
+    bottom = min(0.0, float(np.nanmin(curves.lower[:, panel])))
     margin = 0.03 * max(top - bottom, 1e-9)
     ax.set_ylim(bottom - (margin if bottom < 0 else 0), top + margin)
     if len(curves.times) > 1:

@@ -1,0 +1,394 @@
+"""Groups nobody declared: what showing them costs by brute force, and that nothing else leaks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter as Counted
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
+from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
+from counton.events.tally import label
+from counton.jobs import Request, export, job, run
+from counton.jobs.discovery import Discovery, draws, shown
+from counton.laws import DiscreteLaplace
+from counton.store import Store, journal, verify
+from counton.store.store import state_summary
+from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
+
+
+def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], int]:
+    """Probabilities of a sum of draws by convolution, and the place of 0."""
+    q = np.exp(-1 / float(law.scale))
+    reach = int(60 * float(law.scale))
+    one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
+    total = one
+    for _ in range(draws - 1):
+        total = np.convolve(total, one)
+    return total, reach * draws
+
+
+def chance(discovery: Discovery, strategy: StreamStrategy, law: DiscreteLaplace) -> float:
+    """Sum over releases of the probability that a group of ``change`` events is shown."""
+    assert strategy.horizon is not None
+    steps = range(1, strategy.horizon + 1)
+    variance = strategy.noise_variance(law, steps)
+    reached = np.ceil(float(Fraction(discovery.margin)) * np.sqrt(variance)).astype(int)
+    total = 0.0
+    for step, least in zip(steps, reached, strict=True):
+        law_here, zero = law_of_sum(law, len(strategy.row(step)))
+        total += float(law_here[zero + least :].sum())
+    return total
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
+    assert strategy.horizon is not None
+    law, steps = DiscreteLaplace(Fraction(5, 2)), range(1, strategy.horizon + 1)
+    rows = [strategy.row(step) for step in steps]
+    assert all(abs(weight) == 1 for row in rows for *_, weight in row)
+    assert {strategy.node_law(law, level) for row in rows for level, *_ in row} == {law}
+    assert draws(strategy, law, strategy.horizon) == Counted(len(row) for row in rows)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+@pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**7)])
+def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None:
+    assert strategy.horizon is not None
+    law = DiscreteLaplace(Fraction(3))
+    unit = Contribution.events(3)
+    found = Discovery.of(strategy, law, strategy.horizon, unit, delta)
+    assert (found.groups, found.change) == (3, 3)
+    exact = found.groups * chance(found, strategy, law)
+    assert 0.7 * delta < exact <= delta
+    short = found._replace(margin=str(Fraction(found.margin) * Fraction(9, 10)))
+    assert short.groups * chance(short, strategy, law) > delta
+
+
+def test_what_one_unit_can_bring() -> None:
+    law, strategy, delta = DiscreteLaplace(Fraction(3)), Binary(7), Fraction(1, 1000)
+
+    def found(unit: Contribution) -> tuple[int, int]:
+        of = Discovery.of(strategy, law, 7, unit, delta)
+        return of.groups, of.change
+
+    assert found(Contribution.add_remove()) == (1, 1)
+    assert found(Contribution.events(5)) == (5, 5)
+    assert found(Contribution.events(5, once="group")) == (5, 1)
+
+
+@pytest.mark.parametrize("strategy", [Binary(15), KAry(15, 4, subtraction=True)], ids=repr)
+def test_delta_by_simulation(strategy: StreamStrategy) -> None:
+    """As many groups as there are cells, each brought by one unit at the first step."""
+    delta, cells, key = Fraction(1, 50), 200_000, Key.generate()
+    counter = Counter(
+        strategy,
+        ApproxDP(1, delta),
+        key=key,
+        name="pages",
+        shape=(2**31,),
+        counters=PureDP(1),
+    )
+    law = counter.terms.law
+    assert isinstance(law, DiscreteLaplace)
+    found = Discovery.of(strategy, law, 15, counter.terms.contribution, delta)
+    counter.widen(cells, key)
+    events = np.zeros((15, cells), np.int64)
+    events[0] = 1
+    values = counter.release_many(events).values
+
+    def share(discovery: Discovery) -> float:
+        reached = shown(values, discovery.thresholds(counter.terms, range(1, 16)))
+        return float((reached >= 0).mean())
+
+    assert delta / 4 < share(found) < delta
+    assert share(found._replace(margin=str(Fraction(found.margin) * Fraction(3, 4)))) > delta
+
+
+def visits(days: int = 12, *, rare: int = 1) -> list[tuple[datetime, str, str]]:
+    """Rows by time: two large groups, and on each day groups of few events."""
+    made = random.Random(5)
+    rows = []
+    for day in range(days):
+        for page, number in (("home", 150), ("shop", 60)):
+            for _ in range(number):
+                at = START + timedelta(days=day, minutes=made.randrange(1440))
+                rows.append((at, page, f"u{made.randrange(1000)}"))
+        for number in range(rare):
+            at = START + timedelta(days=day, minutes=made.randrange(1440))
+            rows.append((at, f"hush-{day}-{number}", f"r{day}"))
+    return sorted(rows)
+
+
+def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
+    schema: dict[str, Any] = {
+        "time": pl.Datetime("us", "UTC"),
+        "page": pl.String,
+        "visitor": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Request:
+    given: dict[str, Any] = {
+        "what": "count",
+        "events": frame(rows),
+        "state": folder / "visits.db",
+        "time": "time",
+        "every": "1d",
+        "start": START,
+        "steps": 30,
+        "by": "page",
+        "epsilon": 1,
+        "delta": "1e-6",
+        "unknown": "discover",
+        "strategy": "kary",
+        "until": START + timedelta(days=12),
+    }
+    return Request(**given | more)
+
+
+def table(request: Request) -> pl.DataFrame:
+    with run(request) as outcome:
+        return outcome.released().table()
+
+
+@pytest.fixture
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states of a test have the same key."""
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+
+
+def folders(path: Path, number: int) -> list[Path]:
+    made = [path / str(place) for place in range(number)]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -> None:
+    request = asked(tmp_path, visits(), epsilon=100)
+    with run(request) as outcome:
+        discovery = outcome.definition.discovery
+        assert discovery is not None
+        released = outcome.released()
+        least = discovery.thresholds(outcome.stream.terms, released.steps)
+        entry = Store(tmp_path / "visits.db").spends
+    assert released.since == {"home": 1, "shop": 1}
+    rows = released.table()
+    assert rows.filter(pl.col("step") >= 1).height == 24
+    exact = np.cumsum(np.full(12, 150))
+    assert np.abs(rows.filter(group="home")["estimate"].to_numpy() - exact).max() <= 2
+    assert least.max() < 60
+    assert [spend.guarantee for spend in entry] == [ApproxDP(100, "1e-6")]
+
+
+def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
+    rows = visits(rare=0)
+    late = [(START + timedelta(days=5, minutes=m), "aaa", "x") for m in range(500)]
+    early = [(START + timedelta(days=0, minutes=m), "zzz", "x") for m in range(3)]
+    found = table(asked(tmp_path, sorted(rows + late + early)))
+    since = dict(found.group_by("group").agg(pl.min("step")).rows())
+    assert since["aaa"] == 6
+    assert "zzz" not in since
+    assert found.filter(step=12)["group"].to_list()[-1] == "aaa"
+    assert found.filter(group="aaa").height == 12 - 5
+
+
+def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
+    """Under one key: the tables differ by the unit's counts, in the groups of others alone."""
+    first, second = folders(tmp_path, 2)
+    others = visits(rare=0)
+    unit = [
+        (START + timedelta(days=d, hours=1), page, "me") for d, page in ((1, "home"), (4, "zz"))
+    ]
+    without = table(asked(first, others))
+    given = table(asked(second, sorted(others + unit)))
+    more = (pl.col("group") == "home") & (pl.col("step") >= 2)
+    assert given.equals(without.with_columns(pl.col("estimate", "lower", "upper") + more))
+
+
+def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> None:
+    rows, (whole, nights, added) = visits(), folders(tmp_path, 3)
+    at_once = table(asked(whole, rows))
+    for day in range(1, 13):
+        until = START + timedelta(days=day)
+        so_far = [row for row in rows if row[0] < until]
+        new = [row for row in so_far if row[0] >= until - timedelta(days=1)]
+        nightly = table(asked(nights, so_far, until=until))
+        by_parts = table(asked(added, new, until=until, append=True))
+    assert nightly.equals(at_once)
+    assert by_parts.equals(at_once)
+    assert table(asked(nights, rows)).equals(at_once)  # again: from the journal
+
+
+def test_a_crash_leaves_what_an_undisturbed_run_leaves(
+    tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, (whole, broken) = visits(), folders(tmp_path, 2)
+    expected = table(asked(whole, rows))
+    monkeypatch.setattr(job, "_CHUNK", 40)  # several transactions
+    write, left = journal.write_sources, [0, 3, 1]
+
+    def fail(*arguments: Any) -> None:
+        left[-1] -= 1
+        if left[-1] < 0:
+            raise OSError("no space left")
+        write(*arguments)
+
+    monkeypatch.setattr(journal, "write_sources", fail)
+    while left:
+        with pytest.raises(OSError, match="no space"):
+            table(asked(broken, rows))
+        left.pop()
+    monkeypatch.setattr(journal, "write_sources", write)
+    assert table(asked(broken, rows)).equals(expected)
+
+
+def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None:
+    rows = visits(rare=0)
+    flood = [(START + timedelta(days=2, seconds=n), f"flood-{n:04}", "me") for n in range(300)]
+    options = {"user": "visitor", "most": 2, "per": "1d"}
+    request = asked(tmp_path, sorted(rows + flood), **options)
+    with run(request) as outcome:
+        assert outcome.over >= 298
+        labels = outcome.stream.labels()
+        discovery = outcome.definition.discovery
+    assert labels == ("home", "shop", "flood-0000", "flood-0001")
+    assert discovery is not None
+    assert (discovery.groups, discovery.change) == (2, 2)
+    # The same file again, and once more with new rows: users are known in the same cells.
+    again = table(request)
+    later = [(START + timedelta(days=12, minutes=n), "home", f"n{n}") for n in range(500)]
+    more = asked(
+        tmp_path, sorted(rows + flood + later), until=START + timedelta(days=13), **options
+    )
+    with run(more) as outcome:
+        assert outcome.stream.labels() == labels
+        assert outcome.released().table().filter(pl.col("step") <= 12).equals(again)
+
+
+def test_labels_of_groups_not_shown_are_nowhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    from counton.cli.__main__ import main  # noqa: F401
+    from counton.cli.count import perform
+    from counton.cli.inspection import _print_stream
+    from counton.cli.options import Outputs
+
+    state = tmp_path / "visits.db"
+    events = tmp_path / "visits.csv"
+    frame(visits(rare=3)).write_csv(events)
+    files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
+    for out in files[:3]:
+        for as_json in (False, True):
+            outputs = Outputs(out=out, plot=files[3], json=as_json)
+            perform(asked(tmp_path, [], events=str(events)), outputs)
+    summary = state_summary(state)
+    _print_stream(Console(), summary["streams"][0])
+    refused = []
+    for refusal in (
+        lambda: export(state),
+        lambda: table(asked(tmp_path, [row for row in visits(rare=3) if "hush" not in row[1]])),
+    ):
+        with pytest.raises(CountonError) as error:
+            refusal()
+        refused.append(str(error.value))
+    assert "not named" in refused[1]
+    (verified,) = verify(state)
+    captured = capfd.readouterr()
+    texts = [captured.out, captured.err, str(summary), *refused, repr(verified)]
+    assert all("hush" not in text for text in texts)
+    assert "home" in captured.out
+    assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
+    assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
+    with Store(state) as store:
+        assert len(store.labels("events")) == 2 + 36  # the state knows them
+
+
+def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
+    few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
+    plotted = tmp_path / "t.png"
+    with run(asked(tmp_path, few)) as outcome:
+        assert outcome.released().table().height == 0
+        assert outcome.released().largest(3).groups == ()
+    none = asked(tmp_path, [], name="empty", unit="event")
+    assert table(none).height == 0
+    more = asked(tmp_path, visits(), name="empty", until=START + timedelta(days=13))
+    assert set(table(more)["group"]) == {"home", "shop"}
+    assert not plotted.exists()
+
+
+def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
+    given = [" caf\u00e9 ", "cafe\u0301", "", "  ", "a\nb", "a\u202eb", "x" * 200, "x" * 201, None]
+    found = pl.DataFrame({"g": given}).select(label(pl.col("g")))["g"].to_list()
+    assert found == ["caf\u00e9"] * 2 + [None] * 4 + ["x" * 200, None, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"domain": ["home"]}, "domain"),
+        ({"by": None}, "by"),
+        ({"delta": None}, "delta"),
+        ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
+        ({"release": "both"}, "totals"),
+        ({"expire": True, "delta": None, "steps": None}, "expire"),
+        ({"other": "rest"}, "other"),
+        ({"spare": 3}, "spare"),
+        ({"strategy": "solved"}, "kary"),
+        ({"what": "sum", "value": "page"}, "sum"),
+    ],
+)
+def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(replace(asked(tmp_path, visits(2)), **more))
+    assert not (tmp_path / "visits.db").exists()
+
+
+def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
+    rows = visits()
+    first = table(asked(tmp_path, rows))
+    with pytest.raises(StateError, match="finds its groups"):
+        run(asked(tmp_path, rows, unknown="drop"))
+    again = Request("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
+    assert table(again).equals(first)
+    with pytest.raises(StateError, match="nobody declared"):
+        run(asked(tmp_path, rows, unknown="refuse", name="next", continues="events"))
+    with pytest.raises(ReplayMismatch):
+        run(asked(tmp_path, rows[1:]))
+
+
+def test_from_python(tmp_path: Path) -> None:
+    done = count_events(
+        frame(visits()),
+        time="time",
+        every="1d",
+        start=START,
+        steps=30,
+        by="page",
+        unknown="discover",
+        guarantee=ApproxDP(1, "1e-6"),
+        state=tmp_path / "visits.db",
+        until=START + timedelta(days=12),
+    )
+    assert "delta = 1e-6" in done.describe()
+    assert set(done.table()["group"]) == {"home", "shop"}
+    assert "hush" not in done._repr_html_()
+    with pytest.raises(InvalidInput, match="totals alone"):
+        done.released().sums("1d")
