@@ -277,7 +277,10 @@ def show(
     if released is None:
         return
     print_line(console, _heading(outcome.definition, released))
-    print_table(console, _table(released.largest(_SHOWN)))
+    if released.groups:
+        print_table(console, _table(released.largest(_SHOWN)))
+    else:
+        print_line(console, "no group is large enough to be shown yet")
     smaller = len(released.groups) - _SHOWN
     if smaller > 0:
         print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")

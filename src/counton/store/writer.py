@@ -163,13 +163,10 @@ class Writer:
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
     ) -> Releases:
-        try:
-            if counter.terms.counters is not None:
-                counter.widen(xs.shape[1], self._key)
-            releases = counter.release_many(xs)
-        except BaseException:
-            self._counter = None
-            raise
+        if counter.terms.counters is not None:
+            self._counter = None  # with more cells it is ahead of the journal
+            counter.widen(xs.shape[1], self._key)
+        releases = counter.release_many(xs)
         try:
             rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
             self._commit(counter, rows, observed, sources, remembered, labels)
@@ -177,7 +174,7 @@ class Writer:
             # The counter is ahead of the journal: forget it, and read it again when needed.
             self._counter = None
             raise
-        self.step = counter.step
+        self._counter, self.step = counter, counter.step
         if len(releases):
             digest = keyfile.release_digest(self.step, releases.values[-1])
             self._witness.note(self._key.fingerprint, self.name, self.step, digest)
