@@ -89,7 +89,7 @@ PUBLISHED: tuple[Mechanism, ...] = (
     ),
     Mechanism(
         "normalised square root",
-        "column normalisation, as in McKenna (2024) for training",
+        "Henzinger, Kalinin, Upadhyay: Normalized Square Root (arXiv 2509.14334)",
         lambda horizon, norm, metric: NormalisedSqrt(horizon),
         norms=(2,),
     ),

@@ -11,8 +11,8 @@ T; the exact sum is used here.
 
 `NormalisedSqrt` divides the columns of C by their norms. Later columns are shorter, so that early
 items alone need the noise of the square root: C' = C D^-1 gives all items the same protection, and
-less error. (Column normalisation of a factorisation is used for training by McKenna, "Scaling up
-the banded matrix factorization mechanism", and others.)
+less error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix factorization
+bounds for differentially private continual counting" (arXiv 2509.14334).
 """
 
 from __future__ import annotations
