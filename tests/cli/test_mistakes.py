@@ -331,7 +331,8 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
             "names a command that gave no key (it ended with exit code 1)",
         ),
         (("--continues", "nobody"), "--continues nobody names a stream of the same state"),
-        (("--unknown", "discover"), "--unknown is 'discover'; use one of refuse, drop"),
+        (("--unknown", "guess"), "--unknown is 'guess'; use one of refuse, drop, discover"),
+        (("--unknown", "discover"), "--domain a,b does not go with --unknown discover"),
     ],
 )
 def test_what_lives_longer_is_told_in_one_sentence(
