@@ -19,6 +19,7 @@ from counton.strategies import (
     Expiring,
     HonakerOnline,
     KAry,
+    LookAhead,
     Metric,
     Node,
     NodeNoise,
@@ -27,6 +28,7 @@ from counton.strategies import (
     StreamStrategy,
     participation,
 )
+from counton.strategies.participation import Schedule
 
 HORIZONS = (1, 2, 3, 5, 8, 12)
 
@@ -341,3 +343,51 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
             chosen = np.cumsum(gaps) - gaps[0] + rng.integers(0, 5)
             total = matrix[:, chosen[chosen < 60]].sum(axis=1)
             assert int((total**2).sum()) <= claimed
+
+
+class Hidden(LookAhead):
+    """A tree of which only columns are known."""
+
+    def divided(self, part: participation.Part | None) -> list[Any]:
+        return []
+
+    def nodes_by_level(self) -> Any:
+        return None
+
+
+HEAVY = (1, 2**20, 2**20, 2**20)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(64, 2, fixed=True),
+        Schedule(9, 2, fixed=True),
+        Schedule(60, 1, fixed=False),
+        Schedule(60, 2, fixed=False),
+    ],
+    ids=str,
+)
+def test_sums_beyond_int64_are_added_up_exactly(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = range(0, schedule.steps * schedule.apart, schedule.apart)
+    for kind in (LookAhead, Hidden):
+        heavy = kind(128, (4, 4, 8), HEAVY)
+        together = weights(heavy).astype(object)[:, list(steps)].sum(axis=1)
+        claimed = participation.largest_sum(heavy, 2, schedule)
+        assert claimed >= (together**2).sum()
+        # No weight has more than 20 bits of these: int64 suffices, and must say the same.
+        light = kind(128, (4, 4, 8), (1, 3, 2, 5))
+        plain = [participation.largest_sum(light, norm, schedule) for norm in (1, 2)]
+        monkeypatch.setattr(participation, "_LARGEST_SUM", 0)
+        assert [participation.largest_sum(light, norm, schedule) for norm in (1, 2)] == plain
+        monkeypatch.undo()
+
+
+def test_norms_of_heavy_levels_over_many_steps() -> None:
+    tree = LookAhead(65536, (256, 256), (1, 2**20, 2**20))
+    assert tree.shift(every=2).l2_squared == 2**15 + 2**40 * (256 * 128**2 + 2**30)
+    assert tree.shift(steps=1024).l2_squared == 2**10 + 2**40 * (4 * 256**2 + 2**20)
+    short = Hidden(16, (2, 8), (1, 2**20, 2**20))
+    assert short.shift(every=2).l2_squared == 8 + 2**40 * (8 + 8**2)

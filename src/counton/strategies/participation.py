@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,8 @@ _MOST_SETS, _MOST_TRIED = 2**16, 128
 #: Columns are written out for the lag bound, and schedules tried, up to these horizons.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
 _IMPOSSIBLE = -(2**62)
+#: Sums that may reach this are added up as Python's integers.
+_LARGEST_SUM = 2**62
 
 
 class Part(NamedTuple):
@@ -175,13 +177,23 @@ def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterato
         )
 
 
+def _type_of_sums(strategy: StreamStrategy, norm: Norm, members: int) -> np.dtype[Any]:
+    """int64 where it holds what so many members add up to; else Python's integers.
+
+    The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
+    """
+    small = (members * strategy.shift().l1) ** norm < _LARGEST_SUM
+    return np.dtype(np.int64 if small else object)
+
+
 # ------------------------------------------------------------------------------- trees
 
 
 def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
     """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits."""
     most = schedule.steps
-    powers = np.arange(most + 1, dtype=np.int64) ** norm
+    sums = _type_of_sums(strategy, norm, most)
+    powers = np.arange(most + 1).astype(sums) ** norm
     known: dict[Part, Integers] = {}
 
     def best(part: Part) -> Integers:
@@ -192,13 +204,13 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         room = min(most, -(-part.steps // schedule.apart))
         divisions = strategy.divided(part)
         # One step holds one member, which enters no smaller node.
-        total = shared(divisions, room) if divisions else np.zeros(2, np.int64)
+        total = shared(divisions, room) if divisions else np.zeros(2, sums)
         weight: int = part.nodes * strategy.level_weight(part.level) ** norm
         total = known[part] = total + weight * powers[: len(total)]
         return total
 
     def shared(divisions: Sequence[tuple[Part, int]], room: int) -> Integers:
-        total = np.zeros(1, np.int64)
+        total = np.zeros(1, sums)
         for division, times in divisions:
             total = _best_shares(total, _repeated(best(division), times, room), room)
         return total
@@ -224,7 +236,7 @@ def _over_parts(strategy: StreamStrategy, norm: Norm) -> int:
 
 def _repeated(best: Integers, times: int, room: int) -> Integers:
     """The best over so many equal parts together."""
-    result = np.zeros(1, np.int64)
+    result = np.zeros(1, best.dtype)
     while times:
         if times & 1:
             result = _best_shares(result, best, room)
@@ -244,12 +256,16 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
         left, right = right, left
     count = min(len(left) + len(right) - 1, room + 1)
     if len(left) == 1:
-        return np.asarray(right[:count] + left[0], np.int64)
-    padded = np.full(len(left) - 1 + max(count, len(right)), _IMPOSSIBLE, np.int64)
+        return np.asarray(right[:count] + left[0])
+    impossible = -math.inf if right.dtype == object else _IMPOSSIBLE
+    padded = np.full(len(left) - 1 + max(count, len(right)), impossible, right.dtype)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
     # Row m holds right[m - len(left) + 1 .. m]; made directly, because it is made so often.
-    windows = np.ndarray((count, len(left)), np.int64, padded, 0, (8, 8))
-    return np.asarray((windows + left[::-1]).max(axis=1), np.int64)
+    if right.dtype == object:
+        windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
+    else:
+        windows = np.ndarray((count, len(left)), np.int64, padded, 0, (8, 8))
+    return np.asarray((windows + left[::-1]).max(axis=1))
 
 
 def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
@@ -277,7 +293,10 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
 
 
 def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
-    """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units."""
+    """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
+
+    int64 where all sums of them stay within it, else Python's integers.
+    """
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.lattice_bits
@@ -286,19 +305,21 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
         for step in range(1, horizon + 1)
     ]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
-    weights = np.zeros((len(nodes), horizon), np.int64)
+    weights = np.zeros((len(nodes), horizon), object)
     for step, column in enumerate(columns):
         for node, weight in column.items():
             weights[nodes[node], step] = weight
     lengths = np.abs(weights).sum(axis=0)
-    if int((weights.astype(np.float64) ** 2).sum(axis=0).max(initial=0)) < 2**52:
+    longest = int(lengths.max(initial=0))
+    if longest**2 < 2**52:
         reals = weights.astype(np.float64)  # exact, and multiplied faster
         products = np.abs(reals.T @ reals).astype(np.int64)
     else:
-        products = np.abs(weights.astype(object).T @ weights.astype(object))
-    if (int(lengths.max(initial=0)) * horizon) ** 2 >= 2**62:  # bounds every sum of products
-        products = products.astype(object)
-    return lengths, products
+        products = np.abs(weights.T @ weights)
+    # Every sum of products is at most the square of that of all lengths.
+    if (longest * horizon) ** 2 < _LARGEST_SUM:
+        return lengths.astype(np.int64), products.astype(np.int64)
+    return lengths, products.astype(object)
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
@@ -319,8 +340,8 @@ def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
     horizon = len(lengths)
     steps = np.arange(horizon)
     last = np.full(1, -schedule.apart)
-    sums = np.zeros(1, np.int64)
-    with_set = np.zeros((1, horizon), np.int64)  # sum over the set of G_st, for every t
+    sums = np.zeros(1, products.dtype)
+    with_set = np.zeros((1, horizon), products.dtype)  # sum over the set of G_st, for every t
     best = 0
     for _ in range(schedule.steps):
         which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
@@ -340,7 +361,9 @@ def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[
     """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
     _, products = _products(strategy)
     horizon = len(products)
-    largest = np.array([np.diagonal(products, lag).max() for lag in range(horizon)])
+    largest = np.array(
+        [np.diagonal(products, lag).max() for lag in range(horizon)], products.dtype
+    )
     beyond = np.maximum.accumulate(largest[::-1])[::-1]
     return [int(beyond[j * schedule.apart]) for j in range(1, schedule.steps)]
 
@@ -364,11 +387,11 @@ def _over_starts(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> in
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
     windows = 1 if k >= width else width  # to the end: the first of each row is the worst
-    sums = np.zeros((apart, windows), np.int64)
+    sums = np.zeros((apart, windows), _type_of_sums(strategy, norm, min(k, width)))
     for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
         found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
-        sums += strategy.level_weight(level) ** norm * found
+        sums += strategy.level_weight(level) ** norm * found.astype(sums.dtype)
     return int(sums.max())
 
 
