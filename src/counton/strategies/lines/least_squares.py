@@ -121,7 +121,8 @@ class IntegerEquations:
             error = self._rounding * (largest + self._largest * solved)
             more = 60 - math.ceil(math.log2(size))
             more = min(more, 60 - math.ceil(math.log2(max(error, 2.0**-60))))
-            more = min(more, _DIGIT_BITS if places else 62)
+            # 2^more times a half, where rounding changes, stays within int64 on any grid.
+            more = min(more, _DIGIT_BITS if places else 62 + min(bits, 0))
             least = 1 if places else max(bits, 0) + 2
             if more < least:
                 raise SumOverflow(
