@@ -39,6 +39,18 @@ def shown(value: object) -> str:
         return "a number of thousands of digits"
 
 
+def quoted(value: object) -> str:
+    """The beginning of what Python writes for a value of any kind, for messages.
+
+    >>> quoted("8"), quoted([10**5000]), len(quoted(list(range(999))))
+    ("'8'", 'a value of type list', 80)
+    """
+    try:
+        return repr(value)[:80]
+    except ValueError:  # long integers
+        return f"a value of type {type(value).__name__}"
+
+
 def exact(value: Number, name: str) -> Fraction:
     """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
 
@@ -180,6 +192,43 @@ def check_integer(
         f"{name} is {said}; it must be an integer between {low:,} and {_bound(high)}"
         + (f": {remedy}" if remedy else "")
     )
+
+
+def check_integers(
+    name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
+) -> tuple[int, ...]:
+    """Up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
+
+    Args:
+        name: what one of them is, in error messages.
+
+    Raises:
+        InvalidInput: anything else, more of them, or one that `check_integer` refuses.
+
+    >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
+    ((2, 3), ())
+    """
+    check_sequence(name, values, most)
+    return tuple(check_integer(name, value, low, high) for value in values)
+
+
+def check_sequence(name: str, values: Any, most: int) -> None:
+    """Refuse what is no list, tuple, range or array, and more than ``most`` elements.
+
+    Raises:
+        InvalidInput: naming the value, or how many there are.
+
+    >>> check_sequence("radix", range(10**30), 64)
+    Traceback (most recent call last):
+    ...
+    counton.errors.InvalidInput: more than 64 values of radix are given; leave some out
+    """
+    flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
+    if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
+        raise InvalidInput(f"values of {name} are {quoted(values)}; give a list of them")
+    # a range may be longer than a length can say
+    if values[most:] if isinstance(values, range) else len(values) > most:
+        raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")
 
 
 def _whole(value: Any) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +14,14 @@ from counton.strategies import (
     Binary,
     Expiring,
     HonakerOnline,
+    Independent,
     KAry,
+    LookAhead,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.base import check_norm
 
 
 def test_matrices_of_a_tiny_tree() -> None:
@@ -51,6 +56,20 @@ def test_sensitivity_as_float() -> None:
     assert tree.sensitivity(2) == math.sqrt(10)
     with pytest.raises(InvalidInput, match="norm is 3"):
         tree.sensitivity(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("norm", [True, 1.0, Fraction(1), "1", None, np.array([1, 2]), [1]])
+def test_norms_are_integers(norm: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"norm is .*; use 1"):
+        Binary(9).sensitivity(norm)
+    assert type(check_norm(np.int64(1))) is int
+
+
+@pytest.mark.parametrize("steps", [None, True, 3, "abc", [[1], [2, 3]], [2**70], range(1, 2**40)])
+def test_what_no_steps_are(steps: Any) -> None:
+    for strategy in (Binary(2**50), LookAhead(2**50), Independent(2**50)):
+        with pytest.raises(InvalidInput, match="step"):
+            strategy.variance(steps)
 
 
 def test_steps_in_any_form() -> None:

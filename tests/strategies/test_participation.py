@@ -348,8 +348,8 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
 class Hidden(LookAhead):
     """A tree of which only columns are known."""
 
-    def divided(self, part: participation.Part | None) -> list[Any]:
-        return []
+    def divided(self, part: participation.Part | None) -> tuple[()]:
+        return ()
 
     def nodes_by_level(self) -> Any:
         return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from counton.errors import InvalidInput
 from counton.strategies import SmoothBinary, strategy_from_dict
+from counton.strategies.lines import line_strategy_from_dict
 
 
 def test_round_trip() -> None:
@@ -30,3 +33,13 @@ def test_round_trip() -> None:
 def test_refusals(saved: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         strategy_from_dict(saved)
+
+
+@pytest.mark.parametrize("kind", [[], {}, None, 3, "Trees", ["x"] * 10**4])
+def test_what_names_no_strategy_is_refused_shortly(kind: Any) -> None:
+    for read in (strategy_from_dict, line_strategy_from_dict):
+        with pytest.raises(InvalidInput, match=r"^strategy is .*; known ") as refused:
+            read({"strategy": kind})
+        assert len(str(refused.value)) < 400
+        with pytest.raises(InvalidInput, match=r"^strategy is "):
+            read([kind])  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from counton.errors import InvalidInput
 from counton.lazy import loader
 from counton.strategies.base import (
     Metric,
@@ -16,6 +15,7 @@ from counton.strategies.base import (
     Strategy,
     StreamStrategy,
     exported,
+    stated_kind,
 )
 
 if TYPE_CHECKING:
@@ -95,8 +95,6 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     Raises:
         InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
     """
-    name = description.get("strategy")
-    if name not in _HOME:
-        raise InvalidInput(f"strategy is {name!r}; known are {', '.join(_HOME)}")
+    name = stated_kind(description, list(_HOME))
     strategy: StreamStrategy = getattr(sys.modules[__name__], name).from_dict(description)
     return strategy

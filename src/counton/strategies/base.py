@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.exact import check_integer, float_above
+from counton.exact import check_integer, check_sequence, float_above, quoted
 from counton.laws import Law, Shift
 from counton.strategies import participation
 
@@ -85,6 +85,8 @@ LARGEST_HORIZON = 2**62
 LARGEST_DENSE = 4096
 #: Most steps whose variances are computed one by one for a mean over all of them.
 _LARGEST_ENUMERATED = 2**22
+#: Most steps that anything is asked of at once.
+_MOST_STEPS = 2**28
 #: Numbers of a part of a batch's noise (measured; values never depend on it).
 PART = 2**17
 
@@ -199,7 +201,7 @@ class Strategy(ABC):
         >>> Binary(1000).sensitivity(1)
         10.0
         """
-        check_norm(p)
+        p = check_norm(p)
         moved = self.shift(steps=steps, separation=separation, every=every)
         exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
         if steps in (None, 1) and every is None:
@@ -586,11 +588,12 @@ class StreamStrategy(Strategy):
             HorizonExceeded: a step beyond the horizon.
         """
         if isinstance(steps, range):
+            check_sequence("step", steps, _MOST_STEPS)
             if len(steps) > 0:
                 self.check_step(min(steps[0], steps[-1]))
                 self.check_step(max(steps[0], steps[-1]))
             return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
-        array = steps if isinstance(steps, np.ndarray) else np.array(list(steps))
+        array = steps if isinstance(steps, np.ndarray) else _numbers(steps)
         if array.size == 0:
             return np.zeros(array.shape, np.int64)
         if array.dtype.kind not in "iu":
@@ -627,6 +630,15 @@ class StreamStrategy(Strategy):
             )
         self.check_step(max(int(last.max()), 1))
         return first.astype(np.int64), last.astype(np.int64)
+
+
+def _numbers(steps: Iterable[int]) -> NDArray[Any]:
+    try:
+        return np.array(list(steps))
+    except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
+        raise InvalidInput(
+            f"steps are {quoted(steps)}; give a list of integers from 1 on"
+        ) from None
 
 
 class TableStrategy(Strategy):
@@ -729,14 +741,29 @@ def check_release_form(release: str) -> None:
         raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
 
 
-def check_norm(norm: int) -> None:
-    """Refuse a norm that is neither 1 nor 2.
+def check_norm(norm: object) -> Norm:
+    """A norm as Python's integer.
 
     Raises:
-        InvalidInput: naming the value and the choices.
+        InvalidInput: neither 1 nor 2; naming the value and the choices.
     """
-    if norm not in (1, 2):
-        raise InvalidInput(f"norm is {norm!r}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+    if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
+        for known in _NORMS:
+            if norm == known:
+                return known
+    raise InvalidInput(f"norm is {quoted(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+
+
+def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
+    """Which of the known strategies a description names.
+
+    Raises:
+        InvalidInput: none of them; naming what it says, and them.
+    """
+    kind = description.get("strategy") if isinstance(description, Mapping) else description
+    if isinstance(kind, str) and kind in known:
+        return kind
+    raise InvalidInput(f"strategy is {quoted(kind)}; known{where} are {', '.join(known)}")
 
 
 def _root_above(square: Fraction) -> float:

@@ -206,8 +206,8 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         # One step holds one member, which enters no smaller node.
         total = shared(divisions, room) if divisions else np.zeros(2, sums)
         weight: int = part.nodes * strategy.level_weight(part.level) ** norm
-        total = known[part] = total + weight * powers[: len(total)]
-        return total
+        known[part] = np.asarray(total + weight * powers[: len(total)])
+        return known[part]
 
     def shared(divisions: Sequence[tuple[Part, int]], room: int) -> Integers:
         total = np.zeros(1, sums)
@@ -361,9 +361,7 @@ def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[
     """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
     _, products = _products(strategy)
     horizon = len(products)
-    largest = np.array(
-        [np.diagonal(products, lag).max() for lag in range(horizon)], products.dtype
-    )
+    largest = np.array([np.diagonal(products, lag).max() for lag in range(horizon)], products.dtype)
     beyond = np.maximum.accumulate(largest[::-1])[::-1]
     return [int(beyond[j * schedule.apart]) for j in range(1, schedule.steps)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from typing import Any
 
@@ -25,12 +27,84 @@ from counton.strategies.lines import Hats, hats
         ({"amplitudes": [[16, 16, 8]]}, "the hats over cell 0 add up to 16 of 16"),
         ({"norm": 3}, "norm is 3"),
         ({"bits": 99}, "bits is 99"),
+        ({"cells": "8"}, "cells is '8'"),
+        ({"cells": 8.5}, "cells is 8.5"),
+        ({"spacings": (None,)}, "spacing is None"),
+        ({"spacings": (4.0,)}, "spacing is 4.0"),
+        ({"spacings": (True,)}, "spacing is True"),
+        ({"spacings": 4}, "values of spacing are 4; give a list"),
+        ({"spacings": {4}}, "values of spacing are {4}; give a list"),
+        ({"spacings": (2**47,)}, "spacing is 140737488355328; it must be an integer between"),
+        ({"spacings": ([0, 2.5, 8],)}, "knot is 2.5"),
+        ({"spacings": ([0, "3", 8],)}, "knot is '3'"),
+        ({"spacings": ([0, True, 8],)}, "knot is True"),
+        ({"spacings": ([0, math.inf, 8],)}, "knot is inf"),
+        ({"spacings": ([0, 4, 2**40],)}, "knot is 1099511627776; it must be an integer between"),
+        ({"spacings": (range(10**30),)}, "more than 9 values of knot are given"),
+        ({"spacings": (1,) * 99, "amplitudes": [[0] * 9] * 99}, "more than 64 values of spacing"),
+        ({"amplitudes": None}, "values of amplitude are None"),
+        ({"amplitudes": [None]}, "an integer for each of its 3 knots"),
+        ({"amplitudes": [5]}, "an integer for each of its 3 knots"),
+        ({"amplitudes": [[[8], [4, 8], 8]]}, "an integer for each of its 3 knots"),
+        ({"amplitudes": [range(10**30)]}, "more than 9 values of amplitude are given"),
+        ({"name": 7}, "name is 7; give a text"),
+        ({"name": "a" + chr(0)}, "give a text"),
+        ({"norm": True}, "norm is True"),
+        ({"norm": 1.0}, "norm is 1.0"),
+        ({"norm": np.array([1, 2])}, "norm is array([1, 2])"),
     ],
 )
 def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
     arguments = {"cells": 8, "spacings": (4,), "amplitudes": [[8, 4, 8]], "bits": 4, **changed}
     with pytest.raises(InvalidInput, match=re.escape(said)):
         Hats(**arguments)
+
+
+@pytest.mark.parametrize("row", [None, 3, "abc", [math.nan] * 3, [1j] * 3, [[1], [2, 3]], [1e300]])
+def test_amplitudes_that_cannot_be_rounded_are_refused(row: Any) -> None:
+    with pytest.raises(InvalidInput, match="amplitudes of a level are"):
+        Hats.rounded(8, (4,), [row])
+    with pytest.raises(InvalidInput, match="bits is 2147483648"):
+        Hats.rounded(8, (4,), [[0.5, 0.5, 0.5]], bits=2**31)
+
+
+def test_numbers_of_numpy_are_those_of_python() -> None:
+    four: Any = np.int64(4)
+    norm: Any = np.int64(1)
+    rows: Any = np.array([[8, 4, 8]])
+    strategy = Hats(8, (four,), rows, norm, bits=four)
+    assert strategy == Hats(8, (4,), [[8, 4, 8]], bits=4)
+    assert Hats.from_dict(json.loads(json.dumps(strategy.to_dict()))) == strategy
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"cells": 10**12}, "cells is 1000000000000; it must be an integer between 1 and 2^22"),
+        ({"cells": "8"}, "cells is '8'"),
+        ({"cells": 8.5}, "cells is 8.5"),
+        ({"spacings": None}, "values of spacing are None"),
+        ({"name": None}, "name is None"),
+        ({"norm": [1]}, "norm is [1]"),
+    ],
+)
+def test_descriptions_of_no_hats_are_refused(changed: dict[str, Any], said: str) -> None:
+    described = Hats(8, (4,), [[8, 4, 8]], bits=4).to_dict()
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        Hats.from_dict({**described, **changed})
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_columns_at_the_largest_knots_are_exact(norm: Any) -> None:
+    """Far knots make hats level: no product on the way leaves int64."""
+    height, last = 2**23 - 1, hats.LARGEST_KNOT
+    far = Hats(8, (last, (5, last)), [[height] * 2, [height // 2] * 2], norm, hats.MOST_BITS)
+    matrix = far.matrix().astype(object)
+    assert matrix.min() >= 0
+    assert matrix[0, 0] == height
+    assert (abs(matrix) ** norm).sum(axis=0).max() <= 2 ** (hats.MOST_BITS * norm)
+    assert far.l1_sensitivity() == matrix.sum(axis=0).max()
+    assert far.squared_sensitivity() == (matrix**2).sum(axis=0).max()
 
 
 @pytest.mark.parametrize(("norm", "chunk"), [(1, 2**16), (2, 2**7)])

@@ -193,7 +193,9 @@ def test_any_window_of_a_stream_of_2_62_steps() -> None:
 REFUSED = [
     ({"horizon": 0}, "horizon is 0"),
     ({"horizon": 9, "radices": (1,)}, "radix is 1"),
-    ({"horizon": 9, "radices": 3}, "radices is 3"),
+    ({"horizon": 9, "radices": 3}, "values of radix are 3; give a list"),
+    ({"horizon": 9, "radices": range(10**30)}, "more than 64 values of radix"),
+    ({"horizon": 9, "radices": (3,), "weights": range(10**30)}, "more than 65 values of weight"),
     ({"horizon": 9, "radices": (3,), "weights": (1, 0)}, "weight is 0"),
     ({"horizon": 9, "radices": (3,), "weights": (1,)}, "give a weight for each"),
     ({"horizon": 9, "radices": (3,), "weights": (3, 1)}, "a power of two"),

@@ -49,6 +49,16 @@ SOLVED = [
     [
         ({"line": Haar.cascade(8)}, "give a strategy such as Hats or Dense"),
         ({"norm": 3}, "norm is 3"),
+        ({"norm": True}, "norm is True"),
+        ({"line": 10**5000}, "line is a value of type int; give a strategy"),
+        ({"radices": None}, "values of radix are None; give a list"),
+        ({"radices": 3}, "values of radix are 3"),
+        ({"radices": {2, 3}}, "values of radix are {2, 3}"),
+        ({"radices": b"23"}, "values of radix are b'23'"),
+        ({"radices": ""}, "values of radix are ''"),
+        ({"radices": range(10**30)}, "more than 64 values of radix are given"),
+        ({"radices": (2,), "shares": iter((1,))}, "values of share are <tuple_iterator"),
+        ({"radices": (2,), "shares": True}, "values of share are True"),
         ({"radices": (1,)}, "radix is 1"),
         ({"radices": (2**12, 2**12)}, "blocks have 16777216 steps"),
         ({"radices": (2,), "shares": (1, 1, 1)}, "shares are [1, 1, 1] and radices [2]"),
@@ -287,3 +297,19 @@ print(digest.hexdigest())
     assert digest(OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2") == usual
     plain = digest(NPY_DISABLE_CPU_FEATURES=" ".join(__cpu_dispatch__), OPENBLAS_CORETYPE="Nehalem")
     assert plain == usual
+
+
+@pytest.mark.parametrize("radices", [(2, 3), (4,)])
+def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -> None:
+    strategy = Solved(Hats(2, (), (), bits=2), radices)
+    counter = Counter(strategy, PureDP(40), key=chosen_key(bytes(range(32))), name="quiet")
+    released = counter.release_many([1] * strategy.horizon)
+    assert np.abs(np.array(released.values) - np.arange(1, strategy.horizon + 1)).max() < 3
+    # One node has a little noise: the sums are those of the exact rows of B.
+    field = HashedNoise(spread=1)
+    got = strategy.noise(field, range(1, strategy.horizon + 1)) / 2.0**strategy.fraction_bits
+    for step, value in enumerate(got.tolist(), start=1):
+        row = strategy.row(step)
+        exact = sum(n.weight * int(field.run(n.level, range(n.index, n.index + 1))[0]) for n in row)
+        bound = 0.5 + float(strategy.window_rounding(0, step))
+        assert abs(value - float(exact) / 2**strategy.lattice_bits) <= bound / 2**10

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from counton.errors import InvalidInput
-from counton.strategies.base import LARGEST_DENSE, Norm
+from counton.strategies.base import LARGEST_DENSE, Norm, stated_kind
 from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
@@ -75,9 +74,6 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
     True
     """
-    kind = description.get("strategy")
     kinds: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
     known = {cls.__name__: cls for cls in kinds}
-    if kind not in known:
-        raise InvalidInput(f"strategy is {kind!r}; known for lines are {', '.join(known)}")
-    return known[kind].from_dict(description)
+    return known[stated_kind(description, list(known), " for lines")].from_dict(description)

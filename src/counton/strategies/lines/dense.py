@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
-from counton.exact import unmasked
+from counton.exact import check_integer, unmasked
 from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
@@ -132,9 +132,12 @@ class Dense(OwnCells):
             InvalidInput: a part is missing, or the matrix is not the one whose digest is stated.
         """
         try:
-            shape = int(description["measurements"]), int(description["cells"])
+            sizes = (("measurements", 2**32), ("cells", LARGEST_DENSE))
+            shape = tuple(check_integer(each, description[each], 1, most) for each, most in sizes)
             name, digest = str(description["name"]), description["matrix_sha256"]
             strategy = cls(integers_from_text(description["matrix"], shape), name)
+        except InvalidInput:
+            raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"a dense strategy cannot be read ({error!r}): give what Dense.to_dict wrote"

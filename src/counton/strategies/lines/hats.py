@@ -24,14 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.errors import InvalidInput, is_text
+from counton.exact import check_integer, check_integers, check_sequence, quoted, shown
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
 #: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
 LARGEST_LINE = 2**22
 MOST_BITS = 24
+#: Knots lie up to here, so that 4 * amplitude * spacing stays far from the end of int64.
+LARGEST_KNOT = 2**32
+#: Most levels: time and memory grow with their square.
+MOST_LEVELS = 64
 #: Numbers that are worked on at a time.
 _CHUNK = 2**16
 
@@ -53,12 +57,13 @@ class Hats(OwnCells):
         cells: number of cells n, up to 2^22.
         spacings: of each level: the cells between two knots, or all knots, increasing integers
             of which the last, and no other, is at n or beyond; before its first knot the first hat
-            stays as high as there. Levels may be few or none.
+            stays as high as there. Both are at most 2^32. Levels are up to 64, or none.
         amplitudes: of each level: an integer of at least 0 for each knot, in units of ``2**-bits``.
             A spacing of s has ceil(n / s) + 1 knots.
         norm: which norm of the columns comes to 1: their entries sum to it (1, for Laplace noise),
             or their squares do, up to rounding (2, for Gaussian noise).
         bits: of the lattice: C is in units of ``2**-bits``.
+        name: by which it was chosen.
 
     Raises:
         InvalidInput: an argument out of range, or amplitudes that leave nothing of a cell's weight.
@@ -82,24 +87,22 @@ class Hats(OwnCells):
         name: str = "hats",
     ) -> None:
         self.cells = check_integer("cells", cells, 1, LARGEST_LINE)
-        check_norm(norm)
-        self.norm, self.bits = norm, check_integer("bits", bits, 1, MOST_BITS)
-        self.name = name
+        self.norm, self.bits = check_norm(norm), check_integer("bits", bits, 1, MOST_BITS)
+        self.name = _name(name)
+        check_sequence("spacing", spacings, MOST_LEVELS)
+        check_sequence("amplitude", amplitudes, MOST_LEVELS)
         if len(spacings) != len(amplitudes):
             raise InvalidInput(
                 f"there are {len(spacings)} spacings and {len(amplitudes)} rows of amplitudes; "
                 f"give one of each for every level"
             )
-        self.spacings = tuple(
-            spacing if isinstance(spacing, int) else tuple(int(knot) for knot in spacing)
-            for spacing in spacings
-        )
+        self.spacings = tuple(_spacing(self.cells, spacing) for spacing in spacings)
         self._amplitudes: list[Integers] = []
         self._levels: list[_Level] = []
         hats = 0
         for spacing, given in zip(self.spacings, amplitudes, strict=True):
             knots = _knots(self.cells, spacing)
-            self._amplitudes.append(_checked(given, len(knots), self.bits))
+            self._amplitudes.append(_checked(given, len(knots), self.bits, self.cells))
             self._levels.append(_level(self.cells, knots, self._amplitudes[-1], hats))
             hats += len(knots)
         self.rows = hats
@@ -121,7 +124,18 @@ class Hats(OwnCells):
         >>> Hats.rounded(8, (4,), [[0.5, 0.26, 0.5]], bits=4) == Hats(8, (4,), [[8, 4, 8]], bits=4)
         True
         """
-        exact = [np.rint(np.asarray(row) * 2.0**bits).astype(np.int64) for row in amplitudes]
+        cells = check_integer("cells", cells, 1, LARGEST_LINE)
+        bits = check_integer("bits", bits, 1, MOST_BITS)
+        check_sequence("amplitude", amplitudes, MOST_LEVELS)
+        exact = []
+        for row in amplitudes:
+            array = _row("amplitude", row, cells)
+            if array.dtype.kind not in "iuf" or not (np.abs(array) <= 2.0).all():
+                raise InvalidInput(
+                    f"amplitudes of a level are {quoted(row)}; give a number between 0 and 1 "
+                    f"for each of its knots"
+                )
+            exact.append(np.rint(array * 2.0**bits).astype(np.int64))
         return cls(cells, spacings, exact, norm, bits)
 
     @classmethod
@@ -185,13 +199,17 @@ class Hats(OwnCells):
             InvalidInput: a part is missing, or amplitudes are not those whose digest is stated.
         """
         try:
-            cells, spacings = int(description["cells"]), description["spacings"]
-            counts = [len(_knots(check_integer("cells", cells, 1), each)) for each in spacings]
+            cells = check_integer("cells", description["cells"], 1, LARGEST_LINE)
+            check_sequence("spacing", description["spacings"], MOST_LEVELS)
+            spacings = [_spacing(cells, each) for each in description["spacings"]]
+            counts = [len(_knots(cells, each)) for each in spacings]
             flat = integers_from_text(description["amplitudes"], (sum(counts),))
             rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
             norm, bits, name = (description[part] for part in ("norm", "bits", "name"))
-            strategy = cls(cells, spacings, rows, norm, bits, str(name))
+            strategy = cls(cells, spacings, rows, norm, bits, name)
             digest = description["amplitudes_sha256"]
+        except InvalidInput:
+            raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"a strategy of hats cannot be read ({error!r}): give what Hats.to_dict wrote"
@@ -263,7 +281,8 @@ class Hats(OwnCells):
     def powers(self, norm: Norm) -> Integers:
         """See `OwnCells.powers`."""
         zeros = np.zeros(self.cells, np.int64)
-        return np.asarray(sum((v.falls**norm + v.rises**norm for v in self._levels), zeros))
+        both = (np.abs(v.falls) ** norm + np.abs(v.rises) ** norm for v in self._levels)
+        return np.asarray(sum(both, zeros))
 
     @property
     def spread(self) -> float:
@@ -291,11 +310,11 @@ class Hats(OwnCells):
 
     def l1_sensitivity(self) -> int:
         """See `TableStrategy.l1_sensitivity`."""
-        return int((self.own + sum(v.falls + v.rises for v in self._levels)).max())
+        return int((np.abs(self.own) + self.powers(1)).max())
 
     def squared_sensitivity(self) -> int:
         """See `TableStrategy.squared_sensitivity`."""
-        return int((self.own**2 + sum(v.falls**2 + v.rises**2 for v in self._levels)).max())
+        return int((self.own**2 + self.powers(2)).max())
 
     def l1_move_sensitivity(self) -> int:
         """See `TableStrategy.l1_move_sensitivity`: the triangle inequality."""
@@ -308,7 +327,7 @@ class Hats(OwnCells):
     @property
     def largest_entry(self) -> int:
         """See `LineStrategy.largest_entry`."""
-        hats = [int(np.maximum(v.falls, v.rises).max()) for v in self._levels]
+        hats = [int(np.maximum(np.abs(v.falls), np.abs(v.rises)).max()) for v in self._levels]
         return max(int(self.own.max()), *hats, 1)
 
     # ------------------------------------------------------------------ what is estimated
@@ -360,30 +379,51 @@ class Hats(OwnCells):
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
 
 
-def _knots(cells: int, spacing: object) -> Integers:
+def _name(given: object) -> str:
+    if isinstance(given, str) and is_text(given):
+        return given
+    raise InvalidInput(f"name is {quoted(given)}; give a text")
+
+
+def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
+    """A level's spacing, or its knots, as Python's integers."""
+    if not _is_row(given):
+        return check_integer("spacing", given, 1, LARGEST_KNOT)
+    return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
+
+
+def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
     """Knots of one level, int64: from 0 on, and the last but one within the line."""
     if isinstance(spacing, int):
-        check_integer("spacing", spacing, 1)
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
-    knots = np.asarray(spacing)
-    if (
-        knots.ndim != 1
-        or len(knots) < 2
-        or knots.dtype.kind not in "iu"
-        or knots[0] < 0
-        or (np.diff(knots) < 1).any()
-        or not knots[-2] < cells <= knots[-1]
-        or knots[-1] > 2**40
-    ):
+    knots = np.array(spacing, np.int64)
+    if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInput(
-            f"knots of a level over {cells} cells are {str(spacing)[:80]}; give increasing "
+            f"knots of a level over {cells} cells are {shown(spacing)}; give increasing "
             f"integers from 0 on, of which the last, and no other, is {cells} or more"
         )
-    return knots.astype(np.int64)
+    return knots
 
 
-def _checked(amplitudes: Any, knots: int, bits: int) -> Integers:
-    array = np.asarray(amplitudes)
+def _is_row(given: object) -> bool:
+    if isinstance(given, np.ndarray):
+        return given.ndim > 0
+    return isinstance(given, (list, tuple, range))
+
+
+def _row(name: str, given: Any, cells: int) -> NDArray[Any]:
+    """An array of a level's numbers, never more than a level has; of objects, if it is none."""
+    if not _is_row(given):
+        return np.array(None)
+    check_sequence(name, given, cells + 1)
+    try:
+        return np.asarray(given)
+    except (ValueError, OverflowError):  # ragged
+        return np.array(None)
+
+
+def _checked(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
+    array = _row("amplitude", amplitudes, cells)
     if array.shape != (knots,) or array.dtype.kind not in "iu":
         raise InvalidInput(
             f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "

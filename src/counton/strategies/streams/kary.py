@@ -187,7 +187,7 @@ class KAry(StreamStrategy):
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1)
-        check_norm(norm)
+        norm = check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)
         candidates = [tree for form in forms for tree in cls.undominated(horizon, metric, form)]
         return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, check_integers, shown
 from counton.laws import Law
 from counton.strategies.base import (
     CHUNK,
@@ -585,11 +585,9 @@ class LookAhead(StreamStrategy):
         self, horizon: int, radices: Sequence[int] = (), weights: Sequence[int] | None = None
     ) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        self.radices = tuple(
-            check_integer("radix", k, 2, CHUNK) for k in _listed("radices", radices)
-        )
-        given = (1,) * (len(self.radices) + 1) if weights is None else _listed("weights", weights)
-        self.weights = tuple(check_integer("weight", w, 1, LARGEST_WEIGHT) for w in given)
+        self.radices = check_integers("radix", radices, 2, CHUNK)
+        given = (1,) * (len(self.radices) + 1) if weights is None else weights
+        self.weights = check_integers("weight", given, 1, LARGEST_WEIGHT, most=65)
         if len(self.weights) != len(self.radices) + 1:
             raise InvalidInput(
                 f"weights are {list(self.weights)} and radices {list(self.radices)}; there are "
@@ -602,7 +600,7 @@ class LookAhead(StreamStrategy):
             )
         if math.prod(self.radices) > LARGEST_HORIZON:
             raise InvalidInput(
-                f"nodes of the highest level would have {math.prod(self.radices):,} steps; at "
+                f"nodes of the highest level would have {shown(math.prod(self.radices))} steps; at "
                 f"most 2^62 are possible: leave out some of the radices {list(self.radices)}"
             )
         #: Number of levels.
@@ -627,7 +625,7 @@ class LookAhead(StreamStrategy):
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        check_norm(norm)
+        norm = check_norm(norm)
         check_metric(metric)
         return cls(horizon, *_search(_Asked(horizon, norm, metric)))
 
@@ -1014,13 +1012,6 @@ class LookAhead(StreamStrategy):
             elif start >= first:
                 yield ends
             before = ends[-1]
-
-
-def _listed(name: str, values: Any) -> tuple[Any, ...]:
-    """A sequence as a tuple."""
-    if isinstance(values, (list, tuple, range)):
-        return tuple(values)
-    raise InvalidInput(f"{name} is {values!r}; give a list of integers")
 
 
 def _plain(weight: Fraction) -> int | Fraction:

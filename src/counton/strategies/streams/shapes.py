@@ -181,7 +181,7 @@ def shaped(
     (1.0, 62.4)
     """
     check_integer("horizon", horizon, 1)
-    check_norm(norm)
+    norm = check_norm(norm)
     check_metric(metric)
     known = shapes(norm, metric, release)
     if horizon < 2 or horizon > beyond(norm, metric, release):

@@ -97,7 +97,7 @@ class SmoothBinary(StreamStrategy):
             InvalidInput: an unknown norm, or a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1)
-        check_norm(norm)
+        norm = check_norm(norm)
         return min(
             cls.undominated(horizon),
             key=lambda tree: (tree._ones * tree.zeros ** (3 - norm), tree.height),

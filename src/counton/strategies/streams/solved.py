@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, check_integers, quoted
 from counton.laws import Law
 from counton.strategies.base import (
     PART,
@@ -105,10 +105,8 @@ class Solved(StreamStrategy):
         norm: Norm = 1,
         horizon: int | None = None,
     ) -> None:
-        check_norm(norm)
-        if not isinstance(line, OwnCells):
-            raise InvalidInput(f"line is {line!r}; give a strategy such as Hats or Dense")
-        self.line, self.norm = line, norm
+        norm = check_norm(norm)
+        self.line, self.norm = _checked_line(line), norm
         self.tree = BlockTree(radices, shares, norm)
         self.radices, self.shares = self.tree.radices, self.tree.given
         self.block = self.tree.widths[-1]
@@ -198,6 +196,8 @@ class Solved(StreamStrategy):
             made = getattr(lines, line["strategy"]).from_dict(line)
             parts = (description[name] for name in ("radices", "shares", "norm", "horizon"))
             return cls(made, *parts)
+        except InvalidInput:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"a solved strategy cannot be read ({error!r}): give what Solved.to_dict wrote"
@@ -531,6 +531,12 @@ class Solved(StreamStrategy):
         return self.reader(field).parts(steps)
 
 
+def _checked_line(line: object) -> OwnCells:
+    if isinstance(line, OwnCells):
+        return line
+    raise InvalidInput(f"line is {quoted(line)}; give a strategy such as Hats or Dense")
+
+
 class _Held(Reader):
     """Sums of noise up to every block, solved for once."""
 
@@ -633,7 +639,7 @@ class BlockTree:
     """
 
     def __init__(self, radices: Sequence[int], shares: Sequence[int], norm: Norm) -> None:
-        self.radices = tuple(check_integer("radix", radix, 2, LARGEST_BLOCK) for radix in radices)
+        self.radices = check_integers("radix", radices, 2, LARGEST_BLOCK)
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
@@ -644,7 +650,7 @@ class BlockTree:
                 f"of the radices {list(self.radices)}, and use a longer line"
             )
         #: As given, but for the default.
-        self.given = tuple(check_integer("share", share, 0, 2**10) for share in shares)
+        self.given = check_integers("share", shares, 0, 2**10)
         if not self.given:
             self.given = (1,) * self.top
         if len(self.given) - self.top not in (0, int(self.top > 0)) or not all(
