@@ -15,7 +15,7 @@ import pytest
 from counton import PureDP, Stream, release_ranges
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.noise import Key
-from counton.store import key_path, state_summary
+from counton.store import key_path, state_summary, verify
 from counton.store.keyfile import Witness, witness_beside
 from counton.strategies import Binary, KAry
 
@@ -58,22 +58,64 @@ class TestWitness:
         with pytest.raises(StateError, match=r"another release at step 5 than .* knows"):
             Stream.open(file, "a")
 
-    def test_a_witness_that_is_behind_missing_or_unreadable_refuses_nothing(
-        self, file: Path
-    ) -> None:
+    def test_a_witness_that_is_behind_or_missing_refuses_nothing(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         witness = Path(f"{key_path(file)}.witness")
         behind = witness.read_bytes()
         with Stream.open(file, "a") as stream:
             stream.release(4)
-        for content in (behind, b"", b'[{"key', b"[1]", b"\xff", behind + b"]"):
+        for content in (behind, behind + b"]"):  # killed before it was cut to its length
             witness.write_bytes(content)
             Stream.open(file, "a").close()
         witness.unlink()
-        witness.mkdir()
+        Path(f"{witness}.new").write_text("left by a process that was killed, and longer" * 20)
         with Stream.open(file, "a") as stream:
-            assert stream.release(5).step == 5
+            stream.release(5)
+        assert '"step": 5' in witness.read_text()
+        assert not Path(f"{witness}.new").exists()
+
+    @pytest.mark.parametrize("content", [b"", b'[{"key', b"{}", b"[]", b"[1]", b"\xff", None])
+    def test_a_witness_that_cannot_be_read_refuses_the_state(
+        self, file: Path, content: bytes | None
+    ) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        before = file.read_bytes()
+        witness = Path(f"{key_path(file)}.witness")
+        witness.unlink()
+        if content is None:
+            witness.mkdir()
+        else:
+            witness.write_bytes(content)
+        refused = r"witness .* cannot be read .*: bring the witness back .* move the witness away"
+        with pytest.raises(StateError, match=refused):
+            Stream.open(file, "a")
+        with pytest.raises(StateError, match=refused):
+            create(file, "b")
+        with pytest.raises(StateError, match=refused):
+            release_ranges([1, 2], guarantee=PureDP(1), state=file, name="line")
+        (found,) = verify(file)
+        assert "cannot be read" in found.problems[0]
+        assert file.read_bytes() == before
+        assert content is None or witness.read_bytes() == content
+
+    def test_verify_says_of_an_old_copy_what_it_has_forgotten(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        shutil.copy(file, f"{file}.old")
+        with Stream.open(file, "a") as stream:
+            stream.release_many([4, 5])
+        with create(file, "b") as stream:
+            stream.release(1)
+        release_ranges([1, 2], guarantee=PureDP(1), state=file, name="line")
+        assert all(one.right for one in verify(file))
+        shutil.copy(f"{file}.old", file)
+        old, *forgotten = verify(file)
+        assert "says that step 5 is released" in " ".join(old.problems)
+        assert [one.name.split()[0] for one in forgotten] == ["b", "line"]
+        assert not any(one.right for one in forgotten)
+        assert len(verify(file, "a")) == 1
 
     def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
         witness = Witness(tmp_path / "witness", "visits.db")

@@ -143,7 +143,7 @@ def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> N
     def altered(*arguments: Any) -> Any:
         entries = read(*arguments)
         values = entries.values.copy()
-        values[2, 1] += 1
+        values[2:3, 1] += 1
         return entries._replace(values=values)
 
     monkeypatch.setattr(journal, "read", altered)

@@ -17,7 +17,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -176,8 +176,8 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
             key cannot be read or written.
-        StateError: the state's folder does not exist; or the witness says that the state, which
-            is lost, has released steps under this name.
+        StateError: the state's folder does not exist; or the witness cannot be read, or says that
+            the state, which is lost, has released steps under this name.
         InvalidInput: the key would take the place of the state.
     """
     if isinstance(key, Key):
@@ -185,6 +185,7 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
         return
     file = _file(key)
     _check_places(state, file)
+    witness_beside(state, key).entries()  # refused if it cannot be read
     path = (key_path(state) if key is None else file) if key is None or file else None
     if path is not None and not path.exists():
         with _fresh(path) as fresh:
@@ -307,8 +308,8 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
 class Witness:
     """What is remembered beside a key: of each stream the last step, and a digest of its release.
 
-    It is written after each commit and holds nothing secret. Where it cannot be written, or what
-    stands there cannot be read, nothing is noticed; nothing else depends on it.
+    It is written after each commit and holds nothing secret. Where it cannot be written, later
+    releases are not known to it; where it stands and cannot be read, the state is refused.
 
     Args:
         path: of its file; None: there is none.
@@ -318,13 +319,50 @@ class Witness:
     def __init__(self, path: Path | None, label: str) -> None:
         self.path, self._label = path, label
 
+    def entries(self) -> list[dict[str, Any]]:
+        """What it remembers; nothing where there is none.
+
+        Raises:
+            StateError: it is there and cannot be read.
+        """
+        if self.path is None:
+            return []
+        try:
+            return _parsed(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it was altered, or written in part"
+            raise StateError(
+                f"the witness {self.path} of state {self._label} cannot be read ({why}), so nobody "
+                f"can tell whether the state was restored from an old copy: bring the witness back "
+                f"from a copy; or, if you know that the state is the newest one, move the witness "
+                f"away, and the next release writes another"
+            ) from None
+
+    def forgotten(self, known: Mapping[str, Collection[str]]) -> list[dict[str, Any]]:
+        """Entries of releases that the state does not have, whose keys it has.
+
+        Args:
+            known: names of the state's streams, and what `refuse_other_data` calls the noise of
+                its tables, by fingerprint of the key.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        return [
+            entry
+            for entry in self.entries()
+            if entry["stream"] not in known.get(entry["key"], (entry["stream"],))
+        ]
+
     def refuse_lost(self, name: str) -> None:
         """Refuse to begin a stream anew that the state of this name had begun.
 
         Raises:
-            StateError: it has released steps.
+            StateError: it has released steps, or the witness cannot be read.
         """
-        for entry in self._entries():
+        for entry in self.entries():
             if (entry["state"], entry["stream"]) == (self._label, name) and entry["step"]:
                 raise StateError(
                     f"state {self._label} has no stream {name!r}, but {self.path} says that it had "
@@ -344,8 +382,9 @@ class Witness:
 
         Raises:
             ReplayMismatch: the witness knows other data.
+            StateError: the witness cannot be read.
         """
-        for entry in self._entries():
+        for entry in self.entries():
             known = (entry["key"], entry["stream"]) == (fingerprint, noise)
             if known and entry["digest"] != digest:
                 raise ReplayMismatch(
@@ -367,9 +406,10 @@ class Witness:
             digest: of one of the releases that the state knows; None where it cannot be read.
 
         Raises:
-            StateError: the witness knows later ones, or another one at the same step.
+            StateError: the witness knows later ones, or another one at the same step; or it cannot
+                be read.
         """
-        for entry in self._entries():
+        for entry in self.entries():
             if (entry["key"], entry["stream"]) != (fingerprint, name):
                 continue
             if entry["step"] > step:
@@ -399,28 +439,53 @@ class Witness:
             "step": step,
             "digest": digest,
         }
-        with suppress(OSError):
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        # What cannot be read is left as it is: the next one who opens the state is told of it.
+        with suppress(OSError, ValueError):
+            if not self.path.exists() and _begun(self.path, _text([entry])):
+                return
+            descriptor = os.open(self.path, os.O_RDWR)
             with os.fdopen(descriptor, "rb+", buffering=0) as file:
                 _lock(descriptor)
-                known = _parsed(file.read())
+                before = file.read()
+                known = _parsed(before)
                 others = [
                     old for old in known if (old["key"], old["stream"]) != (fingerprint, name)
                 ]
                 if any(old["step"] > step for old in known if old not in others):
                     return
-                text = json.dumps([*others, entry], indent=1).encode() + b"\n"
+                text = _text([*others, entry])
                 # In one write, so that a process which is killed leaves the old or the new text.
-                os.pwrite(descriptor, text, 0)
+                if os.pwrite(descriptor, text, 0) != len(text):  # no space left
+                    os.pwrite(descriptor, before, 0)
+                    text = before
                 os.ftruncate(descriptor, len(text))
 
-    def _entries(self) -> list[dict[str, Any]]:
-        if self.path is None:
-            return []
+
+def _begun(path: Path, text: bytes) -> bool:
+    """Make a witness with its first entry in it; whether no other process had made it."""
+    waiting = path.with_name(f"{path.name}.new")
+    descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(descriptor)
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
+        os.fsync(descriptor)
         try:
-            return _parsed(self.path.read_bytes())
-        except OSError:
-            return []
+            os.link(waiting, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links, or another process was faster
+            if path.exists() or not waiting.exists():
+                return False
+            os.rename(waiting, path)
+        return True
+    finally:
+        os.close(descriptor)
+        waiting.unlink(missing_ok=True)
+
+
+def _text(entries: list[dict[str, Any]]) -> bytes:
+    return json.dumps(entries, indent=1).encode() + b"\n"
 
 
 def release_digest(step: int, value: NDArray[Any]) -> str:
@@ -435,16 +500,23 @@ def release_digest(step: int, value: NDArray[Any]) -> str:
 
 
 def _parsed(data: bytes) -> list[dict[str, Any]]:
-    """Entries of a witness; the first JSON value counts, none where there is no such thing."""
-    try:
-        found, _ = json.JSONDecoder().raw_decode(data.decode())
-        return [
-            dict(entry)
-            for entry in found
-            if {"key", "state", "stream", "step", "digest"} <= set(entry)
-        ]
-    except (ValueError, TypeError):
-        return []
+    """Entries of a witness. After them may stand what is left of a longer text.
+
+    Raises:
+        ValueError: it holds no entries, or something else.
+    """
+    found, _ = json.JSONDecoder().raw_decode(data.decode())
+    texts = ("key", "state", "stream", "digest")
+    if not (isinstance(found, list) and found):
+        raise ValueError("no entries")
+    for entry in found:
+        if not (
+            isinstance(entry, dict)
+            and all(isinstance(entry.get(word), str) for word in texts)
+            and isinstance(entry.get("step"), int)
+        ):
+            raise ValueError("no entry of a release")
+    return found
 
 
 def _lock(descriptor: int) -> None:

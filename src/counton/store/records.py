@@ -136,6 +136,17 @@ def take_over(
             f"was altered; restore it from a copy"
         )
 
+    check_witness(connection, row, keyfile.witness_beside(database, key))
+    return row, held
+
+
+def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> None:
+    """Refuse a stream that has forgotten releases.
+
+    Raises:
+        StateError: the witness knows later ones, or another one; or it cannot be read.
+    """
+
     def digest(step: int) -> str | None:
         with suppress(StateError):  # raised again when that step is read
             terms = json.loads(row.terms)
@@ -144,9 +155,7 @@ def take_over(
             return keyfile.release_digest(step, released.values[0])
         return None
 
-    witness = keyfile.witness_beside(database, key)
-    witness.check(held.fingerprint, name, row.step, digest)
-    return row, held
+    witness.check(row.key_fingerprint, row.name, row.step, digest)
 
 
 def check_key_of(row: Row[Any], key: Key) -> None:

@@ -135,7 +135,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key, witness: keyfile.Witnes
     release = draft.release(key)
     # Other terms have other noise; the same under the same key is for the same data only.
     terms = records.to_json(release.terms.to_dict(), "terms")
-    noise = f"{draft.name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
+    noise = noise_name(draft.name, terms)
     witness.refuse_other_data(key.fingerprint, draft.name, noise, release.input_digest)
     row = {
         "name": draft.name,
@@ -164,6 +164,11 @@ def _enter(draft: TableDraft[R], state: State, key: Key, witness: keyfile.Witnes
     finally:
         database.close()
     return release
+
+
+def noise_name(name: str, terms: str) -> str:
+    """What says under one key which noise a table has: its name and terms."""
+    return f"{name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
 
 
 def find(connection: Connection, name: str) -> Row[Any] | None:

@@ -13,13 +13,13 @@ import hmac
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.engine import Row
+from sqlalchemy.engine import Connection, Row
 
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.laws import Law
@@ -33,7 +33,7 @@ from counton.mechanisms.tables import digest_of_counts, shift_of_cells
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.noise import Key
 from counton.privacy import calibrate
-from counton.store import journal, keyfile, schema
+from counton.store import journal, keyfile, records, schema, table_journal
 from counton.store import ledger as books
 from counton.store.database import Database, reading
 from counton.strategies.base import TableStrategy
@@ -52,7 +52,8 @@ class Verified:
 
     Attributes:
         name: of the stream or table.
-        kind: "stream", "ranges", "hierarchy" or "contingency".
+        kind: "stream", "ranges", "hierarchy" or "contingency"; or "forgotten", of a release that
+            the witness knows and the state, which is an old copy, does not.
         values: how many released values were computed again.
         checks: what holds, in words.
         problems: what does not; empty if all is well.
@@ -114,10 +115,12 @@ def verify(
                 if name in (None, row.name)
             ]
             spent = {spend.name: spend for spend in books.entries(connection)}
+            witness = keyfile.witness_beside(database, key)
+            refused = {row.name: _remembered(connection, row, witness) for row in rows}
         if name is not None and not rows:
             raise StateError(
-                f"state {database.label} has no release {name!r}: look at what it has with "
-                f"counton.store.state_summary"
+                f"state {database.label} has no release {name!r}: look at what it has (counton "
+                f"show, or state_summary)"
             )
         found = []
         for row in rows:
@@ -131,9 +134,46 @@ def verify(
                 continue
             check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
             found.append(check(database, row, held, spent.get(row.name)))
-        return tuple(found)
+        told = [replace(one, problems=one.problems + refused[one.name]) for one in found]
+        return (*told, *(_forgotten(database, rows, witness) if name is None else ()))
     finally:
         database.close()
+
+
+def _remembered(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> tuple[str, ...]:
+    """What the witness has to say against a release."""
+    try:
+        if hasattr(row, "checkpoint"):
+            records.check_witness(connection, row, witness)
+        else:
+            noise = table_journal.noise_name(row.name, row.terms)
+            digest = bytes(row.input_digest).hex()
+            witness.refuse_other_data(row.key_fingerprint, row.name, noise, digest)
+    except (StateError, ReplayMismatch) as error:
+        return (str(error),)
+    return ()
+
+
+def _forgotten(
+    database: Database, rows: list[Row[Any]], witness: keyfile.Witness
+) -> Iterator[Verified]:
+    """Releases that the witness knows, and the state does not have."""
+    known: dict[str, set[str]] = {}
+    for row in rows:
+        stream = hasattr(row, "checkpoint")
+        name = row.name if stream else table_journal.noise_name(row.name, row.terms)
+        known.setdefault(row.key_fingerprint, set()).add(name)
+    try:
+        entries = witness.forgotten(known)
+    except StateError:  # said of each release
+        return
+    for entry in entries:
+        problem = (
+            f"state {database.label} does not have {entry['stream']!r}, but {witness.path} says "
+            f"that it was released, so the state was restored from an old copy: bring the newest "
+            f"copy back"
+        )
+        yield Verified(entry["stream"], "forgotten", 0, (), (problem,))
 
 
 def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
