@@ -84,12 +84,67 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Request) -> None:
 
 def test_what_has_ended_releases_nothing_more(request_: Request) -> None:
     run(request_).close()
-    assert end_stream(request_.state, "events") == 3
-    assert end_stream(request_.state, "events") == 3
+    assert end_stream(request_.state, "events").step == 3
+    assert end_stream(request_.state, "events").step == 3
     with pytest.raises(StateError, match="'events' has ended at step 3 and releases nothing more"):
         run(replace(request_, until="2013-01-01T04:00"))
     with pytest.raises(StateError, match="has no stream 'visits'"):
         end_stream(request_.state, "visits")
+
+
+def append(request: Request, *rows: str) -> Request:
+    """New events only, of some of the rows."""
+    lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+    Path(str(request.events)).write_text(f"time,group,value\n{lines}")
+    return replace(request, append=True)
+
+
+def test_rows_that_wait_are_not_lost_by_an_end(request_: Request) -> None:
+    """Files of new events: the successor's do not bring them again."""
+    run(append(request_, *ROWS)).close()  # two rows of windows that have not ended
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
+        end_stream(request_.state, "events")
+    new = append(request_, "05:20,a,1")
+    go_on = replace(successor(request_), append=True)
+    with pytest.raises(InvalidInput, match="release their windows first .*or give confirmed=True"):
+        run(go_on)
+    assert state_summary(request_.state)["streams"][0]["details"].get("ended") is None
+    assert Store(request_.state).streams == ("events",)
+    last = released(replace(new, until="2013-01-01T06:00"))
+    assert last.own.estimates[-1].tolist() == [3, 2, 2]
+    append(request_, "06:20,b,1")
+    found = released(replace(go_on, until="2013-01-01T07:00"))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [3, 3, 2]
+
+
+def test_rows_that_came_late_wait_too(request_: Request) -> None:
+    run(append(request_, *ROWS[:4])).close()
+    run(append(request_, "00:30,a,1")).close()  # nothing is released
+    with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
+        end_stream(request_.state, "events")
+    assert end_stream(request_.state, "events", confirmed=True) == (3, 1)
+    assert end_stream(request_.state, "events") == (3, 0)
+
+
+def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Request) -> None:
+    run(append(request_, *ROWS)).close()
+    append(request_, "05:20,a,1")
+    with run(replace(successor(request_), append=True, confirmed=True)) as outcome:
+        assert outcome.dropped == 2
+        assert outcome.released().own.estimates[-1].tolist() == [1, 0, 0]
+
+
+def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Request) -> None:
+    """The successor reads them again, unless its events are new ones alone."""
+    run(request_).close()
+    assert end_stream(request_.state, "events") == (3, 0)
+    text = Path(str(request_.events)).read_text()
+    append(request_, "05:20,a,1")
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):
+        run(replace(successor(request_), append=True))
+    Path(str(request_.events)).write_text(text)
+    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
 
 
 def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Request) -> None:
@@ -167,7 +222,7 @@ def test_a_run_killed_before_its_predecessor_ended_ends_it(
 ) -> None:
     run(request_).close()
 
-    def killed(*_: object) -> int:
+    def killed(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("counton.jobs.succession.end_stream", killed)

@@ -137,11 +137,16 @@ def end(options: EndOptions) -> None:
     """End a stream: it releases nothing more. What it has spent stays spent.
 
     Another stream goes on from there with --continues, under a new guarantee, and a new key if you
-    give one.
+    give one. Refused while rows wait in it that are not counted yet; --yes drops them.
     """
     from counton.jobs.succession import end_stream
 
-    step = end_stream(options.state, options.name)
+    step, dropped = end_stream(options.state, options.name, confirmed=options.confirmed)
+    if dropped:
+        typer.echo(
+            f"not private, for the operator: rows that waited and are counted nowhere: {dropped:,}",
+            err=True,
+        )
     typer.echo(
         f"stream {options.name!r} has ended at step {step:,}; another one goes on from there with "
         f"--continues {options.name}"

@@ -159,6 +159,7 @@ def operator_notes(outcome: Outcome) -> list[str]:
         ("rows beyond what may count of their user, counted nowhere", outcome.over),
         ("rows that were counted before, and not again", outcome.known),
         ("rows too late to be looked at, counted nowhere", outcome.closed),
+        ("rows that waited in the stream that has ended, not handed over", outcome.dropped),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 

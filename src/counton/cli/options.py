@@ -338,6 +338,7 @@ class EndOptions:
 
     state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
     name: str = option("events", "name of the stream within the state")
+    confirmed: bool = option(False, "drop rows that it has seen and not counted", "--yes")
 
 
 @dataclass(frozen=True)

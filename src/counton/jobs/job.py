@@ -614,6 +614,7 @@ class Outcome:
         known: new rows that were counted before. Only for the operator.
         closed: new rows that came too late to be counted at all. Only for the operator.
         again: these new events have been counted by an earlier run, so nothing was done.
+        dropped: rows that waited in the stream that this one continues. Only for the operator.
     """
 
     definition: Definition
@@ -628,6 +629,7 @@ class Outcome:
     known: int = 0
     closed: int = 0
     again: bool = False
+    dropped: int = 0
 
     def released(self, level: float = 0.95) -> Released:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
@@ -737,6 +739,7 @@ def _run(
     progress: Progress,
     approve: Callable[[Definition], None] | None,
 ) -> Outcome:
+    dropped = 0
     if saved is not None:
         definition = Definition.reopen(saved.terms, saved.details, discovering=True)
         definition = amend(definition, request, saved.step)
@@ -746,7 +749,8 @@ def _run(
         if request.continues is not None:
             from counton.jobs import succession
 
-            request, predecessor, last = succession.succeed(request, store)
+            request, predecessor, end = succession.succeed(request, store)
+            dropped = end.dropped
         spends = () if store is None else store.spends
         if store is not None and spends:
             request = _named(request, spends, store.details)
@@ -756,7 +760,7 @@ def _run(
     if definition is None:
         definition = define(asked)
         if request.continues is not None:
-            definition = succession.continued(definition, request.continues, predecessor, last)
+            definition = succession.continued(definition, request.continues, predecessor, end.step)
     else:
         check(definition, asked)
     if approve is not None:
@@ -805,12 +809,12 @@ def _run(
             store.close()
         stream = _create(request, definition)
         if definition.continues is not None:
-            succession.end_stream(request.state, definition.continues.name)
+            succession.end_stream(request.state, definition.continues.name, confirmed=True)
     else:
         if definition.continues is not None:  # a run may have been killed before it did so
             from counton.jobs.succession import end_stream
 
-            end_stream(store, definition.continues.name)
+            end_stream(store, definition.continues.name, confirmed=True)
         stream = Stream.open(store, request.name, key=request.key)
     try:
         if labels is not None and stream.labels() != labels.known:
@@ -869,6 +873,7 @@ def _run(
         late,
         *left_out,
         again,
+        dropped,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,38 +25,83 @@ from counton.store.store import Reader
 from counton.strategies import StreamStrategy
 
 
-def end_stream(state: str | os.PathLike[str] | Store, name: str) -> int:
+class End(NamedTuple):
+    """Where a stream ended, and how many rows it had seen by then and not counted (secret)."""
+
+    step: int
+    dropped: int
+
+
+class Waiting(NamedTuple):
+    """Numbers of rows that a stream has seen and not counted. Secret.
+
+    Attributes:
+        kept: they are in the state alone, since files of new events need not bring them again.
+        loose: only a file of all events had them, and the next such file brings them again.
+    """
+
+    kept: int
+    loose: int
+
+
+def waiting_in(reader: Reader) -> Waiting:
+    """The rows of a stream that wait for their windows to end, or came late since its release."""
+    kept = loose = 0
+    for _, totals in reader.observed_blocks():  # windows, seen or counted, measures, groups
+        seen, counted = totals[:, 0, 0], totals[:, 1, 0]
+        kept += int((seen - counted)[counted >= 0].sum())
+        loose += int(seen[counted < 0].sum())  # so `Intake` marks them
+    return Waiting(kept, loose)
+
+
+def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: bool = False) -> End:
     """End a stream of events: it releases nothing more. It may have ended before.
 
     Args:
         state: path of a SQLite file, a database URL, or an open state.
         name: of the stream.
+        confirmed: rows that it has seen and not counted may be dropped.
 
     Returns:
-        The step at which it ended.
+        The step at which it ended, and how many rows it drops now.
 
     Raises:
         StateError: there is no such stream of events, or the state cannot be used.
+        InvalidInput: it would drop rows, which is not confirmed.
     """
     if not isinstance(state, Store):
         with Store(state) as store:
-            return end_stream(store, name)
+            return end_stream(store, name, confirmed=confirmed)
     reader = state.reader(name)
     definition = Definition.reopen(reader.terms, reader.details)
     if definition.ended is None:
-        return state.amend(name, lambda step: replace(definition, ended=step).details)
-    return definition.ended
+        waiting = waiting_in(reader).kept
+        if waiting and not confirmed:
+            raise _would_drop(name, waiting)
+        step = state.amend(name, lambda step: replace(definition, ended=step).details)
+        return End(step, waiting)
+    return End(definition.ended, 0)
 
 
-def succeed(request: Request, store: Store | None) -> tuple[Request, Definition, int]:
+def _would_drop(name: str, rows: int) -> InvalidInput:
+    waiting = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
+    return InvalidInput(
+        f"{waiting} in stream {name!r}, seen and not counted, and no other stream counts what its "
+        f"own events lack; release their windows first (late rows are counted with the next "
+        f"one), or give {field('confirmed', True)} to drop them"
+    )
+
+
+def succeed(request: Request, store: Store | None) -> tuple[Request, Definition, End]:
     """A new stream's request with all that it takes over from the stream it continues.
 
     Returns:
-        The request, that stream's definition, and its last step.
+        The request, that stream's definition, its last step, and how many rows it drops.
 
     Raises:
         StateError: there is no such stream of events.
-        InvalidInput: a stream without an end, or a beginning of one's own.
+        InvalidInput: a stream without an end, a beginning of one's own, or rows that would be
+            dropped, which is not confirmed.
     """
     assert request.continues is not None
     if store is None:
@@ -82,12 +127,17 @@ def succeed(request: Request, store: Store | None) -> tuple[Request, Definition,
             f"as a {request.what}; use {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
+    waiting = waiting_in(reader)
+    dropped = waiting.kept if before.ended is None else 0  # else it is confirmed already
+    dropped += waiting.loose if request.append else 0
+    if dropped and not request.confirmed:
+        raise _would_drop(request.continues, dropped)
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()
         if getattr(request, name) is None or getattr(request, name) is False
     }
-    return replace(request, **filled), before, step
+    return replace(request, **filled), before, End(step, dropped)
 
 
 def _taken_over(before: Definition, step: int, request: Request) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError
@@ -82,6 +83,12 @@ class Reader:
             InvalidInput: the steps are not all released.
         """
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
+
+    def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """See `Stream.observed_blocks`. Secret."""
+        with self._database.transaction(write=False) as connection:
+            for seen in journal.read_observed(connection, self._stream_id, 1, None):
+                yield seen.steps, seen.totals
 
     def labels(self) -> tuple[str, ...]:
         """See `Stream.labels`. Secret."""
