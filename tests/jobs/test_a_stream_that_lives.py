@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Request, run
 from counton.store import state_summary
 
@@ -91,6 +91,15 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Request) -> N
         run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
     details = state_summary(request_.state)["streams"][0]["details"]
     assert (details["named"], details["spare"]) == ([["x", 3]], 1)
+
+
+def test_a_refused_run_names_no_group(request_: Request) -> None:
+    run(replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")).close()
+    before = state_summary(request_.state)["streams"]
+    write(Path(str(request_.events)), ROWS[1:])
+    with pytest.raises(ReplayMismatch, match="rows must not disappear"):
+        run(later(request_, 3, unknown="drop", also="x"))
+    assert state_summary(request_.state)["streams"] == before
 
 
 def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(

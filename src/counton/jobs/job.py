@@ -822,8 +822,6 @@ def _run(
                 f"another process has counted in stream {request.name!r} meanwhile; nothing was "
                 f"released: run again"
             )
-        if saved is not None and stream.details != definition.details:
-            stream.amend(definition.details)
         before = stream.step  # another process may have released since the state was read
         counted, again = found, False
         if request.append and _known(stream, source, digests, definition, ended):
@@ -850,6 +848,8 @@ def _run(
         if bounding is not None and chosen is not None:
             remembered = bounding.change(chosen, intake.target)
         found_labels = None if labels is None else (len(labels.known), labels.new)
+        if saved is not None and stream.details != definition.details:  # nothing is refused below
+            stream.amend(definition.details)
         _release(
             stream, definition, intake, sources, request.append, remembered, found_labels, progress
         )
