@@ -106,7 +106,7 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Request) -> None:
         end_stream(request_.state, "events")
     new = append(request_, "05:20,a,1")
     go_on = replace(successor(request_), append=True)
-    with pytest.raises(InvalidInput, match="release their windows first .*or give confirmed=True"):
+    with pytest.raises(InvalidInput, match=r"release their windows first .*or give confirmed=True"):
         run(go_on)
     assert state_summary(request_.state)["streams"][0]["details"].get("ended") is None
     assert Store(request_.state).streams == ("events",)
