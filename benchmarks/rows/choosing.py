@@ -26,6 +26,27 @@ plan(10**6, {guarantee}, contribution=unit)
 print(time.process_time() - start)
 """
 
+_WORST = """
+import time
+from counton import ApproxDP, Contribution, PureDP, ZCDP, plan
+plan(100, {guarantee})  # imports
+unit = Contribution.add_remove({often})
+start = time.process_time()
+plan({steps}, {guarantee}, contribution=unit)
+print(time.process_time() - start)
+"""
+
+#: Plans that take longest: steps, guarantee, how often a unit counts.
+_LONGEST = (
+    ("8760", "ApproxDP(1, 1e-6)", "steps=30"),
+    ("65536", "ApproxDP(1, 1e-6)", "every=2"),
+    ("10**6", "ApproxDP(1, 1e-6)", "steps=1000"),
+    ("2**20", "ZCDP(0.5)", ""),
+    ("10**9", "ApproxDP(1, 1e-6)", "steps=1000"),
+    ("10**9", "PureDP(1)", "steps=1000"),
+    ("2**62", "ZCDP(1)", "steps=100, separation=5"),
+)
+
 _LOSS = """
 import time
 import numpy as np
@@ -39,9 +60,9 @@ print((time.process_time() - start) / 3)
 """
 
 
-def _seconds(program: str) -> float:
+def _seconds(program: str, turns: int = 5) -> float:
     """The least of what fresh processes print."""
-    return min(float(process(["-c", program]).output) for _ in range(5))
+    return min(float(process(["-c", program]).output) for _ in range(turns))
 
 
 def measure() -> Iterator[Row]:
@@ -53,4 +74,12 @@ def measure() -> Iterator[Row]:
         seconds = _seconds(_MANY_STEPS.format(guarantee=guarantee))
         name = f"plan of 10^6 steps, a unit in at most 100, {guarantee}"
         yield Row(name, seconds, 5, unit="s")
+    worst, name = max(
+        (
+            _seconds(_WORST.format(steps=steps, guarantee=guarantee, often=often), turns=2),
+            f"plan of {steps} steps, {guarantee}, {often or 'one step a unit'}",
+        )
+        for steps, guarantee, often in _LONGEST
+    )
+    yield Row(f"{name}: the longest of {len(_LONGEST)}", worst, 5, unit="s")
     yield Row("exact expiration loss at 62 ages up to 2^62", _seconds(_LOSS), 5, unit="s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -391,3 +391,51 @@ def test_norms_of_heavy_levels_over_many_steps() -> None:
     assert tree.shift(steps=1024).l2_squared == 2**10 + 2**40 * (4 * 256**2 + 2**20)
     short = Hidden(16, (2, 8), (1, 2**20, 2**20))
     assert short.shift(every=2).l2_squared == 8 + 2**40 * (8 + 8**2)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        KAry(500, 3, True),
+        KAry(100_000, 7, True),
+        KAry(3000, 26, False),
+        SmoothBinary(2000, 20, 5),
+        SmoothBinary(900, 12, 6),
+        LookAhead(700, (4, 3, 5), (4, 3, 7, 5)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("separation", [1, 3])
+def test_many_steps_are_shared_out_as_all_ways_to_do_it(
+    tree: StreamStrategy, separation: int
+) -> None:
+    schedule = participation.schedule_for(tree.horizon, 130, separation, None)
+    for norm in (1, 2):
+        assert tree.largest_sum(norm, schedule) == all_shares(tree, norm, schedule)
+
+
+def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule) -> int:
+    """The same recursion over parts, every share tried, one part after the other."""
+    most = schedule.steps
+
+    def both(left: NDArray[Any], right: NDArray[Any], room: int) -> NDArray[Any]:
+        found = np.zeros(min(len(left) + len(right) - 1, room + 1), np.int64)
+        for first, sums in enumerate(left[: len(found)]):
+            place = found[first : first + len(right)]
+            np.maximum(place, sums + right[: len(place)], out=place)
+        return found
+
+    @cache
+    def best(part: participation.Part | None) -> NDArray[Any]:
+        room = most if part is None else min(most, -(-part.steps // schedule.apart))
+        total, divisions = np.zeros(1, np.int64), tree.divided(part)
+        for division, times in divisions:
+            for _ in range(min(times, room)):
+                total = both(total, best(division), room)
+        if part is None:
+            return total
+        total = total if divisions else np.zeros(2, np.int64)
+        weight = part.nodes * tree.level_weight(part.level) ** norm
+        return np.asarray(total + weight * np.arange(len(total)) ** norm)
+
+    return int(best(None).max())

@@ -476,8 +476,13 @@ def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.SmoothBinary.undominated(asked.horizon)
-    few = asked.horizon > _LONG
-    return asked.undominated(known.SmoothBinary.candidates(asked.horizon, of_each=1 if few else 8))
+    if asked.horizon <= _LONG:
+        return asked.undominated(known.SmoothBinary.candidates(asked.horizon))
+    trees = known.SmoothBinary.candidates(asked.horizon, of_each=1)
+    if asked.every is None:
+        # In all cases examined the best for either norm had no fewer ones than zeros.
+        trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
+    return asked.undominated(trees)
 
 
 def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:

@@ -470,9 +470,12 @@ class StreamStrategy(Strategy):
             )
         schedule = participation.schedule_for(self.horizon, steps, separation, every)
         if schedule.steps > 1:
-            l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
-            # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-            return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+            known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
+            if schedule not in known:
+                l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
+                # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
+                known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+            return known[schedule]
         unit = 1 << self.lattice_bits
         columns = self.l1_sensitivity(), self.squared_sensitivity()
         if (columns[0] * unit).denominator != 1 or (columns[1] * unit**2).denominator != 1:

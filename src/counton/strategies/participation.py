@@ -21,7 +21,8 @@ of n_v^2 over all nodes. What is found here, in integers:
 - *Trees* say how they divide into parts (`Part`): most[m], the largest sum with m members of S in
   a part, is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
   that hold exactly the part, each with the square of its level's weight. Equal parts are computed
-  once. For distinct steps (b = 1) that is exact. For b > 1 a part of w steps holds at most
+  once, and members which are known to add up to most in a single part are not shared out. For
+  distinct steps (b = 1) that is exact. For b > 1 a part of w steps holds at most
   ceil(w / b) members; with that alone the value is a bound, and no larger than the sum over levels
   of what each could have by itself.
 - *Short horizons*: all admissible S are tried.
@@ -56,6 +57,8 @@ _MOST_SHARED = 1024
 _MOST_SETS, _MOST_TRIED = 2**16, 128
 #: Columns are written out for the lag bound, and schedules tried, up to these horizons.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
+#: Shares of so few members are all tried at once.
+_FEW = 32
 _IMPOSSIBLE = -(2**62)
 #: Sums that may reach this are added up as Python's integers.
 _LARGEST_SUM = 2**62
@@ -189,14 +192,29 @@ def _type_of_sums(strategy: StreamStrategy, norm: Norm, members: int) -> np.dtyp
 # ------------------------------------------------------------------------------- trees
 
 
+class _Most(NamedTuple):
+    """For 0, 1, 2, ... members, the most they add up to in some parts.
+
+    Attributes:
+        sums: those numbers.
+        together: known to be no less with all members in one of two such parts than shared out
+            among them: sums[a] + sums[b] <= sums[a + b], and there is room for all members.
+    """
+
+    sums: Integers
+    together: bool = False
+
+
 def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
     """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits."""
+    if norm == 1:
+        return _side_by_side(strategy, schedule)
     most = schedule.steps
-    sums = _type_of_sums(strategy, norm, most)
-    powers = np.arange(most + 1).astype(sums) ** norm
-    known: dict[Part, Integers] = {}
+    of_sums = _type_of_sums(strategy, norm, most)
+    squares = np.arange(most + 1).astype(of_sums) ** 2
+    known: dict[Part, _Most] = {}
 
-    def best(part: Part) -> Integers:
+    def best(part: Part) -> _Most:
         """For 0, 1, 2, ... members in this part."""
         found = known.get(part)
         if found is not None:
@@ -204,18 +222,62 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         room = min(most, -(-part.steps // schedule.apart))
         divisions = strategy.divided(part)
         # One step holds one member, which enters no smaller node.
-        total = shared(divisions, room) if divisions else np.zeros(2, sums)
-        weight: int = part.nodes * strategy.level_weight(part.level) ** norm
-        known[part] = np.asarray(total + weight * powers[: len(total)])
+        sums, together = shared(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
+        weight: int = part.nodes * strategy.level_weight(part.level) ** 2
+        sums = sums + weight * squares[: len(sums)]
+        if not together and len(sums) > most:
+            together = bool((_best_shares(sums, sums, most) <= sums).all())
+        known[part] = _Most(sums, together)
         return known[part]
 
-    def shared(divisions: Sequence[tuple[Part, int]], room: int) -> Integers:
-        total = np.zeros(1, sums)
+    def shared(divisions: Sequence[tuple[Part, int]], room: int) -> _Most:
+        total = _Most(np.zeros(1, of_sums))
         for division, times in divisions:
-            total = _best_shares(total, _repeated(best(division), times, room), room)
+            one = best(division)
+            more = one if one.together else _Most(_repeated(one.sums, min(times, room), room))
+            total = _either(total, more, room)
         return total
 
-    return int(shared(strategy.divided(None), most).max())
+    return int(shared(strategy.divided(None), most).sums.max())
+
+
+def _either(left: _Most, right: _Most, room: int) -> _Most:
+    """The most over both. Members that are best together are all in the part that is better."""
+    for one, other in ((left, right), (right, left)):
+        if len(other.sums) == 1 and not other.sums[0]:
+            return one
+        if one.together and (one.sums[: len(other.sums)] >= other.sums).all():
+            return one
+    return _Most(_best_shares(left.sums, right.sums, room))
+
+
+def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
+    """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
+    most = schedule.steps
+    known: dict[Part, dict[int, int]] = {}
+
+    def best(part: Part) -> dict[int, int]:
+        """How many members in this part add so much: the best, as many as fit."""
+        if part not in known:
+            room = min(most, -(-part.steps // schedule.apart))
+            divisions = strategy.divided(part)
+            weight: int = part.nodes * strategy.level_weight(part.level)
+            members = taken(divisions, room) if divisions else {0: 1}
+            known[part] = {added + weight: number for added, number in members.items()}
+        return known[part]
+
+    def taken(divisions: Sequence[tuple[Part, int]], room: int) -> dict[int, int]:
+        members: dict[int, int] = {}
+        for part, times in divisions:
+            for added, number in best(part).items():
+                members[added] = members.get(added, 0) + times * number
+        found: dict[int, int] = {}
+        for added in sorted(members, reverse=True):
+            found[added] = min(members[added], room)
+            room -= found[added]
+        return found
+
+    return sum(added * number for added, number in taken(strategy.divided(None), most).items())
 
 
 def _over_parts(strategy: StreamStrategy, norm: Norm) -> int:
@@ -258,6 +320,14 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
     if len(left) == 1:
         return np.asarray(right[:count] + left[0])
     impossible = -math.inf if right.dtype == object else _IMPOSSIBLE
+    bent = (_bends(left), _bends(right)) if len(left) > _FEW else ([], [])
+    if 0 < 2 * (len(bent[0]) + len(bent[1])) < len(left):
+        total = np.full(count, impossible, right.dtype)
+        for one, other, places in ((left, right, bent[0]), (right, left, bent[1])):
+            for place in places:
+                sums = total[place : place + len(other)]
+                np.maximum(sums, other[: len(sums)] + one[place], out=sums)
+        return total
     padded = np.full(len(left) - 1 + max(count, len(right)), impossible, right.dtype)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
     # Row m holds right[m - len(left) + 1 .. m]; made directly, because it is made so often.
@@ -266,6 +336,17 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
     else:
         windows = np.ndarray((count, len(left)), np.int64, padded, 0, (8, 8))
     return np.asarray((windows + left[::-1]).max(axis=1))
+
+
+def _bends(sums: Integers) -> list[int]:
+    """Both ends, and where a sequence is concave: somewhere there is the best share of a member
+    more or less of two sequences, since between such places a sum of both is convex.
+
+    >>> _bends(np.array([0, 1, 4, 9, 10]))
+    [0, 3, 4]
+    """
+    inner = np.flatnonzero(2 * sums[1:-1] > sums[:-2] + sums[2:]) + 1
+    return [0, *inner.tolist(), len(sums) - 1]
 
 
 def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:

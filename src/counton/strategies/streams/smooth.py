@@ -371,14 +371,21 @@ class SmoothBinary(StreamStrategy):
 
 def _leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
     """The first ``count`` numbers of so many bits and zeros, in increasing order."""
-    if zeros in (0, bits):
-        return np.array([0 if zeros else (1 << bits) - 1])
-    half = math.comb(bits - 1, zeros - 1)
-    with_zero = _leaves(bits - 1, zeros - 1, min(count, half))
-    if count <= half:
-        return with_zero
-    with_one = _leaves(bits - 1, zeros, count - half) + (1 << bits - 1)
-    return np.concatenate([with_zero, with_one])
+    known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+
+    def leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
+        if zeros in (0, bits):
+            return np.array([0 if zeros else (1 << bits) - 1])
+        if (bits, zeros, count) not in known:
+            half = math.comb(bits - 1, zeros - 1)
+            found = leaves(bits - 1, zeros - 1, min(count, half))
+            if count > half:
+                with_one = leaves(bits - 1, zeros, count - half) + (1 << bits - 1)
+                found = np.concatenate([found, with_one])
+            known[bits, zeros, count] = found
+        return known[bits, zeros, count]
+
+    return leaves(bits, zeros, count)
 
 
 def _levels_entered(leaf: int) -> list[int]:

@@ -903,39 +903,45 @@ def _variances_of_long_rows(d: Floats) -> Floats:
     rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
     a = np.zeros(horizon)
     for power, weight in rule:
-        a[1:] += weight * _powers(power, horizon - 1)
+        seen = _powers(power, horizon - 1)
+        a[1 : 1 + len(seen)] += weight * seen
     a[0] = 1.0
     a[1] = square_root_coefficients(horizon)[-1] - 1.0 - a[2:].sum()
     cross = np.zeros(horizon)
     cross[1:] = (a[1] - float(mixture.sum())) * d[:-1]
     for power, weight in rule:
-        first = np.cumsum(a * _powers(power, horizon))
-        cross[1:] += weight * _discounted(d * first, power)[:-1]
+        seen = _powers(power, horizon)
+        first = np.cumsum(a[: len(seen)] * seen)
+        found = d * first[-1]
+        found[: len(seen)] = d[: len(seen)] * first
+        cross[1:] += weight * _discounted(found, power)[:-1]
     return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
 
 
-def _discounted(x: Floats, power: float, width: int = 64) -> Floats:
-    """Running sums in which all that came before is multiplied by ``power`` at every step.
+def _discounted(x: Floats, power: float) -> Floats:
+    """Running sums of positive numbers, all that came before multiplied by ``power`` at each step.
+
+    Block by block, such that no power in a block leaves float64, and that one block further on
+    nothing of it is left.
 
     >>> _discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
     """
-    places = np.arange(width)
-    within = np.tril(power ** np.abs(np.subtract.outer(places, places)))
+    width = min(max(2, int(-300 / math.log(power))), len(x))
+    powers = np.full(width, power)
+    powers[0] = 1.0
+    np.cumprod(powers, out=powers)
     blocks = np.zeros((-(-len(x) // width), width))
     blocks.reshape(-1)[: len(x)] = x
-    blocks = blocks @ within.T
-    if len(blocks) > 1:
-        before = _discounted(blocks[:, -1], power**width)
-        blocks[1:] += before[:-1, None] * power ** (places + 1)
+    blocks /= powers
+    np.cumsum(blocks, axis=1, out=blocks)
+    blocks *= powers
+    blocks[1:] += blocks[:-1, -1:] * (powers * power)
     return blocks.reshape(-1)[: len(x)]
 
 
 def _powers(power: float, count: int) -> Floats:
-    """1, x, x^2, ..: 0 where they have vanished."""
-    powers = np.zeros(count)
-    seen = powers[: 8 + int(-40 / math.log(power))]
-    seen[1:] = power
-    seen[:1] = 1.0
-    np.cumprod(seen, out=seen)
-    return powers
+    """1, x, x^2, ..: so many, or as far as they have not vanished."""
+    powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
+    powers[:1] = 1.0
+    return np.cumprod(powers, out=powers)
