@@ -91,7 +91,7 @@ def watch(progress: Progress) -> None:
         if progress.phase == "opening":
             return
         for start, phase in (
-            ("UPDATE counton_streams", "row moved"),
+            ("UPDATE counton_streams SET step", "row moved"),
             ("INSERT INTO counton_journal", "journaled"),
             ("INSERT INTO counton_sources", "observed"),
         ):

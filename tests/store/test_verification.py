@@ -22,7 +22,7 @@ from counton import (
     release_ranges,
 )
 from counton.errors import StateError, WrongKey
-from counton.store import journal, verify
+from counton.store import Store, journal, marks, verify
 from counton.strategies import (
     Binary,
     Expiring,
@@ -192,3 +192,55 @@ def test_a_state_on_a_server_is_verified_too(postgres: str) -> None:
         stream.release_many([3, 1, 4])
     (found,) = verify(postgres, key=key)
     assert found.right
+
+
+GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals", "most": 3}
+
+
+def sealed(state: Path) -> None:
+    """A stream with details that knows users and a file."""
+    part = marks.Part("user", 0, np.array([3, 8], np.uint64))
+    with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
+        change = marks.Change(marks.Secret(bytes(range(32))), [part])
+        stream.release_many([[1, 2], [3, 4]], remembered=change, sources=["file"])
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE counton_streams SET details = replace(details, '\"home\", ', '')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, '03-01', '03-02')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, 'totals', 'windows')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, ': 3', ': 4')", "is public"),
+        ("UPDATE counton_streams SET details = 'x'", "details"),
+        ("DELETE FROM counton_marks WHERE kind = 'user'", "how many users"),
+        ("DELETE FROM counton_marks WHERE kind = 'secret'", "how many users"),
+        ("DELETE FROM counton_sources", "how many users"),
+        ("UPDATE counton_ledger SET unit = 'household'", "the ledger counts 's' by 'household'"),
+        ("UPDATE counton_journal SET std = 2 * std", "standard deviation"),
+    ],
+)
+def test_altered_details_and_a_lost_memory_show(
+    statement: str, problem: str, tmp_path: Path
+) -> None:
+    state = tmp_path / "s.db"
+    sealed(state)
+    assert all(one.right for one in verify(state))
+    alter(state, statement)
+    assert problem in wrong(state, "s")
+    if "counton_streams" in statement or "marks" in statement:
+        with pytest.raises(StateError, match=problem):
+            Stream.open(state, "s")
+
+
+def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    sealed(state)
+    with Stream.open(state, "s") as stream:
+        stream.amend({**GROUPS, "groups": ["home", "store"]})
+        stream.release([5, 6])
+    assert all(one.right for one in verify(state))
+    with Store(state) as store:  # to end a stream takes no key
+        store.amend("s", lambda step: {**store.details["s"], "ended": step})
+    assert all(one.right for one in verify(state))
+    Stream.open(state, "s").close()

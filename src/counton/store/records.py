@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -98,9 +101,77 @@ def enter(
             step=0,
             writer_epoch=1,
             checkpoint=counter.checkpoint(),
+            seal=b"",
         )
     )
+    row = find(connection, name)
+    write_seal(connection, row.id, key, name, 0, details)
     return find(connection, name)
+
+
+def seal(key: Key, name: str, step: int, details: str, remembered: str) -> bytes:
+    """Keyed digest of what says what a stream releases, and of how much it remembers.
+
+    Details decide which group a column is, where windows begin, and how many events of a user
+    count; rows that disappear let users, ids or files count twice. That a stream has ended is
+    said without its key, and is not in the digest.
+
+    Args:
+        key: of the stream.
+        name: of the stream.
+        step: the last one released.
+        details: JSON.
+        remembered: what `remembered` says.
+    """
+    text = json.dumps([step, _public_digest(details), remembered])
+    return hmac.digest(key.derive(b"seal", name.encode()), text.encode(), "sha256")
+
+
+@lru_cache(maxsize=1)  # names of many groups take a while, and rarely change
+def _public_digest(details: str) -> str:
+    public = json.loads(details)
+    public.pop("ended", None)
+    return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
+
+
+def remembered(connection: Connection, stream_id: int) -> str:
+    """How much is remembered of users, ids and files: sizes of all marks, number of sources."""
+    marks, sources = schema.marks.c, schema.sources.c
+    sizes = connection.execute(
+        sa.select(marks.kind, marks.period, marks.part, sa.func.length(marks.marks))
+        .where(marks.stream_id == stream_id)
+        .order_by(marks.kind, marks.period, marks.part)
+    ).all()
+    files = connection.execute(
+        sa.select(sa.func.count()).where(sources.stream_id == stream_id)
+    ).scalar_one()
+    return json.dumps([sorted([*size] for size in sizes), files])
+
+
+def write_seal(
+    connection: Connection, stream_id: int, key: Key, name: str, step: int, details: str
+) -> None:
+    """Seal what a transaction has written of a stream; the last thing it does."""
+    sealed = seal(key, name, step, details, remembered(connection, stream_id))
+    table = schema.streams
+    connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
+
+
+def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose details or memory are not what was written with its key.
+
+    Raises:
+        StateError: they were altered.
+    """
+    with reading(f"the details of stream {row.name!r}"):
+        known = remembered(connection, row.id)
+        right = seal(key, row.name, row.step, row.details, known)
+    if not hmac.compare_digest(right, bytes(row.seal)):
+        raise StateError(
+            f"what is public of stream {row.name!r} (its groups and their order, where it begins, "
+            f"how many events count), or how many users, ids or files it has counted, is not what "
+            f"was written with its key: the state was altered; restore it from a copy"
+        )
 
 
 def take_over(
@@ -137,6 +208,7 @@ def take_over(
         )
 
     check_witness(connection, row, keyfile.witness_beside(database, key))
+    check_seal(connection, row, held)
     return row, held
 
 

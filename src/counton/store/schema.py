@@ -60,6 +60,7 @@ streams = Table(
     Column("step", BigInteger, nullable=False),
     Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing
     Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
+    Column("seal", LargeBinary, nullable=False),  # keyed digest of details, marks: records.seal
     UniqueConstraint("name", name="counton_stream_name"),
 )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -191,6 +192,13 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
         terms = StreamTerms.from_dict(json.loads(row.terms))
     values = row.step * max(terms.cells, 1)
     checks, problems = _promise(terms, row.name, spent)
+    try:
+        _check_seal(database, row, key)
+        _check_std(database, row, terms)
+    except StateError as error:
+        problems.append(str(error))
+    else:
+        checks.append("its public details, and how much it remembers, are what its key has sealed")
     if terms.counters is not None:
         why = "groups that nobody declared are released without a digest of all their counts: "
         why += "look at its guarantee alone, or run its command again"
@@ -201,6 +209,39 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
     except (InvalidInput, StateError, ReplayMismatch) as error:
         problems.append(str(error))
     return Verified(row.name, "stream", values, tuple(checks), tuple(problems))
+
+
+def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose details or memory were altered, though it may be written meanwhile."""
+    while True:
+        with database.transaction(write=False) as connection:
+            before = records.find(connection, row.name)
+            try:
+                records.check_seal(connection, before, key)
+            except StateError:
+                # Statements of one transaction may see several commits on a server.
+                if bytes(records.find(connection, row.name).seal) == bytes(before.seal):
+                    raise
+            else:
+                return
+
+
+def _check_std(database: Database, row: Row[Any], terms: StreamTerms) -> None:
+    """Refuse a journal that says another noise of a step than its terms give."""
+    table = schema.journal.c
+    query = sa.select(table.step, table.std).where(
+        table.stream_id == row.id, table.step <= row.step
+    )
+    every = terms.std(range(1, row.step + 1))
+    with database.transaction(write=False) as connection:
+        for step, std in connection.execute(query.order_by(table.step)):
+            right = float(every[step - 1])
+            if not math.isclose(std, right, rel_tol=1e-9):
+                raise StateError(
+                    f"step {step} of stream {row.name!r} is said to have noise of standard "
+                    f"deviation {std:.6g}, and its terms give {right:.6g}: the state was altered; "
+                    f"restore it from a copy"
+                )
 
 
 def _recomputed_stream(
@@ -300,6 +341,12 @@ def _promise(terms: StreamTerms | TableTerms, name: str, spent: Any) -> tuple[li
         problems.append(f"the ledger has {had} for {name!r}, which promises {terms.guarantee}")
     else:
         checks.append(f"the ledger has its guarantee: {terms.guarantee}")
+    unit, relation = terms.contribution.unit, terms.contribution.relation
+    if spent is not None and (spent.unit, spent.relation) != (unit, relation):
+        problems.append(
+            f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
+            f"{unit!r} ({relation}): the state was altered; restore it from a copy"
+        )
     if isinstance(terms, StreamTerms):
         promised = terms.counters or terms.guarantee
         needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law

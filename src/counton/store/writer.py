@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Row
 
@@ -121,6 +122,7 @@ class Writer:
             )
             if changed.rowcount != 1:
                 raise self._taken_over()
+            records.write_seal(connection, self.stream_id, self._key, self.name, self.step, details)
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
@@ -216,6 +218,12 @@ class Writer:
                 marks.write(
                     connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
                 )
+            details = connection.execute(
+                sa.select(table.c.details).where(table.c.id == self.stream_id)
+            ).scalar_one()
+            records.write_seal(
+                connection, self.stream_id, self._key, self.name, counter.step, details
+            )
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
