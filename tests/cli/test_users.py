@@ -40,6 +40,20 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
         assert name not in json.dumps(report)
 
 
+def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
+    """For as long as ids are remembered, and in this stream alone."""
+    path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
+    said = " ".join(place.count(path, "--id", "row").out.split())
+    assert "all rows of one id are one event, until 35 days after it was counted" in said
+    assert "an id used again later may be another one, which loses again" in said
+    more = ("--state", place.state, "--name", "next", "--continues", "events")
+    done = place("count", path, *more, "--until", "2013-01-01T04:00", "--yes")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "an id with rows in both loses what both say: they add up in the ledger" in said
+    assert "an event lies in the windows of one of them only" not in said
+
+
 def test_the_message_names_options(place: Any, events: str) -> None:
     done = place.count(events, "--user", "who")
     assert done.code == 2

@@ -309,6 +309,28 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
         assert again.stream.releases().values[-1].tolist() == [6, 1]
 
 
+def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
+    """As the output and the page on people say."""
+    options = {**DAYS, "user": None, "id": "id", "append": True}
+    used = at("01T01:00", "a", "", row="7")
+    april = [(datetime(2013, 4, day, tzinfo=UTC), *used[1:]) for day in (4, 9)]
+    runs = ("03-02", [used]), ("04-07", april[:1]), ("04-10", april[1:])
+    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [2, 0]]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("user", [{"user": None}, {"most": 3}])
+def test_with_ids_no_file_is_guessed_to_be_known(
+    more: int, user: dict[str, Any], tmp_path: Path
+) -> None:
+    """A file that comes again, whole or with one row more, brings nothing of the others."""
+    rows = [at(f"01T{n:02}:00", "a", f"u{n}", row=str(n)) for n in range(20)]
+    again = [*rows, *[at("01T20:30", "a", "uli", row="new")] * more]
+    options = {**DAYS, "id": "id", "append": True, "confirmed": False, **user}
+    runs = ("03-02", rows), ("03-03", again), ("03-04", rows[1:])
+    assert totals(tmp_path, options, *runs)[0] == [[20, 0], [20 + more, 0], [20 + more, 0]]
+
+
 def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
     assert totals(tmp_path, {**DAYS, "id": "id", "most": 3}, ("03-02", rows))[0] == [[2, 0]]

@@ -170,9 +170,16 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     unit = definition.contribution.describe(definition.unit)
     people, columns = definition.people, definition.columns
     if people is None:
-        rows = "all rows of one id are" if columns.id is not None else "one row of the events is"
+        one = f"one row of the events is one {definition.unit}"
+        if columns.id is not None:
+            from counton.jobs.people import LATE_DAYS
+
+            one = (
+                f"all rows of one id are one {definition.unit}, until {LATE_DAYS} days after it "
+                f"was counted; an id used again later may be another one, which loses again"
+            )
         lines = [
-            ("protected", f"{unit}; {rows} one {definition.unit}"),
+            ("protected", f"{unit}; {one}"),
             (
                 "",
                 f"people are not protected: one with 100 {plural(definition.unit)} has 100 times "
@@ -231,12 +238,15 @@ def _succession(definition: Definition, before: Continued) -> list[tuple[str, st
         if before.totals
         else "totals begin anew"
     )
-    cost = (
-        f"an event lies in the windows of one of them only, and is protected as that one says; "
-        f"what comes late for {before.name!r} is counted nowhere"
-        if definition.people is None
-        else "whoever is in both loses what both say: they add up in the ledger"
-    )
+    if definition.people is not None:
+        cost = "whoever is in both loses what both say: they add up in the ledger"
+    elif definition.columns.id is not None:
+        cost = "an id with rows in both loses what both say: they add up in the ledger"
+    else:
+        cost = (
+            f"an event lies in the windows of one of them only, and is protected as that one says; "
+            f"what comes late for {before.name!r} is counted nowhere"
+        )
     return [
         ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
         ("", cost),
