@@ -71,6 +71,10 @@ SOLVED = [
             {"line": Hats(8, (), (), bits=24), "radices": (2, 2), "shares": (1024, 1024)},
             "are too fine for the lattice",
         ),
+        (
+            {"line": Hats(8, (), (), bits=24), "radices": (4, 3), "shares": (5, 3, 2)},
+            "are too fine for the lattice",
+        ),
     ],
 )
 def test_what_no_solved_strategy_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
@@ -313,3 +317,23 @@ def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -
         exact = sum(n.weight * int(field.run(n.level, range(n.index, n.index + 1))[0]) for n in row)
         bound = 0.5 + float(strategy.window_rounding(0, step))
         assert abs(value - float(exact) / 2**strategy.lattice_bits) <= bound / 2**10
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Solved(line(6), (4, 3), (5, 3, 2)),
+        Solved(line(6), (3, 2, 2), (7, 5, 3)),
+        Solved(line(7, 2), (3, 2), norm=2),
+        Solved(Hats(5, (), (), bits=4), (2, 2), (3, 2, 5)),
+        Solved(line(30)),
+    ],
+    ids=str,
+)
+def test_variances_and_largest_reads_are_those_of_exact_rows(strategy: Solved) -> None:
+    rows = [strategy.row(step) for step in range(1, strategy.horizon + 1)]
+    exact = [float(sum(Fraction(node.weight) ** 2 for node in row)) for row in rows]
+    found = strategy.variance(range(1, strategy.horizon + 1))
+    assert np.allclose(found, exact, rtol=1e-12, atol=0)
+    read = max(abs(float(node.weight)) for row in rows for node in row)
+    assert read <= strategy.largest_read * (1 + 1e-9) <= 1.6 * read

@@ -48,7 +48,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
-from counton.strategies.lines.least_squares import IntegerEquations, OwnCells
+from counton.strategies.lines.least_squares import IntegerEquations, NormalEquations, OwnCells
 from counton.strategies.participation import Schedule
 
 #: Longest block, and most steps.
@@ -64,6 +64,9 @@ _WEIGHT_BITS = 8
 _LARGEST_STD = 2.0**20
 #: Numbers that are solved for at a time.
 _CHUNK = 2**18
+#: The largest read is looked for at the ends of all blocks of lines up to so many cells; of longer
+#: ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
+_ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
 #: How many lags between steps are looked at, at most.
 _LAGS = 256
 
@@ -127,10 +130,15 @@ class Solved(StreamStrategy):
                 f"tree inside the block could share: use Hats, or leave radices out"
             )
         unit = self.tree.unit
-        if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61:
+        # Both parts of the normal equations, as integers.
+        largest = max(
+            self.tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
+            self.tree.variance.numerator * unit**2,
+        )
+        if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
                 f"shares {list(self.shares)} are too fine for the lattice of {line!r}: squared "
-                f"columns must stay below 2^61"
+                f"columns must stay below 2^61, and 2^62 times estimates: give fewer bits"
             )
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
@@ -320,6 +328,19 @@ class Solved(StreamStrategy):
         return IntegerEquations(self.line, factor, diagonal, equations)
 
     @cached_property
+    def _equations(self) -> NormalEquations:
+        """Those of which variances are read: with the trees' variances as they are.
+
+        Weights that are off by some part of themselves, here below 2^-22, are worse than the best
+        by its square.
+        """
+        exact = self.tree.exact_variance
+        if exact == self.tree.variance:
+            return self._system.equations
+        own = self.line.own.astype(np.float64)
+        return self.line.equations(own**2 / float(exact * self.tree.unit**2))
+
+    @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
         """For 0, 1, .. blocks 1^T G^-1 over them, as integers, and their denominator."""
         cells = self.line.cells
@@ -378,7 +399,7 @@ class Solved(StreamStrategy):
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
         """Variances of the totals up to 0, 1, .. blocks, of each block, and 1 / own^2."""
         scale = 4.0**self.lattice_bits
-        equations, square = self._system.equations, self.tree.unit**2
+        equations, square = self._equations, self.tree.unit**2
         sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
         with np.errstate(divide="ignore"):
             inverse = scale / self.line.own.astype(np.float64) ** 2
@@ -402,7 +423,7 @@ class Solved(StreamStrategy):
         """See `StreamStrategy.window_variance`; trees add what both ends read of each family."""
         first, last = self.check_ends(starts, stops)
         scale = 4.0**self.lattice_bits / self.tree.unit**2
-        equations = self._system.equations
+        equations = self._equations
         found = equations.range_variance(first / self.block, last / self.block) * scale
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
@@ -423,17 +444,38 @@ class Solved(StreamStrategy):
 
     @cached_property
     def largest_read(self) -> float:
-        """See `StreamStrategy.largest_read`: over the ends of some blocks, from first to last."""
+        """See `StreamStrategy.largest_read`: no less, from the ends of all or of many blocks.
+
+        What a release reads of blocks' totals changes linearly within its own block.
+        """
         cells, unit, own = self.line.cells, self.tree.unit, self.line.own.astype(np.float64)
-        ends = np.geomspace(1, cells, min(cells, 24)).round(), np.linspace(1, cells, 24).round()
-        some = np.unique(np.concatenate(ends).astype(np.int64))
-        prefixes = (np.arange(cells) < some[:, None]).astype(np.float64)
-        solved = self._system.equations.solve(prefixes) / unit**2
-        variance = float(self.tree.variance)
-        rows = float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit
-        told = float(np.abs(solved * own).max()) / variance * self.tree.largest_read
-        inside = self.tree.largest_read / max(float(own.min()), 1.0) if self.radices else 0.0
-        return max(rows, told, inside) * 2.0**self.lattice_bits
+        block, reserve = np.arange(cells), 1.0
+        if cells > _ALL_ENDS:
+            ends = np.geomspace(1, cells, 24).round(), np.linspace(1, cells, 24).round()
+            block = np.unique(np.concatenate(ends).astype(np.int64)) - 1
+            reserve = 1 + _BETWEEN_ENDS
+        read, of_block = self.tree.largest_read, self.tree.largest_of_block
+        at = np.arange(len(block))
+        rows = told = 0.0
+        before, after = (
+            (np.arange(cells) < ends[:, None]).astype(np.float64) for ends in (block, block + 1)
+        )
+        taken = []
+        for prefixes in (before, after):
+            solved = self._system.equations.solve(prefixes) / unit**2
+            rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
+            of_totals = solved * own / float(self.tree.variance)
+            told = max(told, float(np.abs(of_totals).max()) * max(read, of_block))
+            taken.append(of_totals[at, block] * own[block])
+        inside = 0.0
+        if self.radices:
+            # What is read of children of the release's own block, before the step and after it.
+            over, yet = np.stack([1 + taken[0], taken[1]]), np.stack([taken[0], taken[1] - 1])
+            most = max(float(np.abs(over).max()), float(np.abs(yet).max()), 1.0)
+            # by how much these leave 0 .. 1 and -1 .. 0, towards which levels below go on
+            beyond = max(float(yet.max()), -float(over.min()), 0.0)
+            inside = (most + beyond) * read / float(own.min())
+        return max(rows, told, inside) * reserve * 2.0**self.lattice_bits
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
@@ -630,8 +672,9 @@ class BlockTree:
 
     Attributes:
         unit: the line's weights are multiplied with it, so that shares are integers.
-        variance: of the upward estimate of a block's total, times the square of its weight, and in
-            units of that of one node's noise. To within 2^-44, a fraction of short numbers.
+        exact_variance: of the upward estimate of a block's total, times the square of its weight,
+            and in units of that of one node's noise.
+        variance: a fraction of short numbers close to it, by which totals are weighed.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit
@@ -680,7 +723,8 @@ class BlockTree:
             self._of_children.append(weight)
             part = Fraction(weight, one)
             self.variances.append(part**2 * children + (1 - part) ** 2 * (alone or 0))
-        self.variance = self.variances[-1].limit_denominator(2**22) if self.top else Fraction(1)
+        self.exact_variance = self.variances[-1] if self.top else Fraction(1)
+        self.variance = self.exact_variance.limit_denominator(2**22)
 
     # ---------------------------------------------------------------------------- integers
 
@@ -772,13 +816,24 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of a node in an estimate, where the block's weight is 1."""
+        """Largest weight of a node in a release that reads N at most once, up to its sign.
+
+        With r_l what is read of a family of level l, p_l the weight of children in N, and w_l the
+        share, a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l, c = 0
+        or 1: at most the larger of 1 - p_l and p_{l+1}.
+        """
         one = 1 << _WEIGHT_BITS
-        found = [1.0 / self.shares[0]]
-        for level, weight in enumerate(self._of_children[1:], start=1):
-            if self.shares[level]:
-                found.append((one - weight) / one / self.shares[level])
-        return max(found)
+        parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children
+        levels = zip(self.shares, self._of_children, parents, strict=False)
+        return max(
+            max(one - weight, of_parent) / one / share for share, weight, of_parent in levels
+        )
+
+    @property
+    def largest_of_block(self) -> float:
+        """Largest weight of a block's own measurement in the estimate of its total."""
+        part = self._of_children[-1] / (1 << _WEIGHT_BITS)
+        return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
         """From below: which child the step's node is, how much of it is over, and variances."""
