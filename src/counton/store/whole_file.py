@@ -36,17 +36,48 @@ def replace_file(path: Path, write: Callable[[str], object]) -> None:
 
 
 def _replace_file(path: Path, write: Callable[[str], object]) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.resolve().parent)
-    os.close(handle)
+    folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
+    _remove_left(folder, prefix)
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
     try:
+        _locked(handle)  # as long as this process lives: it is no file that was left
         write(name)
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path.resolve())
-        sync_folder(path.resolve().parent)
+        sync_folder(folder)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
+    finally:
+        os.close(handle)
+
+
+def _remove_left(folder: Path, prefix: str) -> None:
+    """Remove what processes that were killed have left of the same file."""
+    for left in folder.iterdir():
+        if not left.name.startswith(prefix):
+            continue
+        with suppress(OSError):  # nobody's loss but of space
+            handle = os.open(left, os.O_RDWR)
+            try:
+                if _locked(handle):
+                    left.unlink()
+            finally:
+                os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Lock an open file until it is closed; whether it could be."""
+    if os.name != "posix":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:
