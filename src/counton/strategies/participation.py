@@ -57,6 +57,8 @@ _MOST_SHARED = 1024
 _MOST_SETS, _MOST_TRIED = 2**16, 128
 #: Columns are written out for the lag bound, and schedules tried, up to these horizons.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
+#: With more members than this, products are not listed by lag: other bounds serve.
+_MOST_LAGS, _MOST_LAGS_OF_TREES = 2**21, 2**16
 #: Shares of so few members are all tried at once.
 _FEW = 32
 _IMPOSSIBLE = -(2**62)
@@ -170,6 +172,8 @@ def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterato
     elif divided and norm == 2:
         yield _level_bound(strategy, schedule)
     if norm == 1:
+        return
+    if k > (_MOST_LAGS_OF_TREES if divided else _MOST_LAGS):
         return
     overlaps = strategy.overlaps(schedule)
     if overlaps is None and not divided and horizon <= _MOST_WRITTEN_OUT:
