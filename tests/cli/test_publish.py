@@ -175,6 +175,8 @@ BAD = [
     (["--to", "."], 3, "cannot be used"),
     (["--level", "0"], 2, "level is 0.0; it must be above 0"),
     (["--level", "wide"], 2, "'wide' is not a number"),
+    (["--level", "0.9", "--remove"], 2, "--level 0.9 does not go with --remove"),
+    (["--remove"], 3, "no stream 'events' is published in"),
     (["--name", "visits"], 3, "has no stream 'visits'; it has 'events'"),
 ]
 
@@ -214,3 +216,33 @@ def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) 
         stream.release(3)
     done = place("publish", "--state", state)
     assert (done.code, "was not made from events" in done.err) == (2, True)
+
+
+def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
+    other = place.folder / "other.db"
+    place.count(place.write("e.csv", ROWS))
+    Stream.create(other, "visits", Binary(9), PureDP(1)).close()
+    before = other.read_bytes()
+    done = place("publish", "--state", str(place.state), "--to", str(other))
+    assert (done.code, "is another state, which is secret" in done.err) == (2, True), done.err
+    assert other.read_bytes() == before
+
+
+def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
+    state, out = str(place.state), str(place.folder / "dashboards.db")
+    old = place.folder / "old.db"
+    place.count(place.write("e.csv", ROWS[:3]))
+    assert "old copy" not in place("export", "--state", state).out
+    shutil.copy(place.state, old)
+    place("count", place.write("e.csv", ROWS), *place.again)
+    shutil.copy(old, place.state)
+    for words in (
+        ("export", "--state", state),
+        ("publish", "--state", state, "--to", out),
+        ("end", "--state", state, "--name", "events", "--yes"),
+    ):
+        done = place(*words)
+        assert done.code == 0, done.err
+        said = " ".join(done.out.split())
+        assert "says that step 4 is released, so the state was restored from an old copy" in said
+    assert place("verify", state).code == 3

@@ -89,3 +89,20 @@ def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
     ]
     one, five = (planned["choices"][0]["mean_std"] for planned in plans)
     assert five == pytest.approx(5 * one, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--per", "1y"), "--per 1y is no period of a user"),
+        (("--per", "1h "), "--per 1h is no period of a user"),
+        (("--unit", ""), "unit is ''; it must be a word"),
+    ],
+)
+def test_a_wrong_period_or_unit_is_named(
+    place: Any, events: str, options: tuple[str, ...], words: str
+) -> None:
+    done = place.count(events, "--user", "who", "--most", "2", *options)
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
+    assert not place.state.exists()

@@ -140,6 +140,7 @@ def end(options: EndOptions) -> None:
     give one. Refused while rows wait in it that are not counted yet; --yes drops them.
     """
     from counton.jobs.succession import end_stream
+    from counton.store import Store
 
     step, dropped = end_stream(options.state, options.name, confirmed=options.confirmed)
     if dropped:
@@ -151,6 +152,10 @@ def end(options: EndOptions) -> None:
         f"stream {options.name!r} has ended at step {step:,}; another one goes on from there with "
         f"--continues {options.name}"
     )
+    with Store(options.state) as store:
+        doubt = store.reader(options.name).doubt()
+    if doubt is not None:
+        typer.echo(f"note: {doubt}")
 
 
 @app.command()

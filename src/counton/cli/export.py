@@ -133,3 +133,5 @@ def print_published(options: PublishOptions) -> None:
         f"stream {done.stream!r}: {new:,} new steps, {done.after:,} in all, in the view "
         f"counton_releases of {done.place}",
     )
+    if done.doubt is not None:
+        print_line(console, f"note: {done.doubt}")

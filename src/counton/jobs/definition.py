@@ -492,7 +492,10 @@ def _people(request: Request, timezone: str) -> People | None:
             f"once for ever"
         )
     if per is not None:
-        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)  # its length, checked
+        try:
+            Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)  # its length, checked
+        except InvalidInput as error:
+            raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
     return People(most, per, request.distinct)
 
 
@@ -623,8 +626,9 @@ def unit_of(request: Request) -> str:
     "user's day"
     """
     if request.user is None:
-        return request.unit or "event"
-    return People(request.most or 1, request.per).of(request.unit or "user")
+        return "event" if request.unit is None else checked_unit(request.unit)
+    user = "user" if request.unit is None else checked_unit(request.unit)
+    return People(request.most or 1, request.per).of(user)
 
 
 def refuse_ended(definition: Definition, name: str) -> None:
@@ -828,7 +832,7 @@ def check(definition: Definition, asked: Asked) -> None:
         most=definition.contribution.most,
         once=definition.contribution.once,
     )
-    people, unit = definition.people, request.unit and checked_unit(request.unit)
+    people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
     if people is not None and unit:
         unit = people.of(unit)
     continues = None if definition.continues is None else definition.continues.name

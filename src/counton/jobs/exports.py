@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -175,7 +175,12 @@ def export(
                     f"hierarchies and contingency tables, and {chosen!r} is a stream: leave them "
                     f"out"
                 )
-            found = _of_stream(store.reader(chosen), steps, start, until, groups, level)
+            reader = store.reader(chosen)
+            found = _of_stream(reader, steps, start, until, groups, level)
+            doubt = reader.doubt()
+            if doubt is not None:
+                notes = [*found.about.get("notes", ()), doubt]
+                found = replace(found, about={**found.about, "notes": notes})
     if path is not None:
         _write(found, path, panels=panels)
     return found
@@ -372,6 +377,11 @@ def publish(
     """
     if level is not None:
         level = check_level(level)
+        if remove:
+            raise InvalidInput(
+                f"{field('level', level)} does not go with {field('remove', True)}, which "
+                f"publishes nothing: leave one of them out"
+            )
     with Store(state) as store:
         chosen = only_name(store.streams) if name is None else name
         reader = store.reader(chosen)
@@ -380,7 +390,13 @@ def publish(
             if remove:
                 with place.transaction(write=True) as connection:
                     known = published.remove(connection, chosen)
-                return Published(chosen, place.label, 0 if known is None else known.step, 0)
-            return publish_new(reader, place, level, Released.read)
+                if known is None:
+                    raise StateError(
+                        f"no stream {chosen!r} is published in {place.label}: correct "
+                        f"{field('name')} or {field('to')}; nothing was removed"
+                    )
+                return Published(chosen, place.label, known.step, 0)
+            done = publish_new(reader, place, level, Released.read)
+            return replace(done, doubt=reader.doubt())
         finally:
             place.close()

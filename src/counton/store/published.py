@@ -22,6 +22,7 @@ from counton.errors import InvalidInput, StateError, field
 from counton.lazy import require
 from counton.store import schema
 from counton.store.database import Database
+from counton.store.sqlite_file import is_state
 
 _NUMBER: Any = sa.Double().with_variant(
     sa.Numeric(asdecimal=False), "sqlite"
@@ -108,7 +109,7 @@ class Place:
         to: path of a SQLite file, made if missing, or a database URL; None: the state's own.
 
     Raises:
-        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL.
+        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or another state.
     """
 
     def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
@@ -122,6 +123,11 @@ class Place:
             return
         if url.get_backend_name() == "sqlite":
             self.label = str(url.database)
+            if is_state(Path(self.label)):
+                raise InvalidInput(
+                    f"{field('to', os.fspath(to))} is another state, which is secret: publish in "
+                    f"a file of its own"
+                )
             if not Path(self.label).parent.is_dir():
                 raise InvalidInput(
                     f"{field('to', os.fspath(to))} lies in a folder that does not exist: make it "

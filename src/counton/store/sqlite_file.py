@@ -190,3 +190,12 @@ def _publish(name: str, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             os.rename(name, path)
+
+
+def is_state(path: Path) -> bool:
+    """Whether a file is a state of ours, by its header."""
+    try:
+        with path.open("rb") as file:
+            return int.from_bytes(file.read(72)[68:], "big") == schema.APPLICATION_ID
+    except OSError:
+        return False

@@ -76,6 +76,20 @@ class Reader:
         """How many steps were released when the reader was made."""
         return self._found.step
 
+    def doubt(self) -> str | None:
+        """Why the state may be an old copy, as the witness beside ``STATE.key`` says; or None.
+
+        Of a key that is kept elsewhere, no witness is known here.
+        """
+        witness = keyfile.witness_beside(self._database, None)
+        try:
+            with self._database.transaction(write=False) as connection:
+                row = records.find(connection, self.terms.name)
+                records.check_witness(connection, row, witness)
+        except StateError as error:
+            return str(error)
+        return None
+
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``: see `Stream.releases`.
 
