@@ -106,3 +106,6 @@ def test_a_wrong_period_or_unit_is_named(
     assert done.code == 2
     assert words in " ".join(done.err.split())
     assert not place.state.exists()
+    if options[0] == "--per":
+        done = place("inspect", events, "--user", "who", "--time", "time", *options)
+        assert (done.code, words in " ".join(done.err.split())) == (2, True), done.err

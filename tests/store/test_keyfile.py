@@ -272,3 +272,9 @@ class TestElsewhere:
         ):
             Stream.create(file, "a", Binary(5), PureDP(1), key=5)  # type: ignore[arg-type]
         assert not file.exists()
+
+
+def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="key is an empty text: name a file"):
+        create(tmp_path / "s.db", key="")
+    assert not list(tmp_path.iterdir())

@@ -21,11 +21,10 @@ from counton.events.windows import (
     CLOCK_CHANGE,
     NO_MOMENT,
     ClockChange,
-    Windows,
     load_zone,
-    moment,
     moments,
 )
+from counton.jobs.definition import check_period
 from counton.jobs.people import period_of
 from counton.jobs.request import Events
 from counton.privacy import Contribution, Guarantee
@@ -127,7 +126,7 @@ def activity(
     if per is not None and time is None:
         raise InvalidInput(f"{field('per', per)} needs {field('time')}, the column of times")
     if per is not None:
-        Windows(moment(0), per, 1)  # its length, checked
+        check_period(per)
     source, parts = open_source(events, file_format), []
     for part in source.parts:
         frame = part.scan([user] if per is None or time is None else [user, time])

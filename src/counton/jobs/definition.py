@@ -492,11 +492,20 @@ def _people(request: Request, timezone: str) -> People | None:
             f"once for ever"
         )
     if per is not None:
-        try:
-            Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)  # its length, checked
-        except InvalidInput as error:
-            raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
+        check_period(per, timezone)
     return People(most, per, request.distinct)
+
+
+def check_period(per: str, timezone: str = "UTC") -> None:
+    """Refuse a user's period that is no length.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
 
 
 def _endless(request: Request) -> Expiring:

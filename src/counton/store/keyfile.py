@@ -114,6 +114,11 @@ def _file(key: Kept) -> Path | None:
             f"key is of type {type(key).__name__}; it must be a counton.Key, or say where one is "
             f"kept: a file, env:NAME or command:..."
         )
+    if not text:
+        raise InvalidInput(
+            f"{field('key')} is an empty text: name a file, env:NAME or command:..., or "
+            f"leave it out"
+        )
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
 
 
