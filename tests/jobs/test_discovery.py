@@ -281,6 +281,36 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
         assert outcome.released().table().filter(pl.col("step") <= 12).equals(again)
 
 
+@pytest.mark.parametrize("more", [{}, {"per": "1d"}, {"distinct": True}, {"first": True}])
+def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """Rows at one time were taken by the number of their group, which others' rows decide."""
+    rows = [(START + timedelta(days=1), page, f"a{i}") for i in range(40) for page in "xy"]
+    seen = []
+    for name, others in (("without", []), ("with", [(START, "y", "bob")])):
+        folder = tmp_path / name
+        folder.mkdir()
+        terms = {"epsilon": 100, "user": "visitor", "most": 1, **more}
+        last = table(asked(folder, rows + others, **terms)).filter(pl.col("step") == 3)
+        seen.append(dict(last.select("group", "estimate").rows()))
+    assert set(seen[0]) == set(seen[1]) == {"x"}
+    assert abs(seen[0]["x"] - 40) <= 1
+    assert abs(seen[1]["x"] - 40) <= 1
+
+
+def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
+    rows = visits(3)
+    late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
+    with run(asked(tmp_path, rows + late)) as outcome:
+        released = outcome.released()
+        early = released.only(range(1, 6))
+        assert "late" in released.groups
+        assert early.groups == tuple(group for group in released.groups if group != "late")
+        assert early.table().equals(released.table().filter(pl.col("step") < 6))
+        assert early.figures()
+
+
 def test_labels_of_groups_not_shown_are_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

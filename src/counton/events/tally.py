@@ -97,8 +97,8 @@ _REMEDIES = {
 def label(given: pl.Expr) -> pl.Expr:
     """The group of which a text is the label; null where it is none that could be shown.
 
-    Labels that look alike are one: without spaces around them, in Unicode's form NFC. Those with
-    control or invisible characters, empty ones and very long ones are none.
+    Labels that differ in spaces around them or in Unicode's form (NFC) alone are one. Those with
+    control or formatting characters, empty ones and very long ones are none.
     """
     text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)

@@ -230,6 +230,14 @@ class Released:
             own = self.own
             own = Series(own.estimates[:last], own.std[:last], own.half[:last])
             found = replace(self, steps=range(1, steps.stop), own=own, first=steps.start)
+            if self.since is not None:  # groups shown later are not known yet
+                known = [group for group in self.groups if self.since[group] < steps.stop]
+                own = replace(
+                    own, estimates=own.estimates[:, [self.groups.index(g) for g in known]]
+                )
+                since = {group: self.since[group] for group in known}
+                chosen = None if self.chosen is None else tuple(known)
+                found = replace(found, own=own, since=since, chosen=chosen)
         if groups is None or tuple(groups) == found.groups:
             return found
         places = {group: place for place, group in enumerate(found.groups)}

@@ -33,6 +33,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.tally import collected
@@ -45,8 +46,6 @@ LATE_DAYS: Final = 35
 
 _DAY_US = 86_400_000_000
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-#: The order in which a unit's rows are taken: a function of the row alone.
-_ORDER = ("us", "group", "total")
 _CELL = ("step", "group", "total")
 #: Fewer rows of users known in the same windows may be chance.
 _FEW = 3
@@ -164,6 +163,8 @@ class Bounding:
         self._definition, self._append, self._confirmed = definition, append, confirmed
         self._people, self._windows = definition.people, definition.windows
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
+        self._places = np.empty(self._groups, np.int64)  # of groups, in the order of their names
+        self._places[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
         self._secret = marks.Secret.fresh() if secret is None else secret
         self._held: Held | None = None
         self._memory: Stream | None = None
@@ -295,7 +296,7 @@ class Bounding:
         if self._people is not None:
             owner = self._secret.keyed(frame["user"].to_numpy(), frame["period"].to_numpy())
         digest = self._secret.keyed(frame["id"].to_numpy(), owner)
-        frame = _first_of_each(frame.with_columns(id=pl.Series(digest)), ["id"])
+        frame = _first_of_each(frame.with_columns(id=pl.Series(digest)), ["id"], self._places)
         digest = frame["id"].to_numpy()
         seen = np.zeros(len(digest), np.bool_)
         for part in self._parts_of("id"):
@@ -356,7 +357,7 @@ class Bounding:
             _refuse_missing(sum(len(part.digests) for part in before.values()) - known)
         places = np.concatenate(contested)
         looked_at = frame[places].with_columns(unit=pl.Series(np.concatenate(units)))
-        chosen = _first_rows(looked_at, pl.concat(taken), people)
+        chosen = _first_rows(looked_at, pl.concat(taken), people, self._places)
         for part in _parts("user", chosen.rename({"user": "digest"}), _CELL):
             plainly = added.get(part.period)
             added[part.period] = part if plainly is None else marks.merged([plainly, part])
@@ -439,13 +440,24 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int
         yield int(ordered[begin]), order[begin:end]
 
 
-def _first_of_each(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _in_order(frame: pl.DataFrame, places: Integers) -> pl.DataFrame:
+    """Rows in the order in which a unit's are taken: by time, name of the group, and value.
+
+    A function of the row alone. Not by the number of the group: where groups are discovered, other
+    units' rows decide which number it has.
+    """
+    named = frame.with_columns(place=pl.Series(places[frame["group"].to_numpy()], dtype=pl.Int64))
+    return named.sort("us", "place", "total").drop("place")
+
+
+def _first_of_each(frame: pl.DataFrame, by: Sequence[str], places: Integers) -> pl.DataFrame:
     """Of the rows with equal values ``by``, the first in order."""
     several = pl.struct(by).is_duplicated()
     marked = frame.with_columns(several=several)
     if not marked["several"].any():
         return frame
-    firsts = marked.filter("several").sort(*_ORDER).unique(by, keep="first", maintain_order=True)
+    ordered = _in_order(marked.filter("several"), places)
+    firsts = ordered.unique(by, keep="first", maintain_order=True)
     return pl.concat([marked.filter(~pl.col("several")), firsts]).drop("several")
 
 
@@ -468,11 +480,13 @@ def _refuse_missing(missing: int) -> None:
         )
 
 
-def _first_rows(frame: pl.DataFrame, taken: pl.DataFrame, people: People) -> pl.DataFrame:
+def _first_rows(
+    frame: pl.DataFrame, taken: pl.DataFrame, people: People, places: Integers
+) -> pl.DataFrame:
     """The first rows of each unit for which there is room."""
     if people.distinct or people.first:
         cell = ["unit", "group"] if people.first else ["unit", "step", "group"]
-        frame = _first_of_each(frame.join(taken, on=cell, how="anti"), cell)
+        frame = _first_of_each(frame.join(taken, on=cell, how="anti"), cell, places)
     room: pl.Expr = pl.lit(people.most, pl.Int64)
     if taken.height:
         used = taken.group_by("unit").agg(used=pl.len().cast(pl.Int64))
@@ -480,7 +494,8 @@ def _first_rows(frame: pl.DataFrame, taken: pl.DataFrame, people: People) -> pl.
         room -= pl.col("used").fill_null(0)
     frame = frame.with_columns(room=room, wanted=pl.len().over("unit"))
     within = frame.filter(pl.col("wanted") <= pl.col("room"))
-    beyond = frame.filter(pl.col("wanted") > pl.col("room"), pl.col("room") > 0).sort(*_ORDER)
+    beyond = frame.filter(pl.col("wanted") > pl.col("room"), pl.col("room") > 0)
+    beyond = _in_order(beyond, places)
     beyond = beyond.filter(pl.int_range(pl.len()).over("unit") < pl.col("room"))
     return pl.concat([within, beyond]).drop("room", "wanted", "used", strict=False)
 

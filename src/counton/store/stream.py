@@ -337,6 +337,9 @@ class Stream:
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``, from the journal, to the bit.
 
+        Of a job that discovers its groups that is more than may be published: also groups that are
+        not shown, whose number and labels are secret. Publish the job's own table.
+
         Raises:
             InvalidInput: the steps are not all released.
         """
