@@ -1,0 +1,32 @@
+"""A year of hours for 200 groups, with the strategy that plans choose: solved for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.measure import fastest
+from benchmarks.row import Row
+from counton import Counter, Key, PureDP, plan
+
+STEPS, GROUPS = 8760, 200
+
+
+def measure() -> Iterator[Row]:
+    """Yield the year at one go, and hour by hour."""
+    strategy = plan(STEPS, PureDP(epsilon=1)).best.strategy
+    ones = np.ones((STEPS, GROUPS), np.int64)
+
+    def counter() -> Counter:
+        return Counter(strategy, PureDP(epsilon=1), key=Key.generate(), name="b", shape=(GROUPS,))
+
+    def hourly() -> None:
+        single = counter()
+        for row in ones:
+            single.release(row)
+
+    at_once, by_hour = fastest(lambda: counter().release_many(ones), hourly)
+    said = f"8,760 steps of 200 groups, {type(strategy).__name__}"
+    yield Row(f"{said}, at one go", at_once, 2, unit="s")
+    yield Row(f"{said}, hour by hour", by_hour, 2, unit="s")
