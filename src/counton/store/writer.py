@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.engine import Row
+from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
 from counton.exact import check_integer, unmasked
@@ -109,19 +109,8 @@ class Writer:
 
     def amend(self, details: str) -> None:
         """Keep other public facts, JSON."""
-        table = schema.streams
         with self.database.transaction(write=True) as connection:
-            changed = connection.execute(
-                table.update()
-                .where(
-                    table.c.id == self.stream_id,
-                    table.c.writer_epoch == self._epoch,
-                    table.c.step == self.step,
-                )
-                .values(details=details)
-            )
-            if changed.rowcount != 1:
-                raise self._taken_over()
+            self._change(connection, details=details)
             records.write_seal(connection, self.stream_id, self._key, self.name, self.step, details)
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -193,17 +182,7 @@ class Writer:
     ) -> None:
         table = schema.streams
         with self.database.transaction(write=True) as connection:
-            moved = connection.execute(
-                table.update()
-                .where(
-                    table.c.id == self.stream_id,
-                    table.c.writer_epoch == self._epoch,
-                    table.c.step == self.step,
-                )
-                .values(step=counter.step, checkpoint=counter.checkpoint())
-            )
-            if moved.rowcount != 1:
-                raise self._taken_over()
+            self._change(connection, step=counter.step, checkpoint=counter.checkpoint())
             if rows:
                 connection.execute(schema.journal.insert(), rows)
             journal.write_observed(connection, observed)
@@ -224,6 +203,22 @@ class Writer:
             records.write_seal(
                 connection, self.stream_id, self._key, self.name, counter.step, details
             )
+
+    def _change(self, connection: Connection, **values: Any) -> None:
+        """Change the stream's row, if this is still its writer.
+
+        Raises:
+            StreamConflict: another process has opened the stream since.
+        """
+        table = schema.streams
+        mine = (
+            table.c.id == self.stream_id,
+            table.c.writer_epoch == self._epoch,
+            table.c.step == self.step,
+        )
+        changed = connection.execute(table.update().where(*mine).values(**values))
+        if changed.rowcount != 1:
+            raise self._taken_over()
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
