@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -309,6 +309,36 @@ def _checked_horizon(horizon: int) -> int:
     return horizon
 
 
+def _by_blocks(
+    field: NodeNoise,
+    steps: range,
+    few: bool,
+    write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
+) -> NDArray[np.int64]:
+    """Released noise of ``steps``, some coordinates at a time; ``few``: without a transform.
+
+    ``write`` is given z from step 1 on, the steps, and where their noise belongs.
+    """
+    released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
+    if released.size:
+        z = field.run(0, range(1, steps.stop)).reshape(steps.stop - 1, -1)
+        width = max(1, _BLOCK // (len(z) if few else fft_length(len(z))))
+        for start in range(0, z.shape[1], width):
+            part = slice(start, start + width)
+            write(z[:, part], steps, released[:, part])
+    return released.reshape(len(steps), *field.shape)
+
+
+def _floored(
+    cells: Floats, guard: Floats, released: NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Write floor(cells), turned over, and yield where floats known within ``guard`` leave two."""
+    low = np.floor(cells - guard)
+    released[:] = low.astype(np.int64).T
+    for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
+        yield row, column
+
+
 class SqrtToeplitz(StreamStrategy):
     """Square-root factorisation on a lattice: very small error with Gaussian noise.
 
@@ -476,15 +506,8 @@ class SqrtToeplitz(StreamStrategy):
             SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
         self.check_window(steps)
-        released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
-        if released.size:
-            z = field.run(0, range(1, steps.stop)).reshape(steps.stop - 1, -1)
-            few = len(steps) <= _FEW_STEPS
-            width = max(1, _BLOCK // (len(z) if few else fft_length(len(z))))
-            for start in range(0, z.shape[1], width):
-                part = slice(start, start + width)
-                self._round(z[:, part], steps, released[:, part], few)
-        return released.reshape(len(steps), *field.shape)
+        few = len(steps) <= _FEW_STEPS
+        return _by_blocks(field, steps, few, partial(self._round, few=few))
 
     #: Whose noise it is, in messages.
     serves = "SqrtToeplitz"
@@ -492,7 +515,7 @@ class SqrtToeplitz(StreamStrategy):
     _slack = staticmethod(relative_slack)
 
     def _round(
-        self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64], few: bool
+        self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64], *, few: bool
     ) -> None:
         """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
@@ -502,9 +525,7 @@ class SqrtToeplitz(StreamStrategy):
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         cells = sums * cell + float(_OFFSET)
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-51
-        low = np.floor(cells - guard)
-        released[:] = low.astype(np.int64).T
-        for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
+        for row, column in _floored(cells, guard, released):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:
@@ -796,14 +817,7 @@ class NormalisedSqrt(StreamStrategy):
             SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
         self.check_window(steps)
-        released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
-        if released.size:
-            z = field.run(0, range(1, steps.stop)).reshape(steps.stop - 1, -1)
-            width = max(1, _BLOCK // fft_length(len(z)))
-            for start in range(0, z.shape[1], width):
-                part = slice(start, start + width)
-                self._round(z[:, part], steps, released[:, part])
-        return released.reshape(len(steps), *field.shape)
+        return _by_blocks(field, steps, False, self._round)
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
         """Write floor(2^fraction_bits B z + offset) of one block of coordinates.
@@ -823,9 +837,7 @@ class NormalisedSqrt(StreamStrategy):
         of_sums = np.abs(sums).max(axis=1) + error
         guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
         guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
-        low = np.floor(cells - guard)
-        released[:] = low.astype(np.int64).T
-        for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
+        for row, column in _floored(cells, guard, released):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
