@@ -14,6 +14,7 @@ from counton.cli.ages import named_ages, seconds, targets_from
 from counton.cli.demo import options_for
 from counton.cli.options import command_line
 from counton.errors import InvalidInput
+from counton.reproduce import Figure
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 
@@ -220,9 +221,9 @@ def test_ages_are_read_in_steps() -> None:
 def test_reproduce_compares_numbers_and_writes_figures(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw(folder: Path) -> Iterator[Path]:  # that of the evidence has a test of its own
+    def draw(folder: Path) -> Iterator[Figure]:  # that of the evidence has a test of its own
         (folder / "figure-1.png").touch()
-        yield folder / "figure-1.png"
+        yield Figure(folder / "figure-1.png", "Figure 1", "Nothing. It is empty.")
 
     monkeypatch.setattr("counton.reproduce.expiration.figures.draw_all", draw)
     folder = place.folder / "figures"
@@ -231,6 +232,8 @@ def test_reproduce_compares_numbers_and_writes_figures(
     report = json.loads(done.out)
     assert len(report["comparisons"]) == 32
     assert all(row["agrees"] for row in report["comparisons"])
+    assert {row["verdict"] for row in report["comparisons"]} == {"agrees"}
+    assert max(abs(row["difference"]) for row in report["comparisons"]) < 0.2
     assert report["figures"] == [str(folder / "figure-1.png")]
     assert Path(report["figures"][0]).exists()
     assert place("reproduce", "nothing").code == 2

@@ -110,8 +110,9 @@ def test_figures_are_written_and_show_something(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     report = reproduce("expiration", tmp_path / "new")
-    assert [path.name for path in report.figures] == [f"figure-{n}.png" for n in range(1, 5)]
-    for path in report.figures:
+    names = [figure.path.name for figure in report.figures]
+    assert names == [f"figure-{n}.png" for n in range(1, 5)]
+    for path, _title, _shows in report.figures:
         pixels = imread(path)
         assert pixels.shape[0] > 500
         assert len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)) > 50

@@ -212,18 +212,27 @@ def verify(options: VerifyOptions) -> None:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="expiration or less-noise")],
+    paper: Annotated[str, typer.Argument(help="expiration, less-noise, or all")],
     folder: Annotated[
-        str | None, typer.Option(help="write the paper's figures there; default: reproduce/PAPER")
+        str | None,
+        typer.Option(
+            help="write the figures there, of all papers into a folder each; default: "
+            "reproduce/PAPER"
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="leave out what takes minutes")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="leave out what takes minutes; fewer simulated runs")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
-    """Compute a paper's tables and figures again and compare its numbers."""
+    """Compute papers' tables and figures again and compare their numbers.
+
+    Exit code 1: a number differs from the printed one, and no row explains why.
+    """
     with explained():
         from counton.cli.reproduction import print_reproduction
 
-        print_reproduction(paper, folder, json, quick)
+        raise SystemExit(int(print_reproduction(paper, folder, json, quick)))
 
 
 @app.command()

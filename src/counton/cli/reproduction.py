@@ -1,63 +1,111 @@
-"""``counton reproduce``: a paper's numbers beside those computed here, and its figures."""
+"""``counton reproduce``: papers' numbers beside those computed here, and their figures."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.printing import print_json, print_line, print_table
-from counton.reproduce import ErrorRow, reproduce
+from counton.cli.exits import ExitCode
+from counton.cli.printing import print_json, print_line, print_table, working
+from counton.reproduce import PAPERS, Comparison, ErrorRow, Evidence, reproduce
+
+_ALL = "all"
 
 
-def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: bool) -> None:
+def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: bool) -> ExitCode:
     """Compute, draw, compare.
+
+    Returns:
+        Failed if a number differs and no row says why.
 
     Raises:
         InvalidInput: an unknown paper.
     """
-    evidence = reproduce(paper, folder or f"reproduce/{paper}", quick=quick)
+    found: dict[str, Evidence] = {}
+    papers = list(PAPERS) if paper == _ALL else [paper]
+    with working(Console(stderr=True)) as report:
+        for number, name in enumerate(papers):
+            report(name, number / len(papers))
+            if paper == _ALL:
+                place = Path(folder or "reproduce") / name
+            else:
+                place = Path(folder or f"reproduce/{name}")
+            found[name] = reproduce(name, place, quick=quick)
     if as_json:
-        rows = [
-            {
-                "place": row.place,
-                "quantity": row.quantity,
-                "printed": row.printed,
-                "computed": float(row.computed),
-                "agrees": row.agrees,
-                "note": row.note,
-            }
-            for row in evidence.comparisons
-        ]
-        figures = [str(path) for path in evidence.figures]
-        document: dict[str, Any] = {
-            "title": evidence.title,
-            "comparisons": rows,
-            "figures": figures,
+        shown = {name: _document(evidence) for name, evidence in found.items()}
+        print_json({"papers": shown} if paper == _ALL else shown[paper])
+    else:
+        console = Console()
+        for evidence in found.values():
+            _print(console, evidence)
+        if paper == _ALL:
+            every = [row for evidence in found.values() for row in evidence.comparisons]
+            print_line(console, f"{len(found)} papers: {_counted(every)}", bold=True)
+    wrong = any(evidence.wrong for evidence in found.values())
+    return ExitCode.FAILED if wrong else ExitCode.OK
+
+
+def _document(evidence: Evidence) -> dict[str, Any]:
+    rows = [
+        {
+            "place": row.place,
+            "quantity": row.quantity,
+            "printed": row.printed,
+            "computed": float(row.computed),
+            "difference": row.difference,
+            "agrees": row.agrees,
+            "verdict": row.verdict,
+            "note": row.note,
         }
-        if evidence.errors:
-            document["errors"] = [row._asdict() for row in evidence.errors]
-        print_json(document)
-        return
-    console = Console()
+        for row in evidence.comparisons
+    ]
+    document: dict[str, Any] = {
+        "title": evidence.title,
+        "comparisons": rows,
+        "figures": [str(figure.path) for figure in evidence.figures],
+    }
+    if evidence.errors:
+        document["errors"] = [row._asdict() for row in evidence.errors]
+    return document
+
+
+def _print(console: Console, evidence: Evidence) -> None:
     print_line(console, evidence.title, bold=True)
     _print_errors(console, evidence.errors)
     table = Table()
-    for name in ("where", "what", "printed", "computed", ""):
-        table.add_column(name, justify="right" if name in ("printed", "computed") else "left")
+    numbers = ("printed", "computed", "difference")
+    for name in ("where", "what", *numbers, "verdict"):
+        table.add_column(name, justify="right" if name in numbers else "left")
     for row in evidence.comparisons:
-        verdict = "agrees" if row.agrees else "DIFFERS"
         printed = f"at most {row.printed}" if row.at_most else row.printed
-        table.add_row(row.place, row.quantity, printed, f"{row.computed:.6g}", verdict)
+        table.add_row(
+            row.place,
+            row.quantity,
+            printed,
+            f"{row.computed:.6g}",
+            f"{row.difference:.2g}",
+            row.verdict,
+        )
     print_table(console, table)
     for row in evidence.comparisons:
         if row.note:
             print_line(console, f"{row.place}, {row.quantity}: {row.note}")
-    for path in evidence.figures:
-        print_line(console, f"figure written to {path}")
+    for figure in evidence.figures:
+        print_line(console, f"figure written to {figure.path}")
+    print_line(console, _counted(evidence.comparisons))
+
+
+def _counted(rows: Sequence[Comparison]) -> str:
+    """How many there are of each verdict."""
+    told = Counter(row.verdict for row in rows)
+    words = f"{len(rows)} numbers compared: {told['agrees']} agree, {told['explained']} explained"
+    return words + (f", {told['DIFFERS']} DIFFER" if told["DIFFERS"] else "")
 
 
 def _print_errors(console: Console, errors: Sequence[ErrorRow]) -> None:

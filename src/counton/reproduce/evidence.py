@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+#: Of a row: "explained" is a number that differs and says why.
+Verdict = Literal["agrees", "explained", "DIFFERS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,16 @@ class Comparison:
         tolerance: allowed distance, where the printed digits do not say it.
         at_most: what is printed is not to be exceeded.
         note: what a reader should know, such as an error of the paper.
+        differs: known not to agree, for the reason that `note` states. Without it a note excuses
+            nothing: it would hide the day on which a number that agreed no longer does.
 
-    >>> Comparison("Table 1", "epsilon", "0.1341", 0.13407).agrees
-    True
+    >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
+    >>> row.agrees, row.verdict
+    (True, 'agrees')
+    >>> Comparison("Table 1", "epsilon", "0.1341", 0.2).verdict
+    'DIFFERS'
+    >>> Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", differs=True).verdict
+    'explained'
     """
 
     place: str
@@ -32,6 +42,39 @@ class Comparison:
     tolerance: float | None = None
     note: str = ""
     at_most: bool = False
+    differs: bool = False
+
+    @classmethod
+    def with_formula(
+        cls, place: str, quantity: str, formula: float, computed: float, *, note: str = ""
+    ) -> Comparison:
+        """A printed formula's value beside the same quantity without the formula.
+
+        Args:
+            place: where the paper prints the formula.
+            quantity: what it is.
+            formula: its value.
+            computed: by enumeration, from matrices, or from a strategy; equal to 9 digits.
+            note: what a reader should know.
+
+        >>> row = Comparison.with_formula("Lemma 3.5", "changes, k = 2", 6, 6)
+        >>> row.printed, row.verdict, row.note
+        ('6', 'agrees', 'the value of the printed formula')
+        """
+        said = "the value of the printed formula" + (f"; {note}" if note else "")
+        return cls(place, quantity, f"{formula:.9g}", computed, 2e-9 * abs(formula), said)
+
+    @property
+    def difference(self) -> float:
+        """Computed less printed."""
+        return float(self.computed) - float(self.printed)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it agrees, differs and says why, or only differs."""
+        if self.agrees:
+            return "agrees"
+        return "explained" if self.differs and self.note else "DIFFERS"
 
     @property
     def agrees(self) -> bool:
@@ -67,6 +110,24 @@ class ErrorRow(NamedTuple):
     std: float
 
 
+class Figure(NamedTuple):
+    """A picture that was drawn.
+
+    Attributes:
+        path: of the file.
+        title: in a few words, with the paper's own number of the figure.
+        shows: two sentences for a reader who does not know the paper: what is drawn, and what to
+            see in it. The same in quick form.
+
+    >>> Figure(Path("figure-1.png"), "Figure 1: error", "Error by step. Ours is smooth.").path.name
+    'figure-1.png'
+    """
+
+    path: Path
+    title: str
+    shows: str
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything computed for one paper.
@@ -74,7 +135,7 @@ class Evidence:
     Attributes:
         title: of the paper.
         comparisons: its numbers.
-        figures: files that were written.
+        figures: pictures that were drawn.
         errors: a table of errors, one row for each mechanism at each number of steps.
 
     >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.2)
@@ -84,10 +145,10 @@ class Evidence:
 
     title: str
     comparisons: tuple[Comparison, ...]
-    figures: tuple[Path, ...] = ()
+    figures: tuple[Figure, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
 
     @property
     def wrong(self) -> tuple[Comparison, ...]:
-        """The comparisons that do not agree."""
-        return tuple(each for each in self.comparisons if not each.agrees)
+        """The comparisons that differ without an explanation."""
+        return tuple(each for each in self.comparisons if each.verdict == "DIFFERS")

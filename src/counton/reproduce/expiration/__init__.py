@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence
+from counton.reproduce.evidence import Evidence, Figure
 from counton.reproduce.expiration.numbers import table_1
 
 TITLE = "Continual Counting with Gradual Privacy Expiration"
@@ -12,7 +12,7 @@ TITLE = "Continual Counting with Gradual Privacy Expiration"
 
 def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
     """Table 1, and Figures 1 to 4 in ``folder`` if there is one, unless it has to be quick."""
-    figures: tuple[Path, ...] = ()
+    figures: tuple[Figure, ...] = ()
     if folder is not None and not quick:
         from counton.reproduce.expiration.figures import draw_all
 

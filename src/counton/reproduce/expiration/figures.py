@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.lazy import require
-from counton.plots.style import FAINT, INK, PALETTE, save_figure
+from counton.plots.style import FAINT, INK, PALETTE
 from counton.privacy import expiration_loss
+from counton.reproduce.drawing import save
+from counton.reproduce.evidence import Figure
 from counton.reproduce.expiration.numbers import (
     HABIT_ROWS,
     LONG,
@@ -50,7 +52,36 @@ def growth_curve(growth: int, steps: int, analysis: str) -> NDArray[np.float64]:
     return epsilon_for(growth, steps) * losses
 
 
-def draw_all(folder: Path) -> Iterator[Path]:
+#: What each figure is, and what it shows.
+_TOLD = {
+    "figure-1.png": (
+        "Figure 1: privacy loss by age",
+        "The privacy loss of an item by its age, for Algorithm 3 against the bound of Theorem 1.2 "
+        "and against counters that start anew every W steps, all with mean squared error 1000. "
+        "The exact loss of the same noise (dotted) is below the paper's analysis, and that far "
+        "below the bound.",
+    ),
+    "figure-2.png": (
+        "Figure 2: a thousand steps",
+        "The same over the first 1,000 steps: the bound, several growths λ, and the restarted "
+        "counter for several windows W. A larger λ loses more of an item's privacy early and less "
+        "late; the restarted counter jumps each time that it starts anew.",
+    ),
+    "figure-3.png": (
+        "Figure 3: a million steps",
+        "The same error over a million steps, both axes logarithmic. The loss of the restarted "
+        "counter grows in proportion to the age once the window has passed, that of Algorithm 3 "
+        "like a power of the logarithm.",
+    ),
+    "figure-4.png": (
+        "Figure 4: the restarted counter at its best",
+        "The restarted counter with the budgets that the paper prints as best for the last loss, "
+        "and those that are (dashed). Even so it ends above Algorithm 3 after a million steps.",
+    ),
+}
+
+
+def draw_all(folder: Path) -> Iterator[Figure]:
     """Write the four figures as PNG."""
     panels: dict[str, tuple[tuple[str, Callable[[Axes], None]], ...]] = {
         "figure-1.png": (
@@ -75,11 +106,11 @@ def draw_all(folder: Path) -> Iterator[Path]:
         yield _draw(folder / name, parts)
 
 
-def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> Path:
+def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> Figure:
     require("matplotlib")
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Canvas
 
-    figure = Figure(figsize=(5.4 * len(parts) + 0.4, 4.3), dpi=150, layout="constrained")
+    figure = Canvas(figsize=(5.4 * len(parts) + 0.4, 4.3), dpi=150, layout="constrained")
     axes = figure.subplots(1, len(parts), squeeze=False)[0]
     for ax, (title, draw) in zip(axes, parts, strict=True):
         draw(ax)
@@ -92,8 +123,7 @@ def _draw(path: Path, parts: tuple[tuple[str, Callable[[Axes], None]], ...]) -> 
             ax.spines[side].set_visible(False)
         ax.tick_params(colors=FAINT, labelsize=9, length=0)
         ax.legend(frameon=False, fontsize=8.5)
-    save_figure(figure, path)
-    return path
+    return save(figure, path, *_TOLD[path.name])
 
 
 def _step(ax: Axes, steps: int, losses: NDArray[np.float64], number: int, label: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence
+from counton.reproduce.evidence import Evidence, Figure
 from counton.reproduce.less_noise.numbers import comparisons, error_table
 
 TITLE = "Less noise: running totals under continual observation"
@@ -22,7 +22,7 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         quick: horizons up to a year of hours, and no dense optimum, which takes minutes.
     """
     errors = error_table(quick=quick)
-    figures: tuple[Path, ...] = ()
+    figures: tuple[Figure, ...] = ()
     if folder is not None:
         from counton.reproduce.less_noise.figures import draw
 
