@@ -167,6 +167,14 @@ def float_above(value: Fraction) -> float:
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
+def root_above(square: Fraction) -> float:
+    """Smallest float, or the next, whose square is not below ``square``."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
 def check_integer(
     name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
 ) -> int:

@@ -2,7 +2,8 @@
 
 A law says *which* distribution a node's noise has; `counton.noise` draws from it and
 `counton.privacy` chooses it, for the `Shift` by one protected unit. Neither needs to know the
-other, so laws stand below both.
+other, so laws stand below both. So do patterns: how one unit changes the counts of a stream, where
+that is more than so many steps times so many cells.
 Parameters are exact rationals: a float is not the number you meant.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from counton.errors import InvalidInput
 
@@ -190,3 +191,141 @@ class Shift:
         if self.entries is None:
             return self.l1
         return sum(count for _, count in self.entries)
+
+
+class Run(NamedTuple):
+    """Cells that change in consecutive steps.
+
+    Attributes:
+        length: how many steps, at most.
+        offset: the first of them, counted from the step that all runs of a pattern share.
+        size: by how much a cell changes in each step, at most.
+        times: how many such cells there are, at most.
+    """
+
+    length: int
+    offset: int = 0
+    size: int = 1
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A unit changes cells in runs of consecutive steps, no cell in two of them.
+
+    Two runs may be of one cell where their changes have opposite signs, or never both occur: the
+    norms are then below those of separate cells.
+
+    Raises:
+        InvalidInput: no run, or an amount out of range.
+
+    >>> Runs((Run(length=3), Run(length=1, times=2))).steps
+    3
+    """
+
+    kind: ClassVar[str] = "runs"
+    runs: tuple[Run, ...]
+
+    def __post_init__(self) -> None:
+        least = (1, 0, 1, 1)
+        if not self.runs or any(
+            type(amount) is not int or not low <= amount <= LARGEST_SPREAD
+            for run in self.runs
+            for amount, low in zip(run, least, strict=True)
+        ):
+            raise InvalidInput(
+                f"runs are {self.runs!r}; give at least one, with lengths, sizes and times from 1, "
+                f"and offsets from 0, to 2^40"
+            )
+
+    @property
+    def steps(self) -> int:
+        """How many consecutive steps they reach over."""
+        return max(run.offset + run.length for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternating:
+    """A unit changes cells by 1, up and down in turn: what comes and goes.
+
+    Attributes:
+        changes: how often a cell changes, at most.
+        cells: in how many cells, at most.
+
+    Raises:
+        InvalidInput: an amount below 1, or no integer.
+    """
+
+    kind: ClassVar[str] = "alternating"
+    changes: int
+    cells: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("changes", "cells"):
+            amount = getattr(self, name)
+            if type(amount) is not int or not 1 <= amount <= LARGEST_SPREAD:
+                raise InvalidInput(f"{name} is {amount!r}; it must be an integer from 1 to 2^40")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """All that a unit changes, d, moves nodes little more than one count in one step would.
+
+    Attributes:
+        l1: ||C d||_1 is at most so many times the largest ||C e_t||_1.
+        l2_squared: ||C d||_2^2 is at most so many times the largest ||C e_t||_2^2, for every C
+            without negative entries.
+
+    Raises:
+        InvalidInput: norms below 1, or none that integers have.
+    """
+
+    kind: ClassVar[str] = "bounded"
+    l1: int
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        whole = type(self.l1) is int and type(self.l2_squared) is int
+        if not whole or not 1 <= self.l1 <= self.l2_squared <= self.l1**2 <= LARGEST_SPREAD**2:
+            raise InvalidInput(
+                f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
+                f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
+            )
+
+
+#: How one unit changes the counts of a stream.
+Pattern = Runs | Alternating | Bounded
+
+
+def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
+    """JSON values from which `pattern_from_dict` rebuilds the pattern.
+
+    >>> pattern_to_dict(Bounded(4, 8))
+    {'pattern': 'bounded', 'l1': 4, 'l2_squared': 8}
+    """
+    if isinstance(pattern, Runs):
+        return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
+    if isinstance(pattern, Alternating):
+        return {"pattern": pattern.kind, "changes": pattern.changes, "cells": pattern.cells}
+    return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared}
+
+
+def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
+    """Inverse of `pattern_to_dict`.
+
+    Raises:
+        InvalidInput: an unknown pattern, or an amount out of range.
+    """
+    rest = {name: value for name, value in saved.items() if name != "pattern"}
+    try:
+        if saved.get("pattern") == "runs":
+            return Runs(tuple(Run(*run) for run in rest.pop("runs")), **rest)
+        if saved.get("pattern") == "alternating":
+            return Alternating(**rest)
+        if saved.get("pattern") == "bounded":
+            return Bounded(**rest)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"pattern {saved!r} cannot be read: {error!r}") from error
+    raise InvalidInput(
+        f"pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or 'bounded'"
+    )

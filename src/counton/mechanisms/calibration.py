@@ -34,6 +34,8 @@ def shift_of(
     Shift(l1=13, l2_squared=33, entries=None)
     """
     _check_strategy(strategy)
+    if contribution.pattern is not None:
+        return strategy.moved(contribution.pattern)
     one = strategy.shift(
         steps=contribution.steps, separation=contribution.separation, every=contribution.every
     )

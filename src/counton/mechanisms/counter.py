@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -98,6 +98,7 @@ class Counter:
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
         counters: what the noise gives, where it is less than the guarantee: cells then come as they
             are needed (`widen`), up to ``shape``, and which of them are shown costs the rest.
+        statistic: what the cells count, where that is one of ``counton.statistics``.
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
@@ -127,6 +128,7 @@ class Counter:
         contribution: Contribution | None = None,
         shape: tuple[int, ...] = (),
         counters: Guarantee | None = None,
+        statistic: Mapping[str, Any] | None = None,
     ) -> None:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
@@ -145,6 +147,7 @@ class Counter:
             shape=shape,
             law=law,
             counters=counters,
+            statistic=statistic,
         )
         self._begin(terms, key, Progress.start(terms))
 

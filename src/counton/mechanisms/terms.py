@@ -170,6 +170,8 @@ class StreamTerms(Terms):
         strategy: how the noise is arranged.
         counters: what the noise alone gives, where cells come as they are needed and which of them
             are shown costs something more; None: all cells are there from the beginning.
+        statistic: what the cells count, as JSON values, where that is a statistic of
+            ``counton.statistics``.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
@@ -180,6 +182,7 @@ class StreamTerms(Terms):
 
     strategy: StreamStrategy
     counters: Guarantee | None = None
+    statistic: Mapping[str, Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -193,7 +196,11 @@ class StreamTerms(Terms):
 
     def to_dict(self) -> dict[str, Any]:
         """See `Terms.to_dict`."""
-        more = {} if self.counters is None else {"counters": self.counters.to_dict()}
+        more: dict[str, Any] = {}
+        if self.counters is not None:
+            more["counters"] = self.counters.to_dict()
+        if self.statistic is not None:
+            more["statistic"] = dict(self.statistic)
         return {**super().to_dict(), **more}
 
     @property
@@ -220,7 +227,7 @@ class StreamTerms(Terms):
                     f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
                     f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
-            return cls(strategy=strategy, counters=_counters(saved), **_common(saved))
+            return cls(strategy=strategy, **_of_streams(saved), **_common(saved))
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
         """See `Terms.noise_field`; of the first ``cells`` cells where they come as needed."""
@@ -229,6 +236,8 @@ class StreamTerms(Terms):
         named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
         if self.counters is not None:
             named |= {"counters": self.counters.to_dict()}
+        if self.statistic is not None:
+            named |= {"statistic": dict(self.statistic)}
         shape = self.shape if cells is None else (cells,)
         subkey = self._subkey(key, "counter", named)
         return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
@@ -281,12 +290,15 @@ def _rebuilt(terms: str) -> StreamTerms:
     # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
     saved = json.loads(terms)
     strategy = strategy_from_dict(saved["strategy"])
-    return StreamTerms(strategy=strategy, counters=_counters(saved), **_common(saved))
+    return StreamTerms(strategy=strategy, **_of_streams(saved), **_common(saved))
 
 
-def _counters(saved: Mapping[str, Any]) -> Guarantee | None:
-    counters = saved.get("counters")
-    return None if counters is None else guarantee_from_dict(counters)
+def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:
+    counters, statistic = saved.get("counters"), saved.get("statistic")
+    return {
+        "counters": None if counters is None else guarantee_from_dict(counters),
+        "statistic": None if statistic is None else dict(statistic),
+    }
 
 
 def _common(saved: Mapping[str, Any]) -> dict[str, Any]:

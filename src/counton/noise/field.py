@@ -41,7 +41,34 @@ class NoiseField:
         self._law = law
         self.shape = shape
         self._size = math.prod(shape)
+        self._first = 0
         self._samplers: dict[int, Sampler] = {}
+
+    def part(self, first: int, cells: int) -> NoiseField:
+        """The noise of some consecutive coordinates of every node alone: shape ``(cells,)``.
+
+        Args:
+            first: number of the first of them, in the order of a flattened node.
+            cells: how many.
+
+        Raises:
+            NoiseAddressError: a scalar field, or coordinates that are not all there.
+
+        >>> from fractions import Fraction
+        >>> from counton.laws import DiscreteLaplace
+        >>> field = NoiseField(bytes(32), DiscreteLaplace(Fraction(3)), shape=(5,))
+        >>> bool((field.part(3, 2).run(0, range(4)) == field.run(0, range(4))[:, 3:]).all())
+        True
+        """
+        if not self.shape or not 0 <= first < first + cells <= self._size:
+            raise NoiseAddressError(
+                f"coordinates {first} to {first + cells - 1} are not all among those of a node of "
+                f"shape {self.shape}: ask for some that are"
+            )
+        part = NoiseField.__new__(NoiseField)
+        part._source, part._law, part._samplers = self._source, self._law, self._samplers
+        part.shape, part._size, part._first = (cells,), cells, self._first + first
+        return part
 
     def law(self, level: int) -> Law:
         """The law of the nodes of one level."""
@@ -63,7 +90,9 @@ class NoiseField:
         out = np.empty((count, *self.shape), np.int64)
         if out.size:
             if self.shape:
-                self._fill(level, Tile(nodes.start, count, 0, self._size), out.reshape(count, -1))
+                self._fill(
+                    level, Tile(nodes.start, count, self._first, self._size), out.reshape(count, -1)
+                )
             else:
                 self._fill(level, Tile(0, 1, nodes.start, count), out.reshape(1, count))
         return out

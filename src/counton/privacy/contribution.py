@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, text
-from counton.laws import Shift
+from counton.laws import Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -82,6 +82,8 @@ class Contribution:
         once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
         unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
             it: a state takes it for what its units are called already.
+        pattern: instead of steps and cells, how a unit changes the counts; see `patterned`.
+        words: what the pattern is, in words.
 
     >>> print(Contribution.add_remove())
     one unit, which counts in one cell of one step by at most 1, added or removed
@@ -102,6 +104,8 @@ class Contribution:
     unit: str = "unit"
     most: int | None = None
     once: Once | None = None
+    pattern: Pattern | None = None
+    words: str = ""
 
     def __post_init__(self) -> None:
         if self.relation not in _RELATIONS:
@@ -119,6 +123,15 @@ class Contribution:
             raise InvalidInput(
                 f"most is {self.most}, and a number of events says nothing of cells and steps: "
                 f"leave these out, and count units as added or removed"
+            )
+        if self.pattern is not None and (
+            (self.cells, self.per_cell, self.steps, self.most) != (1, 1, 1, None)
+            or self.resolution is not None
+            or not self.words
+        ):
+            raise InvalidInput(
+                f"pattern is {self.pattern!r}, which says all that a unit changes: leave cells, "
+                f"steps and bounds out, and say it in words"
             )
         if self.once is not None and (self.most is None or self.once not in _ONCE):
             raise InvalidInput(
@@ -267,6 +280,36 @@ class Contribution:
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, once=once, unit=unit)
 
+    @classmethod
+    def patterned(
+        cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
+    ) -> Contribution:
+        """A unit that changes counts in a pattern which steps and cells do not describe.
+
+        Counts may then fall as well as rise.
+
+        Args:
+            pattern: `counton.laws.Runs`, `Alternating` or `Bounded`.
+            words: what one unit changes, as "which ...": what stands between unit and relation.
+            relation: neighbours differ by a unit that is added or removed, or by one replaced.
+            unit: what one protected unit is called.
+
+        Raises:
+            InvalidInput: no words, or the unit is no word.
+
+        >>> from counton.laws import Bounded
+        >>> weight = "which changes the weight of the forest by at most 2, up and then down"
+        >>> print(Contribution.patterned(Bounded(4, 8), weight, unit="edge"))
+        one edge, which changes the weight of the forest by at most 2, up and then down, added or
+        removed
+        """
+        return cls(relation, 1, 1, unit=unit, pattern=pattern, words=words)
+
+    @property
+    def signed(self) -> bool:
+        """Whether a count can fall."""
+        return self.pattern is not None or self.resolution is not None
+
     @property
     def neighbours(self) -> str:
         """The neighbouring relation, in words."""
@@ -275,7 +318,7 @@ class Contribution:
     @property
     def acts_once(self) -> bool:
         """Whether a unit counts in one step only."""
-        return self.steps == 1 and self.most in (None, 1)
+        return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """What is protected, and the neighbouring relation, in words.
@@ -287,6 +330,8 @@ class Contribution:
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, which counts in up to 2 cells each by at most 1, replaced by another'
         """
+        if self.pattern is not None:
+            return f"one {unit or self.unit}, {self.words}, {self.neighbours}"
         if self.most is not None:
             return f"one {unit or self.unit}, {self._events_in_words()}, {self.neighbours}"
         where = f" of {self._steps_in_words()}" if steps else ""
@@ -345,13 +390,17 @@ class Contribution:
         Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared 2.
 
         Raises:
-            InvalidInput: a vector without cells.
+            InvalidInput: a vector without cells, or a pattern: a strategy says what that moves.
 
         >>> Contribution.replace(cells=2).shift(Shift(3, 3, ((1, 3),)), cells=10)
         Shift(l1=12, l2_squared=12, entries=((1, 12),))
         """
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
+        if self.pattern is not None:
+            raise InvalidInput(
+                f"contribution is {self}, a pattern in the steps of a stream: release it as one"
+            )
         l1, l2_squared, changes = self._change(cells)
         if self.most is not None and self.once is None:
             # All in one step and cell is the worst of any arrangement: |sum of C e_s| is at most
@@ -479,6 +528,8 @@ class Contribution:
             value = getattr(self, name)
             if value not in (None, getattr(usual, name)):
                 saved[name] = value
+        if self.pattern is not None:
+            saved |= {"pattern": pattern_to_dict(self.pattern), "words": self.words}
         return saved
 
     @classmethod
@@ -494,6 +545,8 @@ class Contribution:
                 rest = {name: value for name, value in saved.items() if name not in events}
                 return replace(cls.clipped(**rest), **events)
             parameters = dict(saved)
+            if "pattern" in parameters:
+                parameters["pattern"] = pattern_from_dict(parameters["pattern"])
             return cls(
                 parameters.pop("neighbours"),
                 parameters.pop("cells"),

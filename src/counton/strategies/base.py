@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.exact import check_integer, check_sequence, float_above, quoted
-from counton.laws import Law, Shift
+from counton.exact import check_integer, check_sequence, float_above, quoted, root_above
+from counton.laws import Law, Pattern, Shift
 from counton.strategies import participation
 
 #: Numbers of a chunk that takes two passes: it stays in the second-level cache in between.
@@ -206,7 +206,7 @@ class Strategy(ABC):
         exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
         if steps in (None, 1) and every is None:
             return float(exact) if p == 1 else math.sqrt(exact)
-        return float_above(exact) if p == 1 else _root_above(exact)
+        return float_above(exact) if p == 1 else root_above(exact)
 
 
 class StreamStrategy(Strategy):
@@ -486,6 +486,24 @@ class StreamStrategy(Strategy):
             )
         entries = ((unit, int(columns[0])),) if self.unit_columns else None
         return Shift(int(columns[0] * unit), int(columns[1] * unit**2), entries)
+
+    def moved(self, pattern: Pattern) -> Shift:
+        """How far a unit that changes counts in ``pattern`` moves all node values together.
+
+        In units of ``2**-lattice_bits``; never below the truth, for a C without negative entries.
+
+        Raises:
+            InvalidInput: an unbounded strategy.
+
+        >>> from counton.laws import Run, Runs
+        >>> from counton.strategies import Binary
+        >>> Binary(7).moved(Runs((Run(length=3),)))
+        Shift(l1=7, l2_squared=15, entries=None)
+        """
+        known: dict[Pattern, Shift] = vars(self).setdefault("_moved_by", {})
+        if pattern not in known:
+            known[pattern] = participation.moved(self, pattern)
+        return known[pattern]
 
     def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
         """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
@@ -767,14 +785,6 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     if isinstance(kind, str) and kind in known:
         return kind
     raise InvalidInput(f"strategy is {quoted(kind)}; known{where} are {', '.join(known)}")
-
-
-def _root_above(square: Fraction) -> float:
-    """Smallest float, or the next, whose square is not below ``square``."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
 
 
 def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:

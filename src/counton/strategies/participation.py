@@ -44,6 +44,7 @@ import numpy as np
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
+from counton.laws import Alternating, Bounded, Pattern, Runs, Shift
 
 if TYPE_CHECKING:
     from counton.arrays import Integers
@@ -159,6 +160,63 @@ def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
     if _few_sets(strategy.horizon, schedule):
         return _over_sets(strategy, norm, schedule)
     return min(_bounds(strategy, norm, schedule))
+
+
+def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
+    """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
+
+    - *Runs* of consecutive steps start together: where columns can be written out all starts are
+      tried, which is exact; else each run is taken at its own worst place, which is never less.
+    - *Alternating* changes cancel where two of them meet in a node. A node that holds consecutive
+      steps sees at most 1 of all changes, so a level adds at most its weight for each change.
+    - *Bounded* changes are multiples of the worst column, by their definition.
+
+    >>> from counton.laws import Run
+    >>> from counton.strategies import SqrtToeplitz
+    >>> word = Runs((Run(2), Run(1, 0, 1, 2), Run(1, 1, 1, 1)))
+    >>> strategy = SqrtToeplitz(9)
+    >>> moved(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
+    True
+    """
+    one = strategy.shift()
+    if isinstance(pattern, Bounded):
+        l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
+    elif isinstance(pattern, Alternating):
+        l1, l2_squared = _alternating(strategy, pattern)
+    else:
+        l1, l2_squared = (_over_runs(strategy, norm, pattern) for norm in (1, 2))
+    # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
+    return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+
+
+def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
+    if strategy.horizon is not None and strategy.horizon <= _MOST_WRITTEN_OUT:
+        lengths, products = _products(strategy)
+        horizon = len(lengths)
+        best = 0
+        for start in range(horizon):
+            total = 0
+            for run in pattern.runs:
+                begin = start + run.offset
+                steps = slice(begin, begin + run.length)
+                among = lengths[steps] if norm == 1 else products[steps, steps]
+                total += run.times * run.size**norm * int(among.sum())
+            best = max(best, total)
+        return best
+    return sum(
+        run.times
+        * run.size**norm
+        * largest_sum(strategy, norm, schedule_for(strategy.horizon, run.length, 1, None))
+        for run in pattern.runs
+    )
+
+
+def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:
+    one = strategy.shift()
+    changes = pattern.changes
+    if strategy.horizon is not None:
+        changes = min(changes, strategy.horizon)
+    return changes * pattern.cells * one.l1, changes**2 * pattern.cells * one.l2_squared
 
 
 def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterator[int]:

@@ -1,0 +1,228 @@
+"""What a statistic is: events become counts in cells, one unit changes few of them, all is read.
+
+A statistic is one idea: a map from events (letters, edges, values) to cells, what one protected
+unit changes in these cells at most, and a way to read what is released of them. The cells are
+counted by a `Counter` like any others, so every strategy, guarantee and plan serves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import float_above, root_above
+from counton.laws import Shift
+from counton.mechanisms import Release
+from counton.mechanisms.calibration import shift_of
+from counton.privacy import Contribution, Guarantee
+from counton.statistics.readings import Reading
+from counton.statistics.running import Running
+from counton.strategies import StreamStrategy
+from counton.strategies.base import Norm, check_norm
+
+if TYPE_CHECKING:
+    from counton.noise import Key
+    from counton.plans import Plan
+
+#: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
+Events = Sequence[Any] | NDArray[Any]
+
+
+class Exact(ABC):
+    """What a statistic must know of the events so far. Exact, hence secret."""
+
+    @abstractmethod
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count the events of consecutive steps: all of them, or none.
+
+        Args:
+            events: in the order in which they happened.
+            stops: for each step the number of events up to its end; ascending, the last is
+                ``len(events)``.
+
+        Returns:
+            By how much each cell changes in each step, in the grid units of the statistic's
+            contribution: int64, shape ``(len(stops), *cells)``. An empty array of shape
+            ``(len(stops), 0)`` where cells are read on demand.
+
+        Raises:
+            InvalidInput: an event that is none, or breaks a bound; nothing is changed.
+        """
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Forget the last `take`, where its release failed; at most once for each."""
+
+    @abstractmethod
+    def save(self) -> bytes:
+        """All of it; `Statistic.restore` goes on from there."""
+
+    def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        """Exact counts of some cells after a step, where cells are read on demand.
+
+        Args:
+            cells: their numbers, in the order of a flattened array.
+            step: any step up to the last one taken.
+        """
+        raise NotImplementedError
+
+
+class Statistic(ABC):
+    """A map from events to cells, with what one unit changes at most, and a way to read releases.
+
+    Attributes:
+        on_demand: cells are so many that only those are computed which somebody asks for.
+        event: what one event is, in words.
+    """
+
+    on_demand: ClassVar[bool] = False
+    event: ClassVar[str] = "event"
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """JSON values that the constructor takes."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> tuple[int, ...]:
+        """Shape of what is counted: () for a single number."""
+
+    @abstractmethod
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """What one protected unit changes at most.
+
+        Args:
+            batched: a step may have any number of events; else each has exactly one.
+        """
+
+    @abstractmethod
+    def begin(self) -> Exact:
+        """Nothing counted yet."""
+
+    @abstractmethod
+    def restore(self, saved: bytes) -> Exact:
+        """Inverse of `Exact.save`.
+
+        Raises:
+            StateError: what this statistic never saves.
+        """
+
+    @abstractmethod
+    def read(self, release: Release) -> Reading:
+        """What one release of all cells says; not called where cells are read on demand."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters as JSON values."""
+        return {"statistic": type(self).__name__, **self.parameters}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Inverse of `to_dict`.
+
+        Raises:
+            InvalidInput: parameters that are missing, unknown or out of range.
+        """
+        parameters = {name: value for name, value in saved.items() if name != "statistic"}
+        try:
+            return cls(**parameters)
+        except TypeError as error:
+            raise InvalidInput(
+                f"parameters of {cls.__name__} are {str(parameters)[:200]}: {error}"
+            ) from error
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.parameters == self.parameters
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def cell(self, name: Any) -> int:
+        """Number of the cell of this name, in the order of a flattened array.
+
+        Raises:
+            InvalidInput: no cell of this name.
+        """
+        raise InvalidInput(f"{type(self).__name__} has no cells with names; {name!r} is none")
+
+    def name_of(self, cell: int) -> str:
+        """Name of a cell: inverse of `cell`."""
+        return str(cell)
+
+    def shift(self, strategy: StreamStrategy, *, batched: bool = False) -> Shift:
+        """How far one unit moves all node values together, in lattice integers."""
+        return shift_of(strategy, self.contribution(batched=batched), self.cells)
+
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
+
+        Args:
+            strategy: whose C it is.
+            p: 1 for Laplace, 2 for Gaussian noise.
+            batched: see `contribution`.
+
+        Raises:
+            InvalidInput: ``p`` is neither 1 nor 2, or the strategy is unbounded.
+        """
+        norm, moved = check_norm(p), self.shift(strategy, batched=batched)
+        scale = 1 << strategy.lattice_bits
+        if norm == 1:
+            return float_above(Fraction(moved.l1, scale))
+        return root_above(Fraction(moved.l2_squared, scale**2))
+
+    def plan(self, horizon: int, guarantee: Guarantee, *, batched: bool = False) -> Plan:
+        """Strategies by the error of one cell; see `counton.plan`.
+
+        Raises:
+            InvalidInput: see `counton.plan`.
+        """
+        from counton.plans import plan
+
+        shape = () if self.on_demand else self.cells
+        contribution = self.contribution(batched=batched)
+        return plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
+
+    def counter(
+        self,
+        horizon: int | None = None,
+        guarantee: Guarantee | None = None,
+        *,
+        key: Key,
+        name: str,
+        strategy: StreamStrategy | None = None,
+        batched: bool = False,
+    ) -> Running:
+        """A running statistic: events go in, readings come out.
+
+        Args:
+            horizon: number of steps.
+            guarantee: for all releases together.
+            key: the secret from which the noise is computed; never start a stream twice.
+            name: of the stream.
+            strategy: how the noise is correlated over time; the planner's unless given.
+            batched: a step may have any number of events (`Running.release_batch`); else each step
+                is one event.
+
+        Raises:
+            InvalidInput: an argument is missing or out of range.
+        """
+
+        if guarantee is None or (strategy is None and horizon is None):
+            raise InvalidInput(
+                "horizon or guarantee is missing: state how many steps there will be, and what is "
+                "promised, such as PureDP(1)"
+            )
+        if strategy is None:
+            assert horizon is not None
+            strategy = self.plan(horizon, guarantee, batched=batched).best.strategy
+        return Running.start(self, strategy, guarantee, key=key, name=name, batched=batched)

@@ -1,0 +1,29 @@
+"""The statistics there are, by name: each is loaded when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from counton.errors import InvalidInput
+from counton.exact import quoted
+
+if TYPE_CHECKING:
+    from counton.statistics.base import Statistic
+
+#: Where each statistic lives.
+KNOWN: dict[str, str] = {}
+
+
+def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
+    """The statistic that `Statistic.to_dict` describes.
+
+    Raises:
+        InvalidInput: an unknown statistic, or parameters that are not its own.
+    """
+    name = saved.get("statistic")
+    if not isinstance(name, str) or name not in KNOWN:
+        raise InvalidInput(f"statistic is {quoted(name)}; known are {', '.join(KNOWN)}")
+    known: type[Statistic] = getattr(import_module(KNOWN[name]), name)
+    return known.from_dict(saved)

@@ -1,0 +1,196 @@
+"""What was released of a statistic: of one step, of several, or of the cells that are asked for."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.mechanisms import Release, Releases
+from counton.mechanisms.intervals import halfwidths
+
+if TYPE_CHECKING:
+    from counton.statistics.base import Statistic
+    from counton.statistics.running import Running
+
+#: Cells of a table of all of them.
+_MOST_LISTED = 2**22
+
+
+class Reading(ABC):
+    """What was released of a statistic at one step: nothing exact is in it.
+
+    Attributes:
+        step: number of the step, from 1.
+        statistic: of which.
+    """
+
+    def __init__(self, statistic: Statistic, release: Release) -> None:
+        self.statistic, self.step, self.release = statistic, release.step, release
+
+    def __getitem__(self, name: Any) -> Any:
+        """The estimate of one cell, by its name.
+
+        Raises:
+            InvalidInput: no cell of this name.
+        """
+        return np.ravel(self.release.value)[self.statistic.cell(name)].item()
+
+    def std(self, name: Any = None) -> float:
+        """Standard deviation of the noise of what ``[name]`` gives, in its unit.
+
+        Args:
+            name: of the cell; may be left out where all have the same.
+
+        Raises:
+            InvalidInput: no cell of this name.
+        """
+        if name is not None:
+            self.statistic.cell(name)
+        return self.release.std
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
+        """Ends of the interval that holds the truth with probability ``level`` at least.
+
+        Raises:
+            InvalidInput: no cell of this name, or a level outside (0, 1 - 1e-9].
+        """
+        cell = self.statistic.cell(name)
+        low, high = self.release.interval(level)
+        return np.ravel(low)[cell].item(), np.ravel(high)[cell].item()
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words."""
+        return self.release.describe()
+
+    @abstractmethod
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The rows of `table` as arrays; needs no optional package.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+
+    def table(self, level: float = 0.95) -> Any:
+        """What is read, as a polars data frame, with intervals that hold with this probability.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            MissingExtra: polars is not installed; `table_columns` needs none.
+        """
+        from counton.columns import data_frame
+
+        return data_frame(self.table_columns(level))
+
+    def _repr_html_(self) -> str:
+        from counton.columns import html
+
+        return html(self.describe(), self.table_columns())
+
+
+class Readings(Sequence[Reading]):
+    """Readings of consecutive steps, each made when it is asked for.
+
+    Attributes:
+        steps: their numbers.
+    """
+
+    def __init__(self, running: Running, steps: range, releases: Releases | None) -> None:
+        self.steps, self.releases, self._running = steps, releases, running
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @overload
+    def __getitem__(self, place: int) -> Reading: ...
+    @overload
+    def __getitem__(self, place: slice) -> Readings: ...
+    def __getitem__(self, place: int | slice) -> Reading | Readings:
+        """One of them, or some: consecutive ones, in order."""
+        if isinstance(place, slice):
+            steps = self.steps[place]
+            if steps.step != 1:
+                raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
+            if self.releases is None:
+                return Readings(self._running, steps, None)
+            values = self.releases.values[place]
+            return Readings(self._running, steps, Releases(steps, values, self._running.terms))
+        step = self.steps[place]
+        if self.releases is None:
+            return OnDemandReading(self._running, step)
+        value = self.releases.values[step - self.steps.start]
+        std = float(self._running.terms.std(range(step, step + 1))[0])
+        alone = value if self._running.terms.shape else value.item()
+        return self._running.statistic.read(Release(step, alone, std, self._running.terms))
+
+
+class OnDemandReading(Reading):
+    """One step of a statistic whose cells are computed when they are asked for.
+
+    It leads to exact counts: keep it as secret as the data, and publish what it answers. An answer
+    is a function of key, cell and step: asked twice it is the same.
+    """
+
+    def __init__(self, running: Running, step: int) -> None:
+        self.statistic, self.step, self._running = running.statistic, step, running
+
+    def __getitem__(self, name: Any) -> Any:
+        """See `Reading.__getitem__`."""
+        cell = np.array([self.statistic.cell(name)], dtype=np.int64)
+        return self._running.values(cell, self.step)[0].item()
+
+    def std(self, name: Any = None) -> float:
+        """See `Reading.std`; all cells have the same."""
+        if name is not None:
+            self.statistic.cell(name)
+        return float(self._running.terms.std(range(self.step, self.step + 1))[0])
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
+        """See `Reading.interval`."""
+        estimate, half = self[name], self._half(level)
+        return estimate - half, estimate + half
+
+    def _half(self, level: float) -> float:
+        terms = self._running.terms
+        steps = range(self.step, self.step + 1)
+        half = float(halfwidths(terms.strategy, terms.law, steps, level)[0])
+        half *= float(terms.resolution)
+        return int(half) if half == int(half) and not terms.strategy.fraction_bits else half
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words."""
+        return self._running.describe()
+
+    def table_columns(
+        self, level: float = 0.95, names: Sequence[Any] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Cells with estimates and intervals: all of them, or those of these names.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9], no cell of a name, or more cells than are
+                ever listed at once.
+        """
+        statistic = self.statistic
+        if names is None:
+            count = math.prod(statistic.cells)
+            if count > _MOST_LISTED:
+                raise InvalidInput(
+                    f"{count:,} cells are more than {_MOST_LISTED:,}, which are listed at most: "
+                    f"ask for some by name"
+                )
+            cells = np.arange(count)
+        else:
+            cells = np.array([statistic.cell(name) for name in names], dtype=np.int64)
+        values, half = self._running.values(cells, self.step), self._half(level)
+        return {
+            "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),
+            "estimate": values,
+            "std": np.full(len(cells), self.std()),
+            "low": values - half,
+            "high": values + half,
+        }

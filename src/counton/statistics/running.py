@@ -1,0 +1,296 @@
+"""Statistics of a stream as it runs: events in, readings out, and a checkpoint in between."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
+from counton.exact import check_integer
+from counton.mechanisms import Counter, StreamTerms
+from counton.mechanisms.calibration import law_for, promised
+from counton.mechanisms.counter import OneAtATime
+from counton.mechanisms.terms import check_shape
+from counton.noise import Key
+from counton.noise.key import check_key
+from counton.privacy import Guarantee
+from counton.statistics.known import statistic_from_dict
+from counton.statistics.readings import OnDemandReading, Reading, Readings
+from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.statistics.base import Events, Exact, Statistic
+
+#: Cells of one step that are computed at a time.
+_CHUNK = 2**16
+_FORMAT = "counton-statistic-1"
+
+
+class Running:
+    """A statistic of a stream: what a `Counter` is to counts. Made by `Statistic.counter`.
+
+    Releases are private together under one guarantee. What it holds is exact, hence secret.
+
+    Attributes:
+        statistic: which.
+        batched: whether a step may have any number of events.
+        terms: all that is stated of the releases; public.
+    """
+
+    def __init__(
+        self,
+        statistic: Statistic,
+        exact: Exact,
+        batched: bool,
+        source: Counter | tuple[StreamTerms, Key],
+        step: int,
+    ) -> None:
+        """Not for callers: use `Statistic.counter` or `resume`."""
+        self.statistic, self.batched = statistic, batched
+        self._exact = exact
+        if isinstance(source, Counter):
+            self._counter: Counter | None = source
+            self.terms, self.key_fingerprint = source.terms, source.key_fingerprint
+        else:
+            self._counter = None
+            self.terms, key = source
+            self._field = self.terms.noise_field(key)
+            self.key_fingerprint = key.fingerprint
+        self._step = step
+        self._turn = OneAtATime(
+            f"statistic {self.terms.name!r}",
+            elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
+        )
+
+    @classmethod
+    def start(
+        cls,
+        statistic: Statistic,
+        strategy: StreamStrategy,
+        guarantee: Guarantee,
+        *,
+        key: Key,
+        name: str,
+        batched: bool = False,
+    ) -> Running:
+        """Begin; see `Statistic.counter`."""
+        contribution = statistic.contribution(batched=batched)
+        said = described(statistic, batched)
+        if not statistic.on_demand:
+            counter = Counter(
+                strategy,
+                guarantee,
+                key=key,
+                name=name,
+                contribution=contribution,
+                shape=statistic.cells,
+                statistic=said,
+            )
+            return cls(statistic, statistic.begin(), batched, counter, 0)
+        if strategy.delay or strategy.workload != "totals":
+            raise InvalidInput(
+                f"strategy is {strategy!r}; cells on demand are totals without a delay: use "
+                f"another one"
+            )
+        guarantee = promised(strategy, guarantee)
+        terms = StreamTerms(
+            name=name,
+            strategy=strategy,
+            guarantee=guarantee,
+            contribution=contribution,
+            shape=check_shape(statistic.cells),
+            law=law_for(strategy, guarantee, contribution, statistic.cells).law,
+            statistic=said,
+        )
+        return cls(statistic, statistic.begin(), batched, (terms, check_key(key)), 0)
+
+    @property
+    def step(self) -> int:
+        """Number of the last released step; 0 before the first."""
+        return self._step
+
+    def release(self, event: Any) -> Reading:
+        """Release a step with one event.
+
+        Raises:
+            InvalidInput: not an event of this statistic, or one that breaks its bounds; nothing is
+                released.
+            HorizonExceeded: the strategy serves no more steps.
+            StreamConflict: in a fork, or in a handler within a release.
+        """
+        return self.release_many([event])[0]
+
+    def release_batch(self, events: Events) -> Reading:
+        """Release a step with any number of events.
+
+        Raises:
+            InvalidInput: as `release`, or each step of this stream has one event.
+            HorizonExceeded, StreamConflict: as `release`.
+        """
+        return self.release_batches(events, [len(events)])[0]
+
+    def release_many(self, events: Events) -> Readings:
+        """Release consecutive steps of one event each: all of them, or none.
+
+        Raises:
+            InvalidInput, HorizonExceeded, StreamConflict: as `release`.
+        """
+        return self._released(events, np.arange(1, len(events) + 1))
+
+    def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
+        """Release consecutive steps of any number of events each: all of them, or none.
+
+        Args:
+            events: in the order in which they happened.
+            stops: for each step the number of events up to its end.
+
+        Raises:
+            InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
+            HorizonExceeded, StreamConflict: as `release`.
+        """
+        ends = np.asarray(stops, dtype=np.int64)
+        if (
+            ends.ndim != 1
+            or (np.diff(ends, prepend=0) < 0).any()
+            or (ends[-1] if len(ends) else 0) != len(events)
+        ):
+            raise InvalidInput(
+                f"stops are {ends.tolist()[:20]} for {len(events)} events; they must ascend, and "
+                f"the last must be the number of events"
+            )
+        if not self.batched and (np.diff(ends, prepend=0) != 1).any():
+            raise InvalidInput(
+                f"a step has another number of events than 1; the noise of {self.terms.name!r} is "
+                f"for one {self.statistic.event} a step: start it with batched=True"
+            )
+        return self._released(events, ends)
+
+    def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
+        with self._turn.take():
+            steps = range(self._step + 1, self._step + 1 + len(stops))
+            horizon = self.terms.strategy.horizon
+            if horizon is not None and steps.stop - 1 > horizon:
+                raise HorizonExceeded(
+                    f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
+                    f"new stream with a larger horizon"
+                )
+            changes = self._exact.take(events, stops)
+            releases = None
+            if self._counter is not None:
+                try:
+                    in_data = self.terms.contribution.exact_from_grid(changes)
+                    releases = self._counter.release_many(in_data)
+                except BaseException:
+                    self._exact.undo()
+                    raise
+            self._step = steps.stop - 1
+        return Readings(self, steps, releases)
+
+    def reading(self, step: int | None = None) -> Reading:
+        """What an earlier step said, where cells are read on demand: the same values as then.
+
+        Raises:
+            InvalidInput: a step that is not released, or a statistic whose cells were all released:
+                keep its readings.
+        """
+        step = self._step if step is None else check_integer("step", step, 1, self._step)
+        if self._counter is not None:
+            raise InvalidInput(
+                f"{type(self.statistic).__name__} releases all of its cells at each step and keeps "
+                f"none: keep what release returned"
+            )
+        return OnDemandReading(self, step)
+
+    def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
+        """What is released of some cells at a step, where cells are read on demand.
+
+        Consecutive numbers cost one call of the noise; a value is a function of key, cell and step.
+        """
+        strategy, values = self.terms.strategy, np.empty(len(cells), np.int64)
+        if not len(cells):
+            return self.terms.to_data(values)
+        exact = self._exact.counts(cells, step)
+        breaks = np.flatnonzero(np.diff(cells) != 1) + 1
+        for begin, stop in zip([0, *breaks.tolist()], [*breaks.tolist(), len(cells)], strict=True):
+            for at in range(begin, stop, _CHUNK):
+                end = min(at + _CHUNK, stop)
+                field = self._field.part(int(cells[at]), end - at)
+                values[at:end] = strategy.noise(field, range(step, step + 1))[0]
+        values += exact << strategy.fraction_bits
+        return self.terms.to_data(values)
+
+    def describe(self) -> str:
+        """What is protected, and how, in words."""
+        terms = self.terms
+        return (
+            f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
+        )
+
+    def checkpoint(self) -> bytes:
+        """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
+        counter = None if self._counter is None else self._counter.checkpoint().decode()
+        body = json.dumps(
+            {
+                "statistic": self.statistic.to_dict(),
+                "batched": self.batched,
+                "step": self._step,
+                "exact": b64encode(self._exact.save()).decode("ascii"),
+                "counter": counter,
+                "terms": self.terms.to_dict(),
+                "key_fingerprint": self.key_fingerprint,
+            },
+            sort_keys=True,
+        )
+        return f"{_FORMAT} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
+
+    @classmethod
+    def resume(cls, saved: bytes, *, key: Key) -> Running:
+        """Continue where `checkpoint` stood: the same values as if never stopped.
+
+        Raises:
+            StateError: truncated, altered, or written by another format version.
+            WrongKey: the key is not the one the stream was started with.
+        """
+        try:
+            head, body = saved.decode().rstrip("\n").split("\n", 1)
+            name, digest = head.split(" ")
+        except (UnicodeDecodeError, ValueError, AttributeError):
+            name = digest = body = ""
+        if name != _FORMAT or hashlib.sha256(body.encode()).hexdigest() != digest:
+            raise StateError(
+                "these bytes are no checkpoint of a statistic, or were altered: pass what "
+                "Running.checkpoint() returned"
+            )
+        state = json.loads(body)
+        check_key(key)
+        if key.fingerprint != state["key_fingerprint"]:
+            raise WrongKey(
+                f"key {key.fingerprint} is not the key {state['key_fingerprint']} of the stream: "
+                f"load the key that was saved with it"
+            )
+        statistic = statistic_from_dict(state["statistic"])
+        exact = statistic.restore(b64decode(state["exact"]))
+        source: Counter | tuple[StreamTerms, Key]
+        if state["counter"] is None:
+            source = StreamTerms.from_dict(state["terms"]), key
+        else:
+            source = Counter.resume(state["counter"].encode(), key=key)
+        return cls(statistic, exact, state["batched"], source, state["step"])
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "running statistics are never copied or pickled, since a copy would release the same "
+            "noise over other data: use Running.checkpoint() and Running.resume(saved, key=key)"
+        )
+
+
+def described(statistic: Statistic, batched: bool) -> dict[str, Any]:
+    """What stands in the terms of a stream: part of the address of its noise."""
+    return {**statistic.to_dict(), "batched": batched}

@@ -1,0 +1,78 @@
+"""The truth about a statistic, found by trying: norms over neighbours, steps taken in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from counton.statistics import Exact, Statistic
+from counton.strategies import StreamStrategy
+
+
+def changes_of(statistic: Statistic, stream: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """What a stream changes, each event (or list of events, for a batch) in a step of its own.
+
+    Shape (steps, cells), also where cells are read on demand.
+    """
+    batches = [event if isinstance(event, list) else [event] for event in stream]
+    events = [event for batch in batches for event in batch]
+    stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+    exact = statistic.begin()
+    changes = exact.take(events, stops)
+    if not statistic.on_demand:
+        return changes.reshape(len(batches), -1)
+    cells = np.arange(int(np.prod(statistic.cells)))
+    totals = np.array([exact.counts(cells, step) for step in range(1, len(batches) + 1)])
+    return np.diff(totals, axis=0, prepend=0)
+
+
+def largest_norms(
+    statistic: Statistic,
+    strategies: Iterable[StreamStrategy],
+    neighbours: Iterable[tuple[Sequence[Any], Sequence[Any]]],
+) -> list[tuple[float, float]]:
+    """For each strategy the largest 1- and 2-norm of C d over pairs of streams of equal length."""
+    measured = [np.asarray(strategy.matrices()[1], float) for strategy in strategies]
+    best = [(0.0, 0.0)] * len(measured)
+    seen: set[bytes] = set()
+    for one, other in neighbours:
+        change = changes_of(statistic, one) - changes_of(statistic, other)
+        if change.tobytes() in seen:
+            continue
+        seen |= {change.tobytes(), (-change).tobytes()}
+        for place, enters in enumerate(measured):
+            moved = enters[:, : len(change)] @ change
+            norms = float(np.abs(moved).sum()), float(np.sqrt((moved**2).sum()))
+            best[place] = tuple(map(max, best[place], norms))  # type: ignore[assignment]
+    return best
+
+
+def check_exact(statistic: Statistic, stream: Sequence[Any]) -> None:
+    """One by one, at one go, undone, saved and restored: always the same counts."""
+    whole = changes_of(statistic, stream)
+    stops = np.arange(1, 2, dtype=np.int64)
+    exact = statistic.begin()
+    found = []
+    for event in stream:
+        batch = event if isinstance(event, list) else [event]
+        ends = stops * len(batch)
+        first = exact.take(batch, ends)
+        saved = exact.save()
+        exact.undo()
+        again = exact.take(batch, ends)
+        assert (first == again).all()
+        assert exact.save() == saved
+        exact = statistic.restore(saved)
+        found.append(first.reshape(-1))
+    if statistic.on_demand:
+        _check_counts(statistic, exact, whole)
+    else:
+        np.testing.assert_array_equal(np.array(found), whole)
+
+
+def _check_counts(statistic: Statistic, exact: Exact, whole: np.ndarray[Any, Any]) -> None:
+    cells = np.arange(whole.shape[1])
+    for step in range(1, len(whole) + 1):
+        np.testing.assert_array_equal(exact.counts(cells, step), whole[:step].sum(axis=0))
