@@ -191,7 +191,8 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "ask": _asked(_TEXT, "print these sums: 0:24,24:48 (ends excluded)"),
         "workload": _asked(str, "what to be accurate for: ranges, prefixes, nodes or subsets"),
         "strategy": _asked(
-            str, "auto, identity, cascade, haar, binary, hierarchy, square_root or optimal"
+            str,
+            "auto, identity, cascade, wavelet, haar, binary, hierarchy, square_root or optimal",
         ),
         **_TABLE,
     },

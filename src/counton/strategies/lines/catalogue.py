@@ -30,6 +30,7 @@ def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
 _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
     "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
+    "wavelet": lambda asked, norm, bits: Haar.wavelet(asked.cells),
     "haar": Haar.best,
     "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
     "hierarchy": Nodes.best,

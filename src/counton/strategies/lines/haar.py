@@ -1,4 +1,4 @@
-"""Haar contrasts with a weight per level: cascade sampling, and the weights of least error.
+"""Haar contrasts with a weight per level: cascade sampling, Privelet, the weights of least error.
 
 Measured are the total and, for every node of the binary tree with two children, the difference of
 their sums. With weight w_h on the differences at height h, noise cascades from parent to child,
@@ -53,6 +53,7 @@ class Haar(LineStrategy):
         self.weights = tuple(int(weight) for weight in weights)
         self.name = name
         self.measurements = self.cells
+        self.unit_columns = max(self.weights) == 1
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
@@ -70,6 +71,21 @@ class Haar(LineStrategy):
         while 2 * total + 3 * difference <= 1 << bits:
             total, difference = 2 * total + 3 * difference, total + 2 * difference
         return cls(cells, (total,) + (difference,) * height, "cascade")
+
+    @classmethod
+    def wavelet(cls, cells: int) -> Self:
+        """The wavelet transform with Privelet's own weights: total and differences count alike.
+
+        Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section IV: a
+        coefficient, half the difference of the means of two subtrees, has noise in inverse
+        proportion to the cells below it. In sums instead of means that is one noise for all.
+
+        >>> strategy = Haar.wavelet(1024)
+        >>> strategy.squared_sensitivity(), Haar.wavelet(4).matrix().tolist()
+        (11, [[1, 1, 1, 1], [1, -1, 0, 0], [0, 0, 1, -1], [1, 1, -1, -1]])
+        """
+        height = len(binary_radices(check_cells(cells)))
+        return cls(cells, (1,) * (height + 1), "wavelet")
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
@@ -92,6 +108,7 @@ class Haar(LineStrategy):
         return (
             cls.cascade(cells),
             cls.cascade(cells, bits=8),
+            cls.wavelet(cells),
             *(cls.best(asked, norm) for asked in (ranges, slope) for norm in (1, 2)),
         )
 
