@@ -613,6 +613,13 @@ class CellsDraft(TableDraft[R]):
     def prepare(self) -> None:
         """See `TableDraft.prepare`."""
         grid = self.plan.best.grid
+        for axis in grid.axes:
+            if not axis.consistent:
+                raise InvalidInput(
+                    f"strategy is {axis.name!r}, whose answers do not add up, so that it can be "
+                    f"planned with and not released: use 'binary', the same measurements made "
+                    f"consistent by least squares, with no more error anywhere"
+                )
         check_size(grid.shape, grid.axes)
         check_room(self._counts, grid.largest_entry)
 

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies import NodeNoise
-from counton.strategies.lines import LineStrategy, Queries
+from counton.strategies.lines import (
+    AllRanges,
+    LineStrategy,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    TreeNodes,
+    Workload,
+)
 from counton.strategies.lines.workloads import NAMED
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import LawBroken, require
@@ -25,6 +34,8 @@ _TOLERANCE = 6e-6
 #: Steps of 2^-10, and noise that is large against them for any weights of up to 2^20.
 _BITS = 10
 _SPREAD = 2**36
+#: Up to here all subsets of the cells are gone through.
+_FEW_CELLS = 11
 
 
 def check_line_strategy(strategy: LineStrategy) -> None:
@@ -42,6 +53,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
     check_line_variance(strategy)
     check_line_workloads(strategy)
     check_running_sums(strategy)
+    check_largest_errors(strategy)
 
 
 def check_line_description(strategy: LineStrategy) -> None:
@@ -110,10 +122,13 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
 
 
 def check_line_estimates(strategy: LineStrategy) -> None:
-    """Cells come back without bias; their covariance is the inverse of C^T C, the least there is.
+    """Cells and queries come back without bias; if consistent, with the least covariance there is.
+
+    That is the inverse of C^T C.
 
     Raises:
-        LawBroken: they do not, or other measurements are weighed than would be best.
+        LawBroken: they do not, cells are read otherwise than they are estimated, or a consistent
+            strategy weighs measurements otherwise than would be best.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_estimates(Haar.cascade(5))
@@ -124,13 +139,20 @@ def check_line_estimates(strategy: LineStrategy) -> None:
         back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
         require(back, strategy, "cells do not come back")
     reads = strategy.estimate(np.eye(strategy.measurements))
+    same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
+    require(same, strategy, "reads cells otherwise than it estimates them")
+    for asked in _explicit(strategy.cells):
+        back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
+        require(back, strategy, f"answers to {asked} are biased")
+    if not strategy.consistent:
+        return
     expected = _covariance(strategy)
     least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
     require(least, strategy, "covariance of the cells is not the inverse of C^T C")
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """``variance`` of every interval against the covariance of the cells.
+    """``variance`` of every interval against what it reads: the covariance of consistent cells.
 
     Raises:
         LawBroken: it is another, for intervals in any shape of array.
@@ -139,8 +161,11 @@ def check_line_variance(strategy: LineStrategy) -> None:
     >>> check_line_variance(Haar.cascade(5))
     """
     low, high = np.triu_indices(strategy.cells + 1)
-    joint = _prefix_covariance(strategy)
-    expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
+    if strategy.consistent:
+        joint = _prefix_covariance(strategy)
+        expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
+    else:
+        expected = (strategy.reads(_intervals(low, high, strategy.cells)) ** 2).sum(axis=1)
     for shape in (low.shape, (1, *low.shape)):
         found = strategy.variance(low.reshape(shape), high.reshape(shape))
         require(found.shape == shape, strategy, "variance has another shape than its intervals")
@@ -151,7 +176,7 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Total variance over every kind of workload against the covariance of the cells.
+    """Total variance over every kind of workload against what its queries read.
 
     Raises:
         LawBroken: a total is wrong.
@@ -159,11 +184,25 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     >>> from counton.strategies.lines import Haar
     >>> check_line_workloads(Haar.cascade(5))
     """
-    covariance = _covariance(strategy)
     cells = strategy.cells
-    own = Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
-    for asked in (*(kind(cells) for kind in NAMED.values()), own):
-        expected = float((asked.gram() * covariance).sum())
+    ranges, prefixes, nodes, own = _explicit(cells)
+    queries: list[tuple[Workload, Floats]] = [
+        (AllRanges(cells), ranges.matrix),
+        (Prefixes(cells), prefixes.matrix),
+        (TreeNodes(cells), nodes.matrix),
+        (own, own.matrix),
+    ]
+    expectations = [
+        (asked, float((strategy.reads(matrix) ** 2).sum())) for asked, matrix in queries
+    ]
+    if strategy.consistent:
+        covariance = _covariance(strategy)
+        every = (*(kind(cells) for kind in NAMED.values()), own)
+        expectations = [(asked, float((asked.gram() * covariance).sum())) for asked in every]
+    elif cells <= _FEW_CELLS:
+        subsets = RandomSubsets(cells)
+        expectations.append((subsets, _mean_of_subsets(strategy, subsets)))
+    for asked, expected in expectations:
         found = asked.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
         require(right, strategy, f"total over {asked} is {found:.9g}, not {expected:.9g}")
@@ -201,9 +240,70 @@ def check_running_sums(strategy: LineStrategy) -> None:
     for row, node in enumerate(nodes):
         one = ShiftedNoise(HashedNoise(spread=0), {(0, node): _SPREAD})
         reads[:, row] = strategy.running_sums(zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
-    expected = _prefix_covariance(strategy)
+    if strategy.consistent:
+        expected = _prefix_covariance(strategy)
+    else:
+        own = strategy.reads(np.tri(cells + 1, cells, k=-1))
+        expected = own @ own.T
     right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
     require(right, strategy, "noise of the running sums has another covariance")
+
+
+def check_largest_errors(strategy: LineStrategy) -> None:
+    """``largest_error`` of one draw against all answers to each workload, one by one.
+
+    Raises:
+        LawBroken: it is another.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_largest_errors(Haar.cascade(5))
+    """
+    cells = strategy.cells
+    table = HashedNoise(spread=_SPREAD)
+    nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
+    drawn = table.run(0, nodes).astype(np.float64)
+    ranges, prefixes, tree, own = _explicit(cells)
+    for asked, queries in (
+        (AllRanges(cells), ranges),
+        (Prefixes(cells), prefixes),
+        (TreeNodes(cells), tree),
+        (own, own),
+    ):
+        expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
+        found = strategy.largest_error(asked, table, _BITS)
+        right = abs(found - expected) <= _TOLERANCE * expected
+        require(right, strategy, f"largest error over {asked} is {found:.9g}, not {expected:.9g}")
+
+
+def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
+    """One interval a row, (intervals, cells)."""
+    place = np.arange(cells)
+    return ((low[:, None] <= place) & (place < high[:, None])).astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
+    """All ranges, prefixes and nodes one by one, and some queries of no kind."""
+    low, high = np.triu_indices(cells + 1, 1)
+    ends = np.arange(1, cells + 1)
+    ranges, prefixes, nodes = (
+        Queries(_intervals(first, last, cells))
+        for first, last in (
+            (low, high),
+            (np.zeros_like(ends), ends),
+            TreeNodes(cells).intervals(),
+        )
+    )
+    return ranges, prefixes, nodes, Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
+
+
+def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
+    """Expected variance of the answer to one random set, by all sets there are."""
+    cells = asked.cells
+    sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
+    variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
+    sizes = range(-(-cells // 4), cells + 1)
+    return float(np.mean([variance[size == each].mean() for each in sizes]))
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         line_strategy_from_dict as line_strategy_from_dict,
     )
     from counton.strategies.lines.dense import Dense as Dense
+    from counton.strategies.lines.dyadic import Dyadic as Dyadic
     from counton.strategies.lines.grid import Grid as Grid
     from counton.strategies.lines.haar import Haar as Haar
     from counton.strategies.lines.hats import Hats as Hats
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AllRanges": "counton.strategies.lines.workloads",
     "Dense": "counton.strategies.lines.dense",
+    "Dyadic": "counton.strategies.lines.dyadic",
     "Grid": "counton.strategies.lines.grid",
     "Haar": "counton.strategies.lines.haar",
     "Hats": "counton.strategies.lines.hats",
@@ -55,6 +57,7 @@ _HOME = {
 __all__ = [
     "AllRanges",
     "Dense",
+    "Dyadic",
     "Grid",
     "Haar",
     "Hats",
@@ -86,7 +89,7 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
-    ['Dense', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
+    ['Dense', 'Dyadic', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
     """
     from counton.strategies.lines.base import LineStrategy
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.strategies.base import NodeNoise, TableStrategy
+
+if TYPE_CHECKING:
+    from counton.strategies.lines.workloads import Workload
 
 #: Weights are multiples of 2^-20 of the largest unless stated otherwise.
 LATTICE_BITS = 20
@@ -34,12 +37,16 @@ class LineStrategy(TableStrategy):
         cells: number of cells n.
         measurements: rows of C.
         works_on_grids: it can be one axis of a grid, not only a line.
+        consistent: answers to all queries come from the same estimates of the cells, so that those
+            to two adjacent intervals add up to that to both, and the estimates are those of least
+            variance. Without, a query reads what measurements it needs, see `reads`.
     """
 
     name: str
     cells: int
     measurements: int
     works_on_grids: ClassVar[bool] = True
+    consistent: ClassVar[bool] = True
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
@@ -93,6 +100,28 @@ class LineStrategy(TableStrategy):
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return rounded_sums(self.estimate(measured), bits), bits
+
+    def reads(self, weights: Floats) -> Floats:
+        """With which weights the answers to queries (queries, cells) read the measurements.
+
+        Returns:
+            Shape (queries, measurements): times C it is ``weights``. Small lines only.
+        """
+        return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
+
+    def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
+        """Largest error of all answers to a workload, for one draw of the noise.
+
+        Args:
+            asked: the queries.
+            noise: as in `running_sums`.
+            bits: as in `running_sums`.
+
+        Raises:
+            InvalidInput: a workload that is no set of queries, but random.
+        """
+        sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
+        return asked.largest_error(sums * 2.0**-bits)
 
     @property
     def least_inner(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from counton.strategies.base import LARGEST_DENSE, Norm, stated_kind
 from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
+from counton.strategies.lines.dyadic import Dyadic
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.nodes import Nodes
@@ -33,11 +34,12 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "wavelet": lambda asked, norm, bits: Haar.wavelet(asked.cells),
     "haar": Haar.best,
     "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
+    "dyadic": lambda asked, norm, bits: Dyadic(asked.cells),
     "hierarchy": Nodes.best,
     "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
     "optimal": _optimal,
 }
-#: Names of all strategies, as `release_ranges` takes them; besides "auto".
+#: Names of all strategies, as `plan_ranges` takes them; besides "auto".
 NAMES = tuple(_BUILDERS)
 
 
@@ -59,6 +61,8 @@ def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
 
 def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
     """Whether "auto" tries this strategy."""
+    if name == "dyadic":  # cannot be released as a line, and binary is never worse
+        return False
     if name == "optimal":
         return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":
@@ -75,6 +79,6 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
     True
     """
-    kinds: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
+    kinds: tuple[type[LineStrategy], ...] = (Dense, Dyadic, Haar, Hats, Nodes, SquareRoot)
     known = {cls.__name__: cls for cls in kinds}
     return known[stated_kind(description, list(known), " for lines")].from_dict(description)

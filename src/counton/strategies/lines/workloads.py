@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -65,6 +65,14 @@ class Workload(ABC):
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
         """The same for a tree, split by level: lowest nodes first, root last."""
+
+    @abstractmethod
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """Largest magnitude of all queries' answers, given running sums with a zero in front.
+
+        Raises:
+            InvalidInput: one query, drawn at random: as many as are asked have to be named.
+        """
 
     @abstractmethod
     def gram(self) -> Floats:
@@ -142,6 +150,10 @@ class AllRanges(NamedWorkload):
         """See `Workload.levels`."""
         return np.array(list(joint_law.prefix_levels(ranges=True)))
 
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`: an interval from the least running sum to the largest."""
+        return float(sums.max() - sums.min())
+
     def gram(self) -> Floats:
         """Entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
         self.check_dense()
@@ -179,6 +191,10 @@ class Prefixes(NamedWorkload):
     def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
         return np.array(list(joint_law.prefix_levels(ranges=False)))
+
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`."""
+        return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
         """Entry (i, j), from 1: n + 1 - max(i, j)."""
@@ -219,6 +235,11 @@ class _Intervals(NamedWorkload):
                 float((level * weigh).sum()) for level in joint_law.interval_levels(*part[:2])
             ]
         return totals
+
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`."""
+        low, high = self.intervals()
+        return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
         """One interval of each kind that the law treats alike, and how many there are; if known."""
@@ -301,6 +322,10 @@ class _CellsAndWhole(NamedWorkload):
     @abstractmethod
     def _weights(self) -> tuple[float, float]: ...
 
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`."""
+        return float(max(np.abs(np.diff(sums)).max(), abs(sums[-1])))
+
     def total(self, estimator: Estimator) -> float:
         """See `Workload.total`."""
         if (law := tree_law(estimator)) is not None:
@@ -339,6 +364,31 @@ class RandomSubsets(_CellsAndWhole):
 
     def _queries(self) -> int:
         return 1
+
+    def total(self, estimator: Estimator) -> float:
+        """See `Workload.total`."""
+        own = getattr(estimator, "subsets_variance", None)
+        return super().total(estimator) if own is None else float(own(self))
+
+    def chance(self, cells: int) -> float:
+        """Probability that some given cells, so many of them, are all in the set.
+
+        >>> asked = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
+        >>> asked.chance(4), round(6 * asked.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
+        (0.25, 2.5)
+        """
+        n, least = self.cells, -(-self.cells // 4)
+        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])  # of factorials
+        sizes = np.arange(max(least, cells), n + 1)
+        falls = logs[sizes] - logs[sizes - cells] - (logs[n] - logs[n - cells])
+        return float(np.exp(falls).sum()) / (n + 1 - least)
+
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`."""
+        raise InvalidInput(
+            "the workload is one random subset, so the largest error over many depends on how many "
+            "are asked: give a matrix with one subset a row"
+        )
 
     def _weights(self) -> tuple[float, float]:
         """From the probabilities that one cell is in the set, and that two are."""
@@ -409,6 +459,10 @@ class Queries(Workload):
     def levels(self, joint_law: TreeLaw) -> Floats:
         """See `Workload.levels`."""
         return np.array(list(joint_law.functional_levels(self.matrix)))
+
+    def largest_error(self, sums: NDArray[Any]) -> float:
+        """See `Workload.largest_error`."""
+        return float(np.abs(self.matrix @ np.diff(sums)).max())
 
     def gram(self) -> Floats:
         """W^T W."""
