@@ -198,7 +198,7 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategy": "Binary"}, "known for lines are Dense, Dyadic, Haar, Hats, Nodes, SquareRoot"),
+        ({"strategy": "Binary"}, "known for lines are Dense, Dyadic, Haar, Hats, Nodes, Sq"),
         ({"matrix": "x"}, "does not hold integers"),
         ({"matrix": 3}, "does not hold integers"),
         ({"matrix": "2:eJwDAAAAAAE="}, "does not hold integers"),
