@@ -19,3 +19,8 @@ def expiration() -> Evidence:
 @pytest.fixture(scope="session")
 def less_noise() -> Evidence:
     return reproduce("less-noise", quick=True)
+
+
+@pytest.fixture(scope="session")
+def smooth() -> Evidence:
+    return reproduce("smooth", quick=True)

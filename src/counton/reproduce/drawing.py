@@ -65,7 +65,9 @@ def panels(
     return canvas, axes
 
 
-def label(ax: Axes, title: str = "", x: str = "", y: str = "", *, grid: str = "both") -> None:
+def label(
+    ax: Axes, title: str = "", x: str = "", y: str = "", *, grid: str | None = "both"
+) -> None:
     """Title and units of a panel, in the style of all pictures."""
     clean(ax, grid=grid)
     ax.minorticks_off()
