@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from counton.plans.expiration import ExpirationPlan as ExpirationPlan
     from counton.plans.expiration import least_largest_error as least_largest_error
     from counton.plans.expiration import plan_expiration as plan_expiration
+    from counton.plans.largest_error import LargestError as LargestError
+    from counton.plans.largest_error import expected_largest_error as expected_largest_error
     from counton.plans.planner import Choice as Choice
     from counton.plans.planner import Plan as Plan
     from counton.plans.planner import crossing_delta as crossing_delta
@@ -22,9 +24,11 @@ _HOME = {
     "Choice": "counton.plans.planner",
     "ExpirationChoice": "counton.plans.expiration",
     "ExpirationPlan": "counton.plans.expiration",
+    "LargestError": "counton.plans.largest_error",
     "Plan": "counton.plans.planner",
     "RestartedCounter": "counton.plans.restarted",
     "crossing_delta": "counton.plans.planner",
+    "expected_largest_error": "counton.plans.largest_error",
     "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planner",
     "plan_expiration": "counton.plans.expiration",
@@ -34,9 +38,11 @@ __all__ = [
     "Choice",
     "ExpirationChoice",
     "ExpirationPlan",
+    "LargestError",
     "Plan",
     "RestartedCounter",
     "crossing_delta",
+    "expected_largest_error",
     "least_largest_error",
     "plan",
     "plan_expiration",

@@ -1,0 +1,131 @@
+"""How large the largest of many errors is: by simulation, since no formula is known.
+
+"Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
+workload W. Every run draws the mechanism's own exact noise. Over all intervals of a line the
+largest error of one draw is the largest running sum of the noise less the least, so that no query
+has to be left out: the paper samples 5,000 of them, which comes out too small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.mechanisms.intervals import check_level
+from counton.mechanisms.ranges import RangesChoice
+from counton.mechanisms.tables import fraction_bits
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.strategies.lines import Workload
+from counton.strategies.lines import workload as named_workload
+
+
+class LargestError(NamedTuple):
+    """An expectation, known as well as so many runs tell.
+
+    Attributes:
+        mean: over the runs, in units of the counts.
+        low: the expectation lies between ``low`` and ``high`` ...
+        high: see ``low``.
+        level: ... with this confidence (Student's interval).
+        runs: how many independent draws of all noise there were.
+
+    >>> print(LargestError(12.5, 12.0, 13.0, 0.95, 200))
+    12.5, between 12 and 13 with 95% confidence (200 runs)
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float
+    runs: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:.4g}, between {self.low:.4g} and {self.high:.4g} with "
+            f"{100 * self.level:.4g}% confidence ({self.runs:,} runs)"
+        )
+
+
+def expected_largest_error(
+    choice: RangesChoice,
+    workload: str | Workload | ArrayLike = "ranges",
+    *,
+    runs: int = 200,
+    level: float = 0.95,
+    key: Key | None = None,
+) -> LargestError:
+    """Expected largest error of all answers to a workload: err_{W,inf}, Definition 3.12.
+
+    It depends on no data, so planning with it costs no privacy.
+
+    Args:
+        choice: strategy and noise, one of `plan_ranges`' choices for a line.
+        workload: "ranges", "prefixes", "nodes", or a matrix with one row a query.
+        runs: independent draws, at least 2.
+        level: confidence of the interval.
+        key: for the same draws again; a fresh one unless given.
+
+    Raises:
+        InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
+            of random subsets, of which the largest error depends on how many are asked.
+
+    >>> from counton import ApproxDP, plan_ranges
+    >>> cascade = plan_ranges(1024, guarantee=ApproxDP(0.1, 1e-9), strategy="cascade").best
+    >>> found = expected_largest_error(cascade, "nodes", runs=50)
+    >>> found.low < found.mean < found.high
+    True
+    """
+    every = [*largest_errors(choice, workload, runs=runs, key=key)]
+    return summed_up(every, check_level(level))
+
+
+def summed_up(every: ArrayLike, level: float) -> LargestError:
+    """Mean of one number a run, with Student's interval.
+
+    >>> summed_up([1.0, 2.0, 3.0], 0.95)
+    LargestError(mean=2.0, low=-0.48..., high=4.48..., level=0.95, runs=3)
+    """
+    from scipy.special import stdtrit
+
+    values = np.asarray(every, dtype=np.float64)
+    mean, runs = float(values.mean()), len(values)
+    half = float(stdtrit(runs - 1, (1 + level) / 2) * values.std(ddof=1)) / math.sqrt(runs)
+    return LargestError(mean, mean - half, mean + half, level, runs)
+
+
+def largest_errors(
+    choice: RangesChoice,
+    workload: str | Workload | ArrayLike = "ranges",
+    *,
+    runs: int,
+    key: Key | None = None,
+) -> Iterator[float]:
+    """The largest error in each of so many runs; arguments as in `expected_largest_error`."""
+    runs = check_integer("runs", runs, 2, 2**32)
+    axes = choice.grid.axes
+    if len(axes) != 1:
+        raise InvalidInput(
+            f"the choice is for a grid of {len(axes)} axes; largest errors are known for one line: "
+            f"plan each axis by itself"
+        )
+    (strategy,) = axes
+    asked = named_workload(workload, strategy.cells)
+    key = Key.generate() if key is None else check_key(key)
+    first = np.zeros(1, np.int64)
+    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.noise_law.variance)
+    bits = fraction_bits(cell)
+
+    def simulated() -> Iterator[float]:
+        for run in range(runs):
+            subkey = key.derive(b"largest error", repr(strategy).encode(), run.to_bytes(4, "big"))
+            field = NoiseField(subkey, choice.noise_law)
+            yield strategy.largest_error(asked, field, bits)
+
+    return simulated()
