@@ -187,3 +187,17 @@ def test_expiration_decomposition_is_worst_at_the_fourth_step() -> None:
     assert (costs[1], costs[4]) == (532, 535)
     assert max(costs.values()) == 535
     assert min(p for p, c in costs.items() if c == 535) == 4
+
+
+def test_constants_theorem_6_counts_letters_and_not_their_bits() -> None:
+    """Letters are sets of bits; how often the likeliest one came is not the largest total of bits.
+
+    The proof returns that count, with an error of at most that of the counts, as this total.
+    """
+    bits, steps = 4, 80
+    with_first = [letter for letter in range(2**bits) if letter & 1]
+    text = [with_first[step % len(with_first)] for step in range(steps)]
+    largest_total = max(sum(letter >> bit & 1 for letter in text) for bit in range(bits))
+    largest_count = max(text.count(letter) for letter in range(2**bits))
+    assert largest_total == steps
+    assert largest_count == steps / 2 ** (bits - 1)  # exact counts, and an error of 7/8 of the text

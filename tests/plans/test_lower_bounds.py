@@ -1,14 +1,23 @@
 """Mathias' bounds against the square-root factorisation and a norm computed directly."""
 
 import math
+from fractions import Fraction
+from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
+from counton import Counter, Key
 from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.plans import bounds, plan
 from counton.plans.bounds import (
     factorisation_bounds,
+    least_error_of_letters,
+    least_error_of_minimum_cut,
+    least_error_on_coin_flips,
+    least_noise_variance,
     least_variance,
     mathias_sum,
     nuclear_norm,
@@ -113,3 +122,140 @@ def test_the_bound_is_nearly_met() -> None:
 
 def test_units_that_count_several_times_have_no_bound() -> None:
     assert plan(30, PureDP(1), contribution=Contribution.add_remove(steps=2)).lower_bounds == {}
+
+
+# --- noise of any law, and any mechanism ---------------------------------------------------------
+
+
+def _least_variance_on_integers(epsilon: float, delta: float, reach: int) -> float:
+    """Of all laws on -reach..reach whose shifts by 1 are (epsilon, delta)-close: a linear program.
+
+    Variables: the masses p, and what one shift exceeds the other times e^epsilon by.
+    """
+    count = 2 * reach + 1
+    places = np.arange(-reach, reach + 1)
+    bounded, limits = [], []
+    for sign in (1, -1):
+        for i in range(-1, count + 1):
+            row = np.zeros(count + 2 * (count + 2))
+            if 0 <= i < count:
+                row[i] = 1
+            if 0 <= i + sign < count:
+                row[i + sign] -= math.exp(epsilon)
+            row[count + (sign > 0) * (count + 2) + i + 1] = -1
+            bounded.append(row)
+            limits.append(0.0)
+        row = np.zeros(count + 2 * (count + 2))
+        row[count + (sign > 0) * (count + 2) :][: count + 2] = 1
+        bounded.append(row)
+        limits.append(delta)
+    total = np.zeros(count + 2 * (count + 2))
+    total[:count] = 1
+    cost = np.concatenate([places.astype(float) ** 2, np.zeros(2 * (count + 2))])
+    found = linprog(cost, np.array(bounded), limits, total[None], [1.0])
+    return float(found.fun)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-4), (0.5, 1e-3), (2.0, 0.05), (1.0, 0.3)])
+def test_no_integer_noise_has_less_variance(epsilon: float, delta: float) -> None:
+    least = _least_variance_on_integers(epsilon, delta, 24)
+    assert least_noise_variance(ApproxDP(epsilon, delta)) <= least * (1 + 1e-7)
+    # Pure noise may use no delta, and the best on integers has exactly twice the bound.
+    pure = least_noise_variance(PureDP(epsilon))
+    assert DiscreteLaplace(Fraction(1) / Fraction(epsilon)).variance == pytest.approx(2 * pure)
+    wide = DiscreteGaussian(Fraction(10**6))
+    assert least_noise_variance(ZCDP(Fraction(1, 2 * 10**6))) == pytest.approx(wide.variance)
+    assert least_noise_variance(ZCDP(0.5)) < DiscreteGaussian(Fraction(1)).variance
+
+
+def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
+    """The distance in `least_error_on_coin_flips`, over all strings of a block."""
+    for size, changed in ((5, 1), (6, 2), (7, 3)):
+        law: dict[tuple[int, ...], float] = dict.fromkeys(product((0, 1), repeat=size), 0.0)
+        for flips in law:
+            zeros = [i for i in range(size) if not flips[i]]
+            ways = list(combinations(zeros, changed)) or [()]
+            for ones in ways:
+                moved = tuple(1 if i in ones else bit for i, bit in enumerate(flips))
+                law[moved] += 1 / len(ways) / 2**size
+        apart = sum(max(mass - 0.5**size, 0.0) for mass in law.values())
+        masses = sorted((math.comb(size, i) / 2**size for i in range(size + 1)), reverse=True)
+        stuck = sum(math.comb(size, i) / 2**size for i in range(size - changed + 1, size + 1))
+        assert apart <= sum(masses[:changed]) + stuck
+        assert apart > 0.8 * sum(masses[:changed]) - stuck
+    # 8,760 steps in 180 blocks of 48: four ones more are told apart, at epsilon = 1, five are not.
+    assert least_error_on_coin_flips(8760, 1) == 2.0
+    assert least_error_on_coin_flips(8760, 0.1) > 3 * least_error_on_coin_flips(8760, 1)
+    assert least_error_on_coin_flips(10, 1) == 0.0
+
+
+def test_largest_totals_tell_all_vectors_apart() -> None:
+    """The streams of `least_error_of_minimum_cut`: no answer is within k / 2 of two of them."""
+    changed, bits = 2, 3
+    totals, streams = [], []
+    for vector in product((0, 1), repeat=bits):
+        steps = [np.array(vector)] * changed
+        for j in range(bits):
+            steps += [np.arange(bits) >= j] * (changed * (j > 0)) + [np.arange(bits) == j] * changed
+        streams.append(np.array(steps).astype(int))
+        totals.append(streams[-1].cumsum(axis=0).max(axis=1))
+    for (a, of_a), (b, of_b) in combinations(zip(streams, totals, strict=True), 2):
+        assert len(a) == 2 * bits * changed
+        assert (a != b).any(axis=1).sum() == changed
+        assert np.abs(of_a - of_b).max() >= changed
+    # k = 9 fits 1000 steps with 14 bits and no more: 14 ln 2 - 0.41 > 9 and 2 * 55 * 9 <= 1000.
+    assert least_error_of_minimum_cut(100, 1000, 1) == 9.0
+    assert least_error_of_minimum_cut(3, 10**6, 1) == 0.0 < least_error_of_minimum_cut(5, 100, 1)
+
+
+def test_letters_in_blocks_are_told_apart() -> None:
+    changed, letters, steps = 3, 4, 9
+    counts = []
+    for letter, block in product(range(1, letters), range(steps // changed)):
+        text = np.zeros(steps, int)
+        text[changed * block :][:changed] = letter
+        counts.append((text[:, None] == np.arange(1, letters)).cumsum(axis=0))
+    for one, other in combinations(counts, 2):
+        assert np.abs(one - other).max() >= changed
+    assert 3 * 0.29 < math.log(len(counts) * 2 / 3) < 3 * 0.6
+    assert least_error_of_letters(letters, steps, 0.29) >= 1.5
+    assert least_error_of_letters(letters, steps, 0.6) < 1.5
+
+
+def test_every_bound_stands_beside_what_is_achieved() -> None:
+    """And is not above it; what says nothing says why, in every form of question."""
+    cells = Contribution.replace()
+    for guarantee, contribution, shape in (
+        (PureDP(1), None, ()),
+        (PureDP(0.1), cells, (4,)),
+        (ZCDP(0.5), Contribution.clipped(0, 50, 0.5), (2,)),
+        (ApproxDP(1, 1e-6), Contribution.add_remove(steps=2), ()),
+    ):
+        ranked = plan(500, guarantee, contribution=contribution, shape=shape)
+        said = [bound for bound in ranked.bounds if not bound.vacuous]
+        assert all(0 < bound.at_least <= (bound.achieved or 1e9) for bound in said)  # type: ignore[operator]
+        assert all(bound.holds_for and bound.source for bound in ranked.bounds)
+        sources = " ".join(bound.source for bound in ranked.bounds)
+        for statement in ("5.1", "1.4", "Theorem 3", "Theorem 5", "Theorem 6", "section 1"):
+            assert statement in sources
+        if contribution is None or contribution is cells:
+            assert len(said) == (5 if shape == () else 3)
+    letters = plan(500, PureDP(0.1), contribution=cells, shape=(4,)).bounds[-1]
+    assert letters.at_least == least_error_of_letters(4, 500, 0.1)
+
+
+def test_the_largest_error_is_one_that_holds() -> None:
+    """In 60 streams, all errors stay below it more often than with probability 2/3."""
+    ranked = plan(64, PureDP(1))
+    for choice in ranked.choices[:3]:
+        bound = ranked.largest_error(choice, 2 / 3)
+        counter = [
+            Counter(choice.strategy, PureDP(1), key=Key.generate(), name="zeros") for _ in range(60)
+        ]
+        errors = [np.abs(one.release_many(np.zeros(64, int)).values).max() for one in counter]
+        assert bound is not None
+        assert bound / 2 < np.median(errors) < bound
+        assert np.mean(np.array(errors) <= bound) >= 2 / 3
+    assert ranked.largest_error(ranked.best, 1 - 1e-8) is None
+    with pytest.raises(InvalidInput, match="probability"):
+        ranked.largest_error(ranked.best, 1.0)

@@ -61,6 +61,7 @@ def print_plan(options: PlanOptions) -> None:
                 "most": options.most,
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.lower_bounds,
+                "bounds": [bound.to_dict() for bound in ranked.bounds],
                 "notes": list(ranked.notes),
             }
         )
@@ -95,12 +96,13 @@ def print_plan(options: PlanOptions) -> None:
         console,
         f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
     )
-    for family, least in ranked.lower_bounds.items():
-        print_line(
-            console,
-            f"no strategy with {family} noise has a {'mean' if chosen == 'mean' else 'max'} std "
-            f"below {least:,.2f}",
-        )
+    print_line(console, "lower bounds, and the best of this plan in the same quantity:")
+    for bound in ranked.bounds:
+        numbers = f"{'vacuous':<22}"
+        if bound.at_least is not None:
+            here = "" if bound.achieved is None else f"here {bound.achieved:,.2f}"
+            numbers = f"{bound.at_least:8,.2f}  {here:<12}"
+        print_line(console, f"  {bound.quantity:<28}{numbers}  {bound.source}: {bound.holds_for}")
     print_line(
         console,
         "planned: time to find and weigh it; release: time of one, of one cell, measured here; "

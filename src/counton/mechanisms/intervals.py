@@ -200,6 +200,30 @@ def window_halfwidths(
             return exact.reshape(shape)
     variance = strategy.window_variance(first, last) * cells
     std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
+    rounding = strategy.window_rounding(first, last) * cells
+    half = _of_variances(strategy, law, variance, std, rounding, level)
+    alone = (first == 0) & (last == 1)
+    if alone.any() and strategy.lattice_bits == 0:
+        counts = _summed(strategy, law, 0, 1, cells)
+        if counts is not None:  # the first release reads one node, and its law is known exactly
+            half[alone] = _of_sum(counts, level)
+    half[last == first] = 0.0
+    return half.reshape(shape)
+
+
+def _of_variances(
+    strategy: StreamStrategy,
+    law: Law,
+    variance: NDArray[np.float64],
+    std: NDArray[np.float64],
+    rounding: NDArray[np.float64],
+    level: float,
+) -> NDArray[np.float64]:
+    """Half-widths where weights are fractions: see `window_halfwidths`.
+
+    Args:
+        variance: in units of a node's; ``std`` in those of the exact sums.
+    """
     # Lattice cells of the node that is read at full weight, often by the first release.
     full = strategy.largest_read
     lattice = full * 2.0**-strategy.lattice_bits
@@ -211,15 +235,37 @@ def window_halfwidths(
     # Nodes are whole lattice cells: sums of few of them jump where a normal law is smooth.
     coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
     cell = 2.0**-strategy.fraction_bits
-    rounding = strategy.window_rounding(first, last) * cells
-    half = np.ceil((half + coarse) / cell + rounding) * cell
-    alone = (first == 0) & (last == 1)
-    if alone.any() and strategy.lattice_bits == 0:
-        counts = _summed(strategy, law, 0, 1, cells)
-        if counts is not None:  # the first release reads one node, and its law is known exactly
-            half[alone] = _of_sum(counts, level)
-    half[last == first] = 0.0
-    return half.reshape(shape)
+    return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
+
+
+def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) -> float:
+    """Half-width at the step with the largest variance, whichever that is; of totals.
+
+    With ``level = 1 - (1 - p) / T`` all T releases are that near to the truth with probability p
+    (union bound).
+
+    Args:
+        strategy, law: as of the counter, with a horizon.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+
+    Raises:
+        InvalidInput: a level out of range.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> widest_halfwidth(Binary(7), DiscreteLaplace(Fraction(3)))
+    15.0
+    """
+    level = check_level(level)
+    variance = strategy.overall_variance("max")
+    if strategy.fraction_bits == 0 and type(strategy).node_law is StreamStrategy.node_law:
+        return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
+    std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
+    ends = np.array([1, strategy.horizon or 1])
+    rounding = strategy.window_rounding(np.zeros_like(ends), ends).max(keepdims=True)
+    return float(
+        _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level)[0]
+    )
 
 
 def _of_trees(

@@ -13,21 +13,43 @@ For every A = B C whose columns of C have norm at most 1, in units of the varian
   values of W are sqrt(s^2 + 1) for those of A.
 - *Laplace noise*: columns of 1-norm at most 1 have 2-norm at most 1, so all of these hold. They say
   little: the best strategies known need several times as much, and no better bound is known to us.
+
+For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
+say nothing of a given size. Here stand what their arguments prove with numbers; `bounds_beside`
+puts them next to what a plan achieves, and names vacuous what says nothing there.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.exact import check_integer
+from counton.errors import InvalidInput
+from counton.exact import Number, check_integer, exact, float_above
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies.base import Metric, ReleaseForm, check_metric, check_release_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from counton.arrays import Floats
+    from counton.plans.planner import Plan
 
 #: Sums of more terms are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
 #: Below every rounding of what is summed here.
 _SAFE = 1 - 1e-9
+#: Probability with which a mechanism is to keep all its errors below a bound, unless a theorem has
+#: another, and that of "Count on Your Elders", Theorem 1.4.
+_PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
+#: Steps from which on Theorem 1.4's printed constants say something: 10 T^(-1/20) <= 1/12.
+_ELDERS_STEPS = 120**20
+#: Sizes of blocks tried for it.
+_BLOCKS = 200
 #: Up to here the tighter bound, which has to be searched for, takes under a second.
 LARGEST_SEARCHED = 256
 
@@ -121,3 +143,391 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
     """
     gamma = mathias_sum(horizon)
     return (0.5 + 0.5 / horizon) * gamma, gamma / 2 + 0.5
+
+
+# ------------------------------------------------------------------------- noise of any law
+
+
+def least_noise_variance(guarantee: Guarantee) -> float:
+    """No noise that does not depend on the data hides a move by 1 with less variance.
+
+    The constant of "Constant matters", Theorem 3, which states it up to one. If z and z + y are as
+    close as the guarantee says, whatever unit moves the releases by y, then y' S^-1 y <= 1 / c with
+    S the covariance of z and c what is returned here, so S^(1/2) and S^(-1/2) A factorise the
+    matrix A of totals, and the variances of z are at least c times those of a factorisation with
+    columns of norm 1, `least_variance`. With s = u'y and V the variance of u'z, for any u:
+
+    - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
+      exp(2 rho).
+    - *pure*: chi^2 is the variance of a likelihood ratio within [e^-epsilon, e^epsilon] with mean
+      1, at most (e^epsilon - 1)(1 - e^-epsilon) = 4 sinh^2(epsilon / 2).
+    - *approximate*: k moves cost (k epsilon, delta_k), delta_k = delta (e^(k epsilon) - 1) /
+      (e^epsilon - 1). With a = k s / 2, P(u'z < a) <= e^(k epsilon) P(u'z < -a) + delta_k, and by
+      Cantelli's inequality the left side is at least a^2 / (V + a^2) and P(u'z < -a) at most
+      V / (V + a^2): V >= k^2 s^2 / 4 * (1 - delta_k) / (e^(k epsilon) + delta_k).
+
+    Args:
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
+
+    Raises:
+        InvalidInput: another guarantee.
+
+    >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6))]
+    [0.921, 0.582, 0.135]
+    """
+    if isinstance(guarantee, PureDP):
+        return 0.25 / math.sinh(min(float_above(guarantee.epsilon), 700) / 2) ** 2 * _SAFE
+    if isinstance(guarantee, ZCDP):
+        return 1 / math.expm1(min(2 * float_above(guarantee.rho), 700)) * _SAFE
+    if not isinstance(guarantee, ApproxDP):
+        raise InvalidInput(
+            f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
+    epsilon, delta = float_above(guarantee.epsilon), float_above(guarantee.delta)
+    found = 0.0
+    for moves in {1, max(1, math.floor(2 / epsilon)), math.ceil(2 / epsilon)}:
+        if moves * epsilon < 700:
+            slack = delta * math.expm1(moves * epsilon) / math.expm1(epsilon)
+            found = max(found, moves**2 / 4 * (1 - slack) / (math.exp(moves * epsilon) + slack))
+    return found * _SAFE
+
+
+# -------------------------------------------------------------- any mechanism, pure privacy
+
+
+def _checked_epsilon(epsilon: Number) -> Fraction:
+    number = exact(epsilon, "epsilon")
+    if number <= 0:
+        raise InvalidInput(f"epsilon is {epsilon!r}; it must be above 0: try epsilon=1")
+    return number
+
+
+def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = False) -> float:
+    """No pure mechanism keeps all errors below this on fair coin flips with probability 3/4.
+
+    Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4: the probability is
+    over the stream of 0 and 1 too. As printed, the proof needs 10 T^(-1/20) <= 1/12, so
+    T >= 120^20 = 3.8e41 steps, and then says ``k / 4`` for the largest even k below
+    ln(sqrt(T) / 2) / epsilon.
+
+    The same argument with numbers instead of constants: cut the stream x into m blocks of B steps,
+    and let x^i be x with k of the zeros of block i, drawn at random, made ones. Its law is within
+    D = P(X > B - k) + (mass of the k likeliest values of X), X binomial (B, 1/2), of that of x. Let
+    E_i be the event that the released totals at the ends of blocks exceed those of x by more than
+    k / 2 for the first time at the end of block i. If all errors on x^i are below k / 2, E_i
+    happens; and x^i differs from x in k steps. Since the events exclude each other,
+    1 >= sum_i P(E_i on x) >= m e^(-k epsilon) (3/4 - D), or some error is k / 2 or more.
+
+    Args:
+        horizon: number of steps T.
+        epsilon: of `PureDP`.
+        printed: with the constants of the paper.
+
+    Returns:
+        The error that is ruled out; 0 if none is (vacuous).
+
+    Raises:
+        InvalidInput: a horizon below 1, or epsilon not above 0.
+
+    >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
+    [0.5, 2.0, 3.5]
+    >>> [least_error_on_coin_flips(steps, 1, printed=True) for steps in (10**6, 10**42)]
+    [0.0, 11.5]
+    """
+    horizon = check_integer("horizon", horizon, 1, 2**256)
+    loss = float_above(_checked_epsilon(epsilon))
+    if printed:
+        if horizon < _ELDERS_STEPS:
+            return 0.0
+        changed = math.ceil((math.log(horizon) / 2 - math.log(2)) / loss) - 1
+        return min(changed // 2 * 2, int(horizon**0.2)) / 4
+
+    from scipy.special import betainc
+
+    def up_to(value: Floats, size: Floats) -> Floats:
+        """P(X <= value), X binomial (size, 1/2)."""
+        inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
+        return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
+
+    def ruled_out(changed: int) -> bool:
+        # In blocks beyond these, D is below 1/100.
+        longest = min(horizon, 10**4 * changed**2)
+        if longest < changed:
+            return False
+        size = np.unique(np.floor(np.geomspace(changed, longest, _BLOCKS)))
+        middle = np.floor((size + changed) / 2)
+        apart = up_to(middle, size) - up_to(middle - changed, size)
+        apart += 1 - up_to(size - changed, size)
+        blocks = np.floor(float(horizon) / size * _SAFE)
+        log_most = math.log(float((blocks * (_RANDOM_PROBABILITY - apart)).max(initial=1.0)))
+        return changed * loss < log_most * _SAFE
+
+    return _last(ruled_out, math.ceil(math.log(horizon + 1) / loss)) / 2
+
+
+def _last(holds: Any, most: int) -> int:
+    """The last of 1..most up to which ``holds``, found by halving; 0 if not of 1."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: Number) -> float:
+    """No pure mechanism keeps all errors of a minimum cut, or least degree, below this.
+
+    With probability 2/3, at all steps, where a step inserts or deletes a set of edges of a
+    multigraph and neighbours differ in one step's set. "Constant matters", Theorem 5, states
+    min(sqrt(T / epsilon), n / epsilon, T) up to a constant, by reduction from the largest of d =
+    n - 1 totals. The constant here is that of a packing: k steps add a vector v of d' <= d bits;
+    then for each j in turn k steps add 1 to all coordinates from j on (but for the first j) and k
+    steps 1 to coordinate j, so that the largest total is k v_j + j k. Errors below k / 2 tell all v
+    apart, and any two of those 2^d' streams of 2 d' k steps differ in k of them: there are none if
+    k epsilon < ln(2^d' * 2/3). For (epsilon, delta) the theorem rests on one that is printed
+    without its constant: vacuous at every size.
+
+    Args:
+        nodes: n of the graph, 3 or more.
+        steps: number of steps T.
+        epsilon: of `PureDP`.
+
+    Returns:
+        The error that is ruled out; 0 if none is (vacuous).
+
+    Raises:
+        InvalidInput: fewer than 3 nodes or 1 step, or epsilon not above 0.
+
+    >>> [least_error_of_minimum_cut(100, steps, 1) for steps in (10, 1000, 10**6)]
+    [0.5, 9.0, 34.0]
+    """
+    nodes, steps = check_integer("nodes", nodes, 3), check_integer("steps", steps, 1)
+    loss = float_above(_checked_epsilon(epsilon))
+
+    def changed(bits: int) -> int:
+        # Strictly below: what a rounded number might reach is left out.
+        wanted = math.ceil((bits * math.log(2) + math.log(_PROBABILITY)) / loss * _SAFE) - 1
+        return max(min(wanted, steps // (2 * bits)), 0)
+
+    # More bits rule out more until the stream is too short for them.
+    most = min(nodes - 1, steps // 2)
+    fits = _last(lambda b: changed(b) < steps // (2 * b), most)
+    return max((changed(bits) for bits in {fits, fits + 1} if 1 <= bits <= most), default=0) / 2
+
+
+def least_error_of_letters(letters: int, steps: int, epsilon: Number) -> float:
+    """No pure mechanism keeps all errors of the counts of letters below this, at all steps.
+
+    With probability 2/3; neighbours differ in one letter; so also of substrings of any length, and
+    of histograms whose units are replaced. "Constant matters", Theorem 6, states
+    min(sqrt(T / epsilon), log q / epsilon, T) up to a constant for q letters. Erratum: its proof
+    takes the count of the most frequent letter for the largest total of the d = log2 q bits of
+    letters; where half of all letters have a bit, that total is as many times the count. What holds
+    is a packing: a stream of one letter, and for each other letter b and each of floor(T / k)
+    blocks of k steps the stream which has b in that block instead. With errors below k / 2 the
+    first end of a block at which a letter but the usual one seems to have been there more than
+    k / 2 times tells block and letter: none if k epsilon < ln(2/3 (q - 1) floor(T / k)).
+
+    Args:
+        letters: q of the alphabet, 2 or more.
+        steps: length of the text T.
+        epsilon: of `PureDP`.
+
+    Returns:
+        The error that is ruled out; 0 if none is (vacuous).
+
+    Raises:
+        InvalidInput: fewer than 2 letters or 1 step, or epsilon not above 0.
+
+    >>> [least_error_of_letters(letters, 1000, 1) for letters in (2, 4, 10**6)]
+    [2.0, 2.5, 8.5]
+    """
+    letters = check_integer("letters", letters, 2)
+    return _least_error_of_cells(letters - 1, check_integer("steps", steps, 1), epsilon)
+
+
+def _least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
+    """The packing of `least_error_of_letters`: so many cells, any of which k units may enter."""
+    loss = float_above(_checked_epsilon(epsilon))
+
+    def ruled_out(changed: int) -> bool:
+        if changed > steps:
+            return False
+        streams = math.log(cells) + math.log(steps // changed) + math.log(_PROBABILITY)
+        return changed * loss < streams * _SAFE
+
+    return _last(ruled_out, math.ceil(math.log(cells * steps + 1) / loss)) / 2
+
+
+# ------------------------------------------------------------------------- beside a plan
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """What nothing of a kind is below, and what a plan's best choice achieves in that quantity.
+
+    Attributes:
+        quantity: what is bounded, in words; in data units.
+        at_least: the bound; None where it is vacuous.
+        achieved: by the plan; None where it is not known.
+        holds_for: whom it binds; where it is vacuous, why, and when it would not be.
+        source: paper and statement.
+
+    >>> from counton import plan
+    >>> bound = plan(8760, PureDP(1)).bounds[3]
+    >>> bound.quantity, bound.at_least, round(bound.achieved)
+    ('largest of 8,760 errors', 3.0, 76)
+    >>> print(bound.source)
+    Gradual Privacy Expiration, Theorem 5.1
+    """
+
+    quantity: str
+    at_least: float | None
+    achieved: float | None
+    holds_for: str
+    source: str
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing at this size, of this question."""
+        return self.at_least is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "quantity": self.quantity,
+            "at_least": self.at_least,
+            "achieved": self.achieved,
+            "holds_for": self.holds_for,
+            "source": self.source,
+        }
+
+    def __str__(self) -> str:
+        if self.at_least is None:
+            numbers = "vacuous"
+        else:
+            numbers = f"at least {self.at_least:,.4g}"
+            if self.achieved is not None:
+                numbers += f" (here {self.achieved:,.4g})"
+        return f"{self.quantity}: {numbers}; {self.holds_for}; {self.source}"
+
+
+def bounds_beside(plan: Plan) -> tuple[LowerBound, ...]:
+    """The lower bounds of the papers for what a plan was asked, beside what it achieves.
+
+    See `Plan.bounds`.
+    """
+    return tuple(
+        bound
+        for bounds in (_of_variances(plan), _of_largest_errors(plan), _of_others(plan))
+        for bound in bounds
+    )
+
+
+def _once(plan: Plan) -> str | None:
+    """Why bounds for units that count once say nothing here; None if they do."""
+    if not plan.contribution.acts_once:
+        return "stated for units that count in one step"
+    if plan.contribution.relation == "replace" and math.prod(plan.shape) > 1:
+        return "stated for units that are added or removed"
+    return None
+
+
+def _unit(plan: Plan) -> float:
+    """By how much one unit moves a cell, in data units."""
+    resolution = plan.contribution.resolution
+    return plan.contribution.per_cell * float(1 if resolution is None else resolution)
+
+
+def _of_variances(plan: Plan) -> Iterator[LowerBound]:
+    section, any_noise = "Constant Matters, section 1", "Constant Matters, Theorem 3"
+    if not plan.contribution.acts_once:
+        why = "stated for units that count in one step"
+        yield LowerBound("mean and max std", None, None, why, f"{section}; Theorem 3")
+        return
+    rows: tuple[tuple[Metric, str], ...] = (
+        ("mean", f"{section} (nuclear norm)"),
+        ("max", "Constant Matters, eq. 3 (Mathias)"),
+    )
+    for metric, source in rows:
+        ((family, least),) = plan.least_std(metric).items()
+        found = [choice.std(metric) for choice in plan if choice.family == family]
+        who = f"any strategy with {family} noise"
+        yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
+    only = _once(plan)
+    if only is not None:
+        yield LowerBound("max std", None, None, only, any_noise)
+        return
+    least = least_noise_variance(plan.guarantee) * least_variance(plan.horizon, "max", plan.release)
+    who = "any noise that does not depend on the data"
+    yield LowerBound("max std", math.sqrt(least) * _unit(plan), plan.best.max_std, who, any_noise)
+
+
+def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
+    from counton.plans.expiration import least_largest_error
+
+    guarantee, horizon = plan.guarantee, plan.horizon
+    expiration = "Gradual Privacy Expiration, Theorem 5.1"
+    elders = "Count on Your Elders, Theorem 1.4"
+    all_errors, flips = f"largest of {horizon:,} errors", "the same, on coin flips"
+    why = _once(plan)
+    if why is None and plan.release == "windows":
+        why = "it speaks of totals"
+    if why is None and not isinstance(guarantee, PureDP):
+        why = "stated for pure privacy"
+    if why is not None or not isinstance(guarantee, PureDP):
+        yield LowerBound(all_errors, None, None, str(why), expiration)
+        yield LowerBound(flips, None, None, str(why), elders)
+        return
+    unit, best = _unit(plan), plan.best
+    least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
+    if least:
+        who = "any mechanism, with probability 2/3"
+        achieved = plan.largest_error(best, _PROBABILITY)
+        yield LowerBound(all_errors, least, achieved, who, expiration)
+    else:
+        too_few = "the stream is too short for its loss"
+        yield LowerBound(all_errors, None, None, too_few, expiration)
+    least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
+    printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
+    constants = "" if printed else "; its own constants are vacuous below 3.8e41 steps"
+    if max(least, printed):
+        who = f"any mechanism, with probability 3/4{constants}"
+        achieved = plan.largest_error(best, _RANDOM_PROBABILITY)
+        yield LowerBound(flips, max(least, printed), achieved, who, elders)
+    else:
+        yield LowerBound(flips, None, None, f"the stream is too short{constants}", elders)
+
+
+def _of_others(plan: Plan) -> Iterator[LowerBound]:
+    """Of what a plan of totals may be part of: cuts never, texts where it has several cells."""
+    yield LowerBound(
+        "minimum cut or degree",
+        None,
+        None,
+        "these are no totals; for graphs see least_error_of_minimum_cut(nodes, steps, epsilon)",
+        "Constant Matters, Theorem 5",
+    )
+    guarantee, cells = plan.guarantee, math.prod(plan.shape)
+    quantity, source = "counts of letters", "Constant Matters, Theorem 6"
+    why: str | None
+    if cells == 1:
+        why = "one cell; for texts see least_error_of_letters(letters, steps, epsilon)"
+    elif not isinstance(guarantee, PureDP):
+        why = "printed without its constant unless privacy is pure"
+    elif not plan.contribution.acts_once or plan.release == "windows":
+        why = "stated for totals of units that count in one step"
+    else:
+        why = None
+    if why is not None or not isinstance(guarantee, PureDP):
+        yield LowerBound(quantity, None, None, str(why), source)
+        return
+    # A unit that is added enters a cell which was empty: there is no usual letter.
+    replaced = plan.contribution.relation == "replace"
+    least = _least_error_of_cells(cells - replaced, plan.horizon, guarantee.epsilon) * _unit(plan)
+    if least:
+        who = "any mechanism, largest of all cells and steps, with probability 2/3"
+        yield LowerBound(quantity, least, plan.largest_error(plan.best, _PROBABILITY), who, source)
+    else:
+        yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)

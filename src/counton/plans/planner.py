@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,15 @@ from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_contribution, law_for
+from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.base import ReleaseForm, check_metric, check_release_form
+
+if TYPE_CHECKING:
+    from counton.plans.bounds import LowerBound
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
@@ -145,6 +149,15 @@ class Plan:
         ``counton.plans.bounds``. For units that count once: Laplace noise under `PureDP`, Gaussian
         noise under `ZCDP` and `ApproxDP`.
         """
+        return self.least_std(self.metric)
+
+    def least_std(self, metric: Metric) -> dict[Family, float]:
+        """`lower_bounds` of the root of the mean variance, or of the largest.
+
+        >>> from counton.privacy import ZCDP
+        >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
+        {'gaussian': 2.91}
+        """
         from counton.plans.bounds import least_variance
 
         if not self.contribution.acts_once:
@@ -159,9 +172,49 @@ class Plan:
             calibrate(self.guarantee, one, family).law.variance,
             calibrate(self.guarantee, fine, family).law.variance / 4.0**_FINE,
         )
-        least = least_variance(self.horizon, self.metric, self.release)
+        least = least_variance(self.horizon, metric, self.release)
         resolution = self.contribution.resolution
         return {family: math.sqrt(least * unit) * float(1 if resolution is None else resolution)}
+
+    @cached_property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """Every lower bound of the papers, beside what the best choice achieves in its quantity.
+
+        Those that say nothing of what was asked are there too, and say why. See
+        ``counton.plans.bounds``.
+
+        >>> from counton.privacy import PureDP
+        >>> for bound in plan(8760, PureDP(1)).bounds:
+        ...     print(bound)
+        mean std: at least 4.874 (here 13.39); any strategy with laplace noise; Constant Matters...
+        max std: at least 4.874 (here 14.91); any strategy with laplace noise; Constant Matters...
+        max std: at least 3.446 (here 14.91); any noise that does not depend on the data; ...
+        largest of 8,760 errors: at least 3 (here 76.29); any mechanism, with probability 2/3; ...
+        the same, on coin flips: at least 2 (here 77.98); any mechanism, with probability 3/4; ...
+        minimum cut or degree: vacuous; these are no totals; ...
+        counts of letters: vacuous; one cell; ...
+        """
+        from counton.plans.bounds import bounds_beside
+
+        return bounds_beside(self)
+
+    def largest_error(self, choice: Choice, probability: float) -> float | None:
+        """All errors of a choice, of all steps and cells, are at most this with a probability.
+
+        By a union bound over exact laws, so never too small; in data units. None for more numbers
+        than tails are known for (10^9 times 1 - probability), and where totals are not released.
+
+        Raises:
+            InvalidInput: a probability outside (0, 1).
+        """
+        if not 0 < probability < 1:
+            raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+        missed = (1 - probability) / (self.horizon * math.prod(self.shape))
+        if missed < SMALLEST_TAIL or self.release == "windows":
+            return None
+        resolution = self.contribution.resolution
+        wide = widest_halfwidth(choice.strategy, choice.noise_law, 1 - missed)
+        return wide * float(1 if resolution is None else resolution)
 
     def release_seconds(self, choice: Choice) -> float | None:
         """Time of one release of all cells, measured here and now over up to 4,096 of the first.
@@ -231,10 +284,7 @@ class Plan:
             ).rstrip()
             for row in rows
         ]
-        lines += [
-            f"no strategy with {family} noise is below {least:,.4g}"
-            for family, least in self.lower_bounds.items()
-        ]
+        lines += [f"bound: {bound}" for bound in self.bounds]
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([head, *lines, *notes])
 
