@@ -102,6 +102,11 @@ images: demo demo-hierarchy ## draw the pictures of the documentation again, wit
 	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \
 		--plot docs/images/most.png
 	$(BIN)/counton reproduce less-noise --folder docs/images
+	$(MAKE) gallery
+
+.PHONY: gallery
+gallery: $(READY) ## draw the papers' figures again and write them into the documentation
+	$(BIN)/python -m counton.reproduce.gallery docs
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run

@@ -6,9 +6,19 @@ Test processes each have their own session: tests that ask for a paper belong to
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import pytest
 
 from counton.reproduce import Evidence, reproduce
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Evidence]:
+    """A paper's evidence with its figures, in quick form; each paper is drawn once."""
+    folder = tmp_path_factory.mktemp("figures")
+    return lru_cache(lambda paper: reproduce(paper, folder / paper, quick=True))
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +34,8 @@ def less_noise() -> Evidence:
 @pytest.fixture(scope="session")
 def smooth() -> Evidence:
     return reproduce("smooth", quick=True)
+
+
+@pytest.fixture(scope="session")
+def constants() -> Evidence:
+    return reproduce("constants", quick=True)

@@ -119,5 +119,5 @@ def test_figures_are_written_and_show_something(tmp_path: Path) -> None:
 
 
 def test_an_unknown_paper_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="known are expiration"):
-        reproduce("constants")
+    with pytest.raises(InvalidInput, match="known are"):
+        reproduce("nothing")

@@ -212,7 +212,7 @@ def verify(options: VerifyOptions) -> None:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="expiration, less-noise, or all")],
+    paper: Annotated[str, typer.Argument(help="constants, expiration, less-noise, or all")],
     folder: Annotated[
         str | None,
         typer.Option(

@@ -93,9 +93,13 @@ def _print(console: Console, evidence: Evidence) -> None:
             row.verdict,
         )
     print_table(console, table)
+    noted: dict[str, list[Comparison]] = {}
     for row in evidence.comparisons:
-        if row.note:
-            print_line(console, f"{row.place}, {row.quantity}: {row.note}")
+        noted.setdefault(row.note, []).append(row)
+    for note, rows in noted.items():
+        if note:
+            more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+            print_line(console, f"{rows[0].place}, {rows[0].quantity}{more}: {note}")
     for figure in evidence.figures:
         print_line(console, f"figure written to {figure.path}")
     print_line(console, _counted(evidence.comparisons))

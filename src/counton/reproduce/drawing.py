@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from counton.lazy import require
@@ -37,7 +36,7 @@ def panels(
     legend: float = 0.5,
     sharex: bool = False,
     sharey: bool = False,
-) -> tuple[Canvas, NDArray[np.object_]]:
+) -> tuple[Canvas, NDArray[Any]]:
     """A sheet with a heading, and its axes in rows and columns.
 
     Args:
@@ -59,7 +58,7 @@ def panels(
     write_heading(canvas, title, subtitle)
     axes = canvas.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False)
     canvas.subplots_adjust(
-        left=0.1, right=0.98, bottom=(legend + 0.55) / tall, top=1 - (top + 0.3) / tall,
+        left=0.1, right=0.98, bottom=(legend + 0.5) / tall, top=1 - (top + 0.25) / tall,
         hspace=0.75 / max(panel - 0.75, 0.5), wspace=0.1 if sharey else 0.22,
     )  # fmt: skip
     return canvas, axes

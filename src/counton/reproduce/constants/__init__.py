@@ -1,0 +1,34 @@
+"""Fichtenberger, Henzinger, Upadhyay, "Constant matters": norms, bounds, streams, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from counton.reproduce.constants import numbers, streams
+from counton.reproduce.evidence import Evidence, Figure
+
+TITLE = "Constant matters: fine-grained error bound on private continual observation"
+_RUNS, _QUICK_RUNS = 1024, 64
+
+
+def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+    """Every number, and every figure in ``folder``; 64 runs instead of 1,024 if ``quick``."""
+    runs = _QUICK_RUNS if quick else _RUNS
+    comparisons = (
+        *numbers.norms(),
+        *numbers.mathias(),
+        *numbers.calibration(),
+        *numbers.remark_1(),
+        *numbers.improvements(),
+        *streams.largest_errors(runs),
+        *streams.table_2(),
+        *streams.figure_4(),
+        streams.independence(),
+        *streams.honaker(runs),
+    )
+    figures: tuple[Figure, ...] = ()
+    if folder is not None:
+        from counton.reproduce.constants.figures import draw_all
+
+        figures = tuple(draw_all(folder, runs))
+    return Evidence(TITLE, comparisons, figures)

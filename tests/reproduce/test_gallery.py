@@ -1,0 +1,71 @@
+"""The documentation's page of a paper is what the command that writes it would write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counton.errors import InvalidInput
+from counton.reproduce import Comparison, Evidence, Figure
+from counton.reproduce.gallery import BEGIN, END, filled, numbers, pictures
+
+DOCS = Path(__file__).parents[2] / "docs"
+SHOWN = sorted(page.stem for page in (DOCS / "papers").glob("*.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "paper", [pytest.param(paper, marks=pytest.mark.xdist_group(paper)) for paper in SHOWN]
+)
+def test_a_page_shows_every_figure_of_its_paper(
+    paper: str, drawn: Callable[[str], Evidence]
+) -> None:
+    page = (DOCS / "papers" / f"{paper}.md").read_text("utf-8")
+    found = drawn(paper)
+    assert found.figures
+    written = re.search(f"{re.escape(BEGIN)}\n(.*?)\n## Numbers", page, re.DOTALL)
+    assert written, f"run make gallery: {paper}.md"
+    assert written[1].strip() == pictures(paper, found.figures).strip(), "run make gallery"
+    assert f"counton reproduce {paper}" in page
+    images = {path.name for path in (DOCS / "images" / paper).iterdir()}
+    assert images == {figure.path.name for figure in found.figures}
+    assert sum((DOCS / "images" / paper / name).stat().st_size for name in images) < 800_000
+    for _path, title, shows in found.figures:
+        assert len(title) < 70
+        assert shows.count(".") >= 2
+
+
+def test_the_gallery_has_a_page_for_each_of_its_papers() -> None:
+    assert {"constants"} <= set(SHOWN)
+    navigation = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
+    for paper in SHOWN:
+        assert f"papers/{paper}.md" in navigation
+
+
+def test_a_page_keeps_what_is_written_by_hand() -> None:
+    row = Comparison("Table 1", "one | two", "1", 1.5, note="it does", differs=True)
+    found = Evidence(
+        "A paper",
+        (row, row, Comparison("Table 1", "three", "3", 3)),
+        (Figure(Path("f.png"), "F", "A. B."),),
+    )
+    page = f"# Title\n\n{BEGIN}\nold\n{END}\n\nAfter.\n"
+    new = filled(page, "elders", found)
+    assert new.startswith("# Title\n\n")
+    assert new.endswith("\n\nAfter.\n")
+    assert "old" not in new
+    assert "![F](../images/elders/f.png)" in new
+    assert "Of 3 numbers compared, 1 agree" in new
+    assert "| Table 1 | one \\| two; and 1 more | 1 | 1.5 | it does |" in new
+    assert filled(new, "elders", found) == new
+    with pytest.raises(InvalidInput, match="0 places to write to"):
+        filled("# Title\n", "elders", found)
+
+
+def test_a_paper_without_differences_says_so() -> None:
+    told = numbers(Evidence("A paper", (Comparison("Table 1", "three", "3", 3),)))
+    assert "All 1 numbers compared agree" in told
+    assert "|" not in told
