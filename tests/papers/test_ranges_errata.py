@@ -70,3 +70,24 @@ def test_the_doubled_tree_has_the_law_of_the_larger_cascade() -> None:
         assert larger[:half, :half] == pytest.approx(cascade_covariance(height))
         precision = np.linalg.inv(larger)
         assert precision.diagonal() == pytest.approx(np.full(2 * half, 1 + (height + 1) / 3))
+
+
+def test_corollary_c_2_has_the_rates_of_nodes() -> None:
+    """It says "all the continuous range queries", and orders of growth in n = 2^k cells."""
+    largest, nodes, ranges = [], [], []
+    for height in range(2, 9):
+        covariance = cascade_covariance(height)
+        size, squared = 2**height, 1 + height / 3  # sigma^2 in units of one exact noise
+        sums = np.zeros((size + 1, size + 1))
+        sums[1:, 1:] = covariance.cumsum(0).cumsum(1)
+        spread = sums.diagonal()[:, None] + sums.diagonal()[None, :] - 2 * sums
+        below = np.tril_indices(size + 1, -1)
+        largest.append(spread[below].max() * squared / height)
+        ranges.append(spread[below].sum() * squared / (size**2 * height))
+        nodes.append((2 * size - 1) * squared / (size**2 * height))
+    # Printed: all three bounded, above and below. Of ranges, both columns grow with log n;
+    assert (np.diff(largest) > 0.1).all()
+    assert (np.diff(ranges[2:]) > 0.05).all()  # early terms that do not grow are still falling
+    # of nodes, the first is that of one node, and the total is smaller by a factor n.
+    assert (np.diff(nodes) < 0).all()
+    assert nodes[-1] * 2**8 == pytest.approx(2 * (1 + 8 / 3) / 8, rel=0.01)

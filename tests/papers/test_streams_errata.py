@@ -85,6 +85,30 @@ def test_smooth_lemma_3_4_fails_at_small_horizons() -> None:
     assert len(failing) == 2506
 
 
+def test_elders_corollary_c_3_cuts_off_its_constant() -> None:
+    constants = {arity: arity / (2 * log2(arity) ** 3) for arity in range(4, 101, 2)}
+    best = min(constants, key=constants.__getitem__)
+    assert best == 20
+    assert f"{constants[best]:.4f}" == "0.1239"  # printed: 0.1238
+
+
+def test_elders_factor_2_over_smooth_is_that_of_half_zeros() -> None:
+    """Leaves of height h with x h zeros: T = 2^(H(x) h) of them, and variance 2 (1 - x) x^2 h^3."""
+
+    def constant(x: float) -> float:
+        """Of log^3 T / epsilon^2."""
+        entropy = -x * log2(x) - (1 - x) * log2(1 - x)
+        return 2 * (1 - x) * x**2 / entropy**3
+
+    subtraction = min(k * (1 - k**-2) / (2 * log2(k) ** 3) for k in range(3, 100, 2))
+    assert f"{subtraction:.4f}" == "0.1236"
+    assert constant(0.5) == 0.25
+    assert constant(0.5) / subtraction > 2  # as printed, of the only fraction that is published
+    best = min(constant(x) for x in np.linspace(0.05, 0.5, 4501))
+    assert f"{best:.4f}" == "0.1685"
+    assert f"{best / subtraction:.2f}" == "1.36"
+
+
 def square_root_norm(horizon: int) -> float:
     """Psi*(T): squared norm of the first ``horizon`` coefficients of (1 - x)^(-1/2)."""
     total, coefficient = 0.0, 1.0
@@ -114,6 +138,119 @@ def test_constants_noise_redrawn_every_round_is_not_private() -> None:
     redrawn = np.sum(1 / norms**2)
     assert once == pytest.approx(1)
     assert redrawn > 500
+
+
+def mathias_lower(horizon: int) -> float:
+    """Equation (3): no factorisation of running totals has a smaller product of norms."""
+    j = np.arange(1, horizon + 1)
+    gamma = float(np.mean(1 / np.abs(np.sin((2 * j - 1) * pi / (2 * horizon)))))
+    return (0.5 + 0.5 / horizon) * gamma
+
+
+def test_constants_figure_2_is_not_the_gap_of_the_norm() -> None:
+    for exponent in (5, 8, 12, 16):
+        horizon = 2**exponent
+        lower = mathias_lower(horizon)
+        assert 1 + log((4 * horizon - 3) / 5) / pi - lower < 0.5  # as printed
+        assert 0.53 < square_root_norm(horizon) - lower < 0.5851
+
+
+def test_constants_lemma_6_bounds_a_sum_by_a_smaller_integral() -> None:
+    for horizon in (2, 10, 1000, 10**5):
+        j = np.arange(1, horizon + 1)
+        gamma = float(np.mean(1 / np.abs(np.sin((2 * j - 1) * pi / (2 * horizon)))))
+        integral = 2 / pi * log(1 / np.tan(pi / (4 * horizon)))
+        assert gamma > integral + 0.7  # printed: gamma <= integral
+
+
+def test_constants_remark_1_lacks_a_root() -> None:
+    for levels in range(1, 9):
+        horizon = 2**levels
+        rows = max(step.bit_count() for step in range(1, horizon + 1))  # nodes that a total reads
+        columns = levels + 1  # nodes that an item enters, the root among them
+        assert rows * columns == levels * (levels + 1)  # printed as the product of norms
+        # Entries are 0 and 1, so that these numbers are the squared norms.
+        assert sqrt(rows) * sqrt(columns) == pytest.approx(sqrt(levels * (levels + 1)))
+
+
+def test_constants_theorem_2_is_missed_by_the_first_releases() -> None:
+    """With noise drawn once, release t has variance C^2 Psi*(T) Psi*(t)."""
+    horizon = 2**16
+    allowed = (1 + log(1 / 5) / pi) * sqrt(2 * log(3 * horizon))  # at t = 1, in units of C
+    stds = allowed / sqrt(square_root_norm(horizon))
+    assert stds < 1.13
+    assert 2 * NormalDist().cdf(-stds) > 0.25  # of the 1/3 that is allowed for all t together
+
+
+def test_constants_equation_2_lacks_a_factor_under_the_root() -> None:
+    """Noise of standard deviation 1 exceeds sqrt(ln 6q) in some of q independent queries."""
+
+    def exceeded(bound: float, queries: int) -> float:
+        return 1 - (1 - 2 * NormalDist().cdf(-bound)) ** queries
+
+    for queries in (10, 1000, 10**5):
+        assert exceeded(sqrt(log(6 * queries)), queries) > 1 / 3  # printed: at most 1/3
+        assert exceeded(sqrt(2 * log(6 * queries)), queries) < 1 / 3
+
+
+def test_constants_table_1_and_corollary_5_disagree_on_episodes() -> None:
+    for letters, length, horizon in ((2, 2, 100), (4, 3, 1000), (26, 3, 10**6)):
+        words = letters**length
+        times = letters ** (length - 1) * length
+        table = 2 * length * sqrt(times * log(6 * horizon * words))
+        corollary = sqrt(times * log(2 * words) * log(6 * horizon))
+        # The proof: sensitivity 2 sqrt(times), and a union bound over T times at most 2 words.
+        proven = 2 * sqrt(times) * sqrt(log(6 * horizon * 2 * words))
+        assert table / proven == pytest.approx(length, rel=0.06)
+        assert corollary != pytest.approx(proven, rel=0.05)
+        # The two logarithms of a union bound add up; the corollary multiplies them.
+        assert log(6 * horizon) + log(2 * words) == pytest.approx(log(6 * horizon * 2 * words))
+
+
+def toeplitz_root(horizon: int) -> NDArray[np.float64]:
+    """C of the square root, with C C the matrix of running totals."""
+    series = [comb(2 * k, k) / 4**k for k in range(horizon)]
+    return np.array(
+        [[series[i - j] if i >= j else 0.0 for j in range(horizon)] for i in range(horizon)]
+    )
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 4])
+def test_constants_corollary_4_understates_what_a_letter_changes(longest: int) -> None:
+    """Substrings: one letter of a constant string changes, somewhere in the middle."""
+    horizon, at = 24, 6
+    before, after = "a" * horizon, "a" * at + "b" + "a" * (horizon - at - 1)
+
+    def ends(text: str, word: str) -> NDArray[np.float64]:
+        """1 where the word ends."""
+        return np.array([float(text[: t + 1].endswith(word)) for t in range(len(text))])
+
+    words = {
+        text[i : i + n]
+        for text in (before, after)
+        for n in range(1, longest + 1)
+        for i in range(horizon - n + 1)
+    }
+    differences = [ends(after, word) - ends(before, word) for word in sorted(words)]
+    moved = sum(float(np.sum(d**2)) for d in differences)
+    assert moved == longest * (longest + 1)  # printed as at most longest^2
+    root = toeplitz_root(horizon)
+    measured = sum(float(np.sum((root @ d) ** 2)) for d in differences)
+    norm = square_root_norm(horizon)
+    assert measured > longest**2 * norm * (0.9 if longest == 1 else 1.2)
+    assert measured <= longest * (longest + 1) * (longest + 2) / 3 * norm
+
+
+def test_constants_corollary_3_needs_the_l1_norm() -> None:
+    """An edge completes a triangle in each of the next four steps: differences 1, 1, 1, 1."""
+    horizon = 64
+    root = toeplitz_root(horizon)
+    changed = np.zeros(horizon)
+    changed[:4] = 1
+    measured = float(np.linalg.norm(root @ changed))
+    norm = sqrt(square_root_norm(horizon))
+    assert measured > 1.5 * norm * float(np.linalg.norm(changed))  # printed: at most the right side
+    assert measured <= norm * float(np.abs(changed).sum())
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
