@@ -246,11 +246,12 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """A unit changes cells by 1, up and down in turn: what comes and goes.
+    """A unit changes cells up and down in turn, by the same amount: what comes and goes.
 
     Attributes:
         changes: how often a cell changes, at most.
         cells: in how many cells, at most.
+        size: by how much, at most; sums of so many which each change a cell by 1 are included.
 
     Raises:
         InvalidInput: an amount below 1, or no integer.
@@ -259,9 +260,10 @@ class Alternating:
     kind: ClassVar[str] = "alternating"
     changes: int
     cells: int = 1
+    size: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("changes", "cells"):
+        for name in ("changes", "cells", "size"):
             amount = getattr(self, name)
             if type(amount) is not int or not 1 <= amount <= LARGEST_SPREAD:
                 raise InvalidInput(f"{name} is {amount!r}; it must be an integer from 1 to 2^40")
@@ -274,7 +276,7 @@ class Bounded:
     Attributes:
         l1: ||C d||_1 is at most so many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most so many times the largest ||C e_t||_2^2, for every C
-            without negative entries.
+            without negative products of columns.
 
     Raises:
         InvalidInput: norms below 1, or none that integers have.

@@ -29,6 +29,7 @@ from counton.strategies.participation import Part, Schedule
 from counton.strategies.streams.binary import below_split
 from counton.testing import (
     LawBroken,
+    check_alternating,
     check_arguments,
     check_factorisation,
     check_node_law,
@@ -284,6 +285,20 @@ class AddsUpAlone(GrowingCascade):
         return np.asarray((last - first) * self.overall_variance("max"), dtype=np.float64)
 
 
+class ForgetsLaterChanges(KAry):
+    """Says of many changes what one moves."""
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        return super().largest_alternating(norm, 1)
+
+
+class ClaimsThatNothingCancels(Binary):
+    """As if all changes went the same way."""
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        return int(changes**norm) * (self.shift().l1 if norm == 1 else self.shift().l2_squared)
+
+
 class ServesBeyondTheHorizon(Binary):
     def check_step(self, step: int) -> int:
         return step
@@ -315,6 +330,9 @@ def test_an_honest_subclass_passes() -> None:
         (check_participation, ClaimsFarTooMuch(14, 7, 3)),
         (check_participation, ForgetsStepsOfASchedule(12)),
         (check_participation, ForgetsStepsOfASchedule(200)),
+        (check_alternating, ForgetsLaterChanges(12, 4)),
+        (check_alternating, ForgetsLaterChanges(2000, 4)),
+        (check_alternating, ClaimsThatNothingCancels(14)),
         (check_node_law, Quiet(12)),
         (check_node_law, QuietGaussian(12)),
         (check_node_law, OtherNoise(12)),

@@ -226,6 +226,8 @@ class StreamStrategy(Strategy):
         delay: the release at ``step`` counts items up to ``step - delay``.
         local: noise on a window costs time in proportion to the window; otherwise in proportion to
             the window's end.
+        aligned: no two columns of C have a negative product, so that changes of opposite signs
+            move nodes no more than if they were in different cells.
     """
 
     horizon: int | None
@@ -234,6 +236,7 @@ class StreamStrategy(Strategy):
     delay: int = 0
     local: ClassVar[bool] = True
     unit_columns: bool = True
+    aligned: bool = True
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -490,7 +493,7 @@ class StreamStrategy(Strategy):
     def moved(self, pattern: Pattern) -> Shift:
         """How far a unit that changes counts in ``pattern`` moves all node values together.
 
-        In units of ``2**-lattice_bits``; never below the truth, for a C without negative entries.
+        In units of ``2**-lattice_bits``; never below the truth.
 
         Raises:
             InvalidInput: an unbounded strategy.
@@ -516,6 +519,17 @@ class StreamStrategy(Strategy):
             InvalidInput: an unbounded strategy.
         """
         return participation.largest_sum(self, norm, schedule)
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """Largest 1-norm, or squared 2-norm, of what changes of +1 and -1 in turn add up to.
+
+        In units of ``2**-lattice_bits``, squared for norm 2; exact, or a proven bound. See
+        ``counton.strategies.participation``.
+
+        Raises:
+            InvalidInput: an unbounded strategy, or changes that are no integer from 1 on.
+        """
+        return participation.largest_alternating(self, norm, changes)
 
     def divided(self, part: participation.Part | None) -> Sequence[tuple[participation.Part, int]]:
         """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.

@@ -31,6 +31,22 @@ of n_v^2 over all nodes. What is found here, in integers:
 - *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond, separation = every is
   a bound.
 - *All steps* are one set, a schedule with every = 1: trees add up their parts, exactly.
+
+What comes and goes changes a count by +1 and -1 in turn, in at most w steps: `largest_alternating`.
+The changes so far then add up to 0 or 1, so that a node that holds consecutive steps sees 0 or +-1
+of them, 1 where an odd number of changes fell into it. In general:
+
+- *Trees*: most[m] as above, with m mod 2 in the place of m and of m^2: exact. Whatever the
+  strategy of this kind, that is at most w D_1 and w D_2^2, since n_v^2 = |n_v| in every node.
+- *Rows*: with p_t in {0, 1} the changes so far, (C d)_r = sum over t of p_t (C_rt - C_r,t+1) is at
+  most the sum V_r of the falls (or rises) of row r, its end included: for a row that first rises
+  and then falls, its largest entry. So ||C d||_2^2 <= sum over r of V_r |(C d)_r|
+  <= w max over s of sum over r of V_r |C_rs|.
+- *Products*: for each s of S, -G_(s, next) + G_(s, next but one) - ... is at most the sum of all
+  rises of G_st over t > s (0 if products only fall with distance, as those of the square root
+  do). So ||C d||_2^2 <= sum over S of (G_ss + 2 rises), and likewise with the products before;
+  where no product is negative.
+- *Short horizons*: all sets are tried.
 """
 
 from __future__ import annotations
@@ -56,6 +72,8 @@ if TYPE_CHECKING:
 _MOST_SHARED = 1024
 #: So many sets of steps, and steps, are tried one by one.
 _MOST_SETS, _MOST_TRIED = 2**16, 128
+#: Numbers that are written out at once where sets of columns are added up.
+_MOST_ENTRIES = 2**22
 #: Columns are written out for the lag bound, and schedules tried, up to these horizons.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
 #: With more members than this, products are not listed by lag: other bounds serve.
@@ -167,9 +185,11 @@ def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
 
     - *Runs* of consecutive steps start together: where columns can be written out all starts are
       tried, which is exact; else each run is taken at its own worst place, which is never less.
-    - *Alternating* changes cancel where two of them meet in a node. A node that holds consecutive
-      steps sees at most 1 of all changes, so a level adds at most its weight for each change.
+    - *Alternating* changes cancel where two of them meet in a node: at most D_2^2 for each, if the
+      nodes are of consecutive steps. In several cells they add up.
     - *Bounded* changes are multiples of the worst column, by their definition.
+
+    Where columns are not aligned, runs and bounded changes are taken as if all were one column.
 
     >>> from counton.laws import Run
     >>> from counton.strategies import SqrtToeplitz
@@ -181,10 +201,15 @@ def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
     one = strategy.shift()
     if isinstance(pattern, Bounded):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
+        if not strategy.aligned:
+            l2_squared = one.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
         l1, l2_squared = _alternating(strategy, pattern)
     else:
         l1, l2_squared = (_over_runs(strategy, norm, pattern) for norm in (1, 2))
+        if not strategy.aligned:
+            changes = sum(run.times * run.size * run.length for run in pattern.runs)
+            l2_squared = one.l2_squared * changes**2
     # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
     return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
 
@@ -212,11 +237,80 @@ def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
 
 
 def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:
-    one = strategy.shift()
-    changes = pattern.changes
-    if strategy.horizon is not None:
-        changes = min(changes, strategy.horizon)
-    return changes * pattern.cells * one.l1, changes**2 * pattern.cells * one.l2_squared
+    l1, l2_squared = (strategy.largest_alternating(norm, pattern.changes) for norm in (1, 2))
+    size, cells = pattern.size, pattern.cells
+    return cells * size * l1, cells * size**2 * l2_squared
+
+
+def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> int:
+    """Largest 1-norm, or squared 2-norm, that changes by +1 and -1 in turn add up to.
+
+    In lattice units (squared for norm 2); exact or a bound from above, as the module says.
+
+    >>> from counton.strategies import Binary
+    >>> largest_alternating(Binary(14), 2, 5), 5 * Binary(14).shift().l2_squared
+    (12, 20)
+    """
+    if strategy.horizon is None:
+        raise InvalidInput(
+            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
+            f"strategy with a horizon"
+        )
+    schedule = schedule_for(strategy.horizon, changes, 1, None)
+    changes = schedule.steps
+    if strategy.divided(None):
+        if changes <= _MOST_SHARED:
+            return _shared_out(strategy, norm, schedule, alternating=True)
+        one = strategy.shift()
+        every_node = _over_parts(strategy, norm, alternating=True)
+        return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
+    if _few_sets(strategy.horizon, Schedule(changes, 1, fixed=False)):
+        weights = _written_out(strategy)
+        if math.comb(strategy.horizon, changes) * len(weights) <= _MOST_ENTRIES:
+            return _over_alternating_sets(weights, norm, changes)
+    bounds = [largest_sum(strategy, norm, schedule)]
+    if strategy.horizon <= _MOST_WRITTEN_OUT:
+        bounds += _alternating_bounds(_written_out(strategy), norm, changes)
+    return min(bounds)
+
+
+def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
+    """All sets of so many steps at once, one step more in every round."""
+    steps = np.arange(weights.shape[1])
+    columns = np.ascontiguousarray(weights.T)
+    last = np.full(1, -1)
+    sums = np.zeros((1, len(weights)), weights.dtype)
+    best = 0
+    for round_ in range(changes):
+        which, added = np.nonzero(steps > last[:, None])
+        sums = sums[which] + (-1) ** round_ * columns[added]
+        last = added
+        best = max(best, int((np.abs(sums) ** norm).sum(axis=1).max()))
+    return best
+
+
+def _alternating_bounds(weights: Integers, norm: Norm, changes: int) -> Iterator[int]:
+    """Those of rows and of products; the largest of so many steps are added up."""
+    differences = np.diff(weights, axis=1, append=0)
+    rises = np.maximum(differences, 0).sum(axis=1)
+    variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
+    yield int((variations**norm).sum())
+
+    def most(of_steps: Integers) -> int:
+        return int(np.sort(of_steps)[-changes:].sum())
+
+    if norm == 1:
+        return
+    yield most(variations @ np.abs(weights))
+    products = weights.T @ weights
+    if (products < 0).any():
+        return
+    squares = np.diagonal(products)
+    # Rises from each column to later ones, and, for the products before, from earlier ones to it.
+    rises = np.maximum(np.diff(products, axis=1), 0)
+    yield most(squares + 2 * np.triu(rises, 1).sum(axis=1))
+    falls = np.maximum(-np.diff(products, axis=0), 0)
+    yield most(squares + 2 * np.triu(falls, 1).sum(axis=0))
 
 
 def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterator[int]:
@@ -267,13 +361,20 @@ class _Most(NamedTuple):
     together: bool = False
 
 
-def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
-    """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits."""
-    if norm == 1:
+def _shared_out(
+    strategy: StreamStrategy, norm: Norm, schedule: Schedule, *, alternating: bool = False
+) -> int:
+    """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits.
+
+    Args:
+        alternating: members count by +1 and -1 in turn, so that n_v is their number modulo 2.
+    """
+    if norm == 1 and not alternating:
         return _side_by_side(strategy, schedule)
     most = schedule.steps
     of_sums = _type_of_sums(strategy, norm, most)
-    squares = np.arange(most + 1).astype(of_sums) ** 2
+    members = np.arange(most + 1).astype(of_sums)
+    powers = members % 2 if alternating else members**2
     known: dict[Part, _Most] = {}
 
     def best(part: Part) -> _Most:
@@ -285,8 +386,9 @@ def _shared_out(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
         divisions = strategy.divided(part)
         # One step holds one member, which enters no smaller node.
         sums, together = shared(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
-        weight: int = part.nodes * strategy.level_weight(part.level) ** 2
-        sums = sums + weight * squares[: len(sums)]
+        weight: int = part.nodes * strategy.level_weight(part.level) ** norm
+        sums = sums + weight * powers[: len(sums)]
+        together = together and not alternating  # n_v^2 keeps it, n_v modulo 2 may not
         if not together and len(sums) > most:
             together = bool((_best_shares(sums, sums, most) <= sums).all())
         known[part] = _Most(sums, together)
@@ -342,14 +444,18 @@ def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
     return sum(added * number for added, number in taken(strategy.divided(None), most).items())
 
 
-def _over_parts(strategy: StreamStrategy, norm: Norm) -> int:
-    """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full."""
+def _over_parts(strategy: StreamStrategy, norm: Norm, *, alternating: bool = False) -> int:
+    """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full.
+
+    With ``alternating`` changes it is that of 1 in every node, which is no less than any.
+    """
     known: dict[Part, int] = {}
 
     def total(part: Part) -> int:
         if part not in known:
             weight = part.nodes * strategy.level_weight(part.level) ** norm
-            known[part] = weight * part.steps**norm + divided(strategy.divided(part))
+            held = 1 if alternating else part.steps**norm
+            known[part] = weight * held + divided(strategy.divided(part))
         return known[part]
 
     def divided(divisions: Sequence[tuple[Part, int]]) -> int:
@@ -440,6 +546,18 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
 
     int64 where all sums of them stay within it, else Python's integers.
     """
+    weights = _written_out(strategy)
+    lengths = np.abs(weights).sum(axis=0)
+    if weights.dtype == object:
+        return lengths, np.abs(weights.T @ weights)
+    if int(lengths.max(initial=0)) ** 2 < 2**52:
+        reals = weights.astype(np.float64)  # exact, and multiplied faster
+        return lengths, np.abs(reals.T @ reals).astype(np.int64)
+    return lengths, np.abs(weights.T @ weights)
+
+
+def _written_out(strategy: StreamStrategy) -> Integers:
+    """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.lattice_bits
@@ -452,17 +570,10 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
     for step, column in enumerate(columns):
         for node, weight in column.items():
             weights[nodes[node], step] = weight
-    lengths = np.abs(weights).sum(axis=0)
-    longest = int(lengths.max(initial=0))
-    if longest**2 < 2**52:
-        reals = weights.astype(np.float64)  # exact, and multiplied faster
-        products = np.abs(reals.T @ reals).astype(np.int64)
-    else:
-        products = np.abs(weights.T @ weights)
     # Every sum of products is at most the square of that of all lengths.
-    if (longest * horizon) ** 2 < _LARGEST_SUM:
-        return lengths.astype(np.int64), products.astype(np.int64)
-    return lengths, products.astype(object)
+    longest = int(np.abs(weights).sum(axis=0).max(initial=0))
+    small = (longest * horizon) ** 2 < _LARGEST_SUM
+    return weights.astype(np.int64) if small else weights
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:

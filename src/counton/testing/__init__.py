@@ -31,6 +31,7 @@ from counton.testing.line_laws import (
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import LawBroken
 from counton.testing.stream_laws import (
+    check_alternating,
     check_arguments,
     check_factorisation,
     check_node_law,
@@ -60,6 +61,7 @@ __all__ = [
     "HashedNoise",
     "LawBroken",
     "ShiftedNoise",
+    "check_alternating",
     "check_arguments",
     "check_columns",
     "check_factorisation",

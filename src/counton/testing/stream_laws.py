@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
-from counton.strategies.base import PART, WIDE, Metric
+from counton.strategies.base import PART, WIDE, Metric, Norm
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import (
     Address,
@@ -28,6 +28,10 @@ from counton.testing.rows import (
     rows_by_step,
 )
 
+if TYPE_CHECKING:
+    from counton.arrays import Integers
+
+_NORMS: tuple[Norm, Norm] = (1, 2)
 #: Up to so many steps every set of steps is tried.
 _ALL_SETS = 16
 #: Claims for units that act several times are at most so far above the truth, squared.
@@ -57,6 +61,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     if strategy.horizon is not None:
         check_sensitivity(strategy)
         check_participation(strategy)
+        check_alternating(strategy)
         check_node_law(strategy)
         check_overall_variance(strategy)
     # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
@@ -172,6 +177,17 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
         require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
 
 
+def _written_out(strategy: StreamStrategy, steps: int) -> Integers:
+    """C over some steps, shape (nodes, steps), in lattice units."""
+    columns = columns_in_order(strategy, steps)
+    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    matrix = np.zeros((len(nodes), len(columns)), np.int64)
+    for item, column in enumerate(columns):
+        for node, weight in column.items():
+            matrix[nodes[node], item] = weight
+    return matrix
+
+
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
     """What units that act several times move: against all sets of their steps.
 
@@ -192,12 +208,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     >>> check_participation(Binary(12))
     """
     count = count_steps(strategy, None)
-    columns = columns_in_order(strategy, min(count, 64))
-    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
-    matrix = np.zeros((len(nodes), len(columns)), np.int64)
-    for item, column in enumerate(columns):
-        for node, weight in column.items():
-            matrix[nodes[node], item] = weight
+    matrix = _written_out(strategy, min(count, 64))
+    columns = range(matrix.shape[1])
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
     def moved(chosen: tuple[int, ...]) -> tuple[int, int]:
@@ -237,6 +249,44 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
             require(enough, strategy, said)
             require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+
+
+def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
+    """What changes by +1 and -1 in turn move: against all sets of up to so many steps.
+
+    Claimed norms are at least the largest there are; on up to 16 steps they are at most 1.25 times
+    that, squared. On more steps some sets are tried. Columns are aligned if that is said.
+
+    Args:
+        strategy: what claims them; with a horizon.
+        changes: tried are up to so many of them.
+
+    Raises:
+        LawBroken: a claim is too small or too large.
+
+    >>> from counton.strategies import Binary
+    >>> check_alternating(Binary(12))
+    """
+    count = count_steps(strategy, None)
+    matrix = _written_out(strategy, min(count, 64))
+    nothing_negative = bool((matrix.T @ matrix >= 0).all())
+    require(nothing_negative or not strategy.aligned, strategy, "columns are not aligned")
+    worst = [0, 0]  # also of fewer changes
+    for most in range(1, min(changes, count) + 1):
+        if count <= _ALL_SETS:
+            sets = np.array(list(itertools.combinations(range(count), most)))
+        else:
+            gaps = range(1, matrix.shape[1] // most + 1)
+            sets = np.array([range(i, i + most * gap, gap) for gap in gaps for i in (0, gap - 1)])
+            sets = sets[sets[:, -1] < matrix.shape[1]]
+        signs = (-1) ** np.arange(sets.shape[1])
+        sums = np.einsum("nsc,c->sn", matrix[:, sets], signs)
+        found = np.abs(sums).sum(axis=1).max(), (sums**2).sum(axis=1).max()
+        l1, squared = worst = [max(pair) for pair in zip(worst, map(int, found), strict=True)]
+        claimed = [strategy.largest_alternating(norm, most) for norm in _NORMS]
+        said = f"{most} changes move it by {l1} and {squared} squared, not {claimed}"
+        require(claimed[0] >= l1 and claimed[1] >= squared, strategy, said)
+        require(count > _ALL_SETS or claimed[1] <= _SLACK * squared, strategy, said)
 
 
 def check_node_law(strategy: StreamStrategy) -> None:

@@ -297,6 +297,45 @@ class Solved(StreamStrategy):
         within = square * self.line.powers(2) + shared * self.line.own**2
         return max(int(within.max()), square * self.line.overlap(1))
 
+    @cached_property
+    def aligned(self) -> bool:  # type: ignore[override]
+        """Whether the line has no negative entry."""
+        line = self.line
+        sums = line.under(np.ones((1, line.rows), np.int64))[0]
+        return bool((line.own >= 0).all() and np.array_equal(sums, line.powers(1)))
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """See `StreamStrategy.largest_alternating`: by how much rows vary."""
+        found = super().largest_alternating(norm, changes)
+        if norm == 1:
+            return found
+        return min(found, min(changes, self.horizon) * self._largest_varied)
+
+    @cached_property
+    def _largest_varied(self) -> int:
+        """Largest sum of a column's entries, each times the variation of its row."""
+        blocks = [self.line.rows_of(block) for block in range(self.line.cells)]
+        # The sums of all rises and of all falls of a row, which begins and ends with 0, are equal,
+        # and no less than what rises or falls between its first step and its end.
+        latest: dict[int, tuple[int, int]] = {}
+        rises: dict[int, int] = {}
+        for block, rows in enumerate(blocks):
+            for row, weight in rows:
+                at, before = latest.get(row, (-1, 0))
+                if at + 1 < block:  # it fell to 0 in between
+                    rises[row] = rises.get(row, 0) + max(-before, 0)
+                    before = 0
+                rises[row] = rises.get(row, 0) + max(weight - before, 0)
+                latest[row] = block, weight
+        for row, (_, weight) in latest.items():
+            rises[row] += max(-weight, 0)
+        square, shared = self.tree.unit**2, sum(share**2 for share in self.tree.shares)
+        return max(
+            square * sum(rises[row] * abs(weight) for row, weight in rows)
+            + shared * int(self.line.own[block]) ** 2
+            for block, rows in enumerate(blocks)
+        )
+
     def column(self, step: int) -> tuple[Node, ...]:
         """The line's rows over the step's block, and its node of every level of the tree."""
         at = self.check_step(step) - 1

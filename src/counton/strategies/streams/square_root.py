@@ -450,6 +450,10 @@ class SqrtToeplitz(StreamStrategy):
         moved = sums.reshape(-1)[: len(moved)]
         return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """At most D_2^2 for each change: products of columns only fall with their distance."""
+        return min(super().largest_alternating(norm, changes), _each_alone(self, norm, changes))
+
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""
         return self._cumulative[self.check_steps(steps) - 1]
@@ -605,6 +609,12 @@ _PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 _ALL_OVERLAPS = 16
 
 
+def _each_alone(strategy: StreamStrategy, norm: Norm, changes: int) -> int:
+    """As if changes of alternating signs moved no node together."""
+    one = strategy.shift()
+    return min(changes, strategy.horizon or changes) * (one.l1 if norm == 1 else one.l2_squared)
+
+
 class _ShortSeries(SqrtToeplitz):
     """The square root on a coarser lattice."""
 
@@ -743,6 +753,12 @@ class NormalisedSqrt(StreamStrategy):
             else:
                 found.append(found[-1])  # no less than those further apart
         return found
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """At most D_2^2 for each change: of all earlier columns the nearest has the largest
+        product with a given one, and so on.
+        """
+        return min(super().largest_alternating(norm, changes), _each_alone(self, norm, changes))
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:

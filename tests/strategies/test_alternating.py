@@ -1,0 +1,121 @@
+"""What comes and goes: changes of +1 and -1 in turn, against all sets of their steps."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.laws import Alternating, Bounded, Run, Runs
+from counton.strategies import (
+    Binary,
+    Expiring,
+    HonakerOnline,
+    KAry,
+    NormalisedSqrt,
+    SmoothBinary,
+    Solved,
+    SqrtToeplitz,
+    StreamStrategy,
+    participation,
+)
+from counton.strategies.lines import Dense, Hats
+
+
+def worst(strategy: StreamStrategy, changes: int) -> list[int]:
+    """Norms of the most that so many alternating changes add up to, by definition."""
+    matrix = participation._written_out(strategy)
+    best = [0, 0]
+    for size in range(1, changes + 1):
+        for chosen in itertools.combinations(range(matrix.shape[1]), size):
+            moved = matrix[:, list(chosen)] @ (-1) ** np.arange(size)
+            best = [max(best[0], int(np.abs(moved).sum())), max(best[1], int((moved**2).sum()))]
+    return best
+
+
+def test_five_changes_in_fourteen_steps() -> None:
+    """In parts of D_2^2: far from the 25 of changes that add up, below the 5 of separate cells."""
+    found = {}
+    for strategy in (
+        Binary(14),
+        KAry(14, 4, True),
+        HonakerOnline(14),
+        SmoothBinary.best(14, norm=2),
+        SqrtToeplitz(14),
+    ):
+        moved, one = strategy.moved(Alternating(5)), strategy.shift()
+        found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
+        assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
+    assert found == {
+        "Binary": 3.0,
+        "KAry": 3.0,
+        "HonakerOnline": 3.25,
+        "SmoothBinary": 4.0,
+        "SqrtToeplitz": 2.45,
+    }
+
+
+def test_trees_are_exact() -> None:
+    """Also where members may all be in one part, but only up to the parity of its node."""
+    for strategy in SmoothBinary(26, 8, 4), SmoothBinary(20, 7, 3), KAry(30, 3), HonakerOnline(27):
+        for changes in (1, 2, 3):
+            claimed = [strategy.largest_alternating(norm, changes) for norm in (1, 2)]
+            assert claimed == worst(strategy, changes)
+
+
+def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = np.random.default_rng(5).integers(-3, 9, (12, 11))
+    for name in "_MOST_SETS", "_MOST_SHARED", "_MOST_WRITTEN_OUT":
+        for strategy in (
+            Binary(13),
+            SmoothBinary.best(13),
+            KAry(13, 3),
+            SqrtToeplitz(11),
+            NormalisedSqrt(11),
+            Solved(Hats.examples(11)[1]),
+            Solved(Hats.examples(4)[1], (3,)),
+            Solved(Dense(matrix, "any")),
+        ):
+            with monkeypatch.context() as patched:
+                patched.setattr(participation, "_MOST_SETS", 0)
+                patched.setattr(participation, name, 0)
+                for changes in (1, 2, 3, 6):
+                    truth = worst(strategy, changes)
+                    claimed = [strategy.largest_alternating(norm, changes) for norm in (1, 2)]
+                    assert claimed[0] >= truth[0], (strategy, changes)
+                    assert claimed[1] >= truth[1], (strategy, changes)
+                    if strategy.aligned:
+                        assert claimed[1] <= 1.01 * changes * strategy.shift().l2_squared
+
+
+def test_long_streams_cost_little_for_each_change() -> None:
+    for strategy in (
+        Binary(2**20),
+        KAry.best(8760),
+        SqrtToeplitz(2**16),
+        SmoothBinary.best(2**16),
+    ):
+        for changes in (8, 3000):
+            found = strategy.moved(Alternating(changes, cells=2, size=3))
+            assert found.l1 <= 2 * 3 * changes * strategy.shift().l1
+            assert found.l2_squared <= 2 * 9 * changes * strategy.shift().l2_squared
+
+
+def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
+    """Up and then down moves a node twice where its entries are 1 and -1."""
+    strategy = Solved(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
+    assert not strategy.aligned
+    up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
+    truth = float((up_and_down**2).sum())
+    assert strategy.moved(Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
+    for pattern in Bounded(2, 2), Runs((Run(1), Run(1, 1))):
+        assert strategy.moved(pattern).l2_squared >= truth
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="horizon"):
+        Expiring().moved(Alternating(2))
+    with pytest.raises(InvalidInput, match="size"):
+        Alternating(2, size=0)
