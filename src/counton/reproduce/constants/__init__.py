@@ -1,10 +1,10 @@
-"""Fichtenberger, Henzinger, Upadhyay, "Constant matters": norms, bounds, streams, figures."""
+"""Fichtenberger, Henzinger, Upadhyay, "Constant matters": norms, bounds, streams, uses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.constants import numbers, streams
+from counton.reproduce.constants import applications, numbers, streams
 from counton.reproduce.evidence import Evidence, Figure
 
 TITLE = "Constant matters: fine-grained error bound on private continual observation"
@@ -25,6 +25,7 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         *streams.figure_4(),
         streams.independence(),
         *streams.honaker(runs),
+        *applications.bounds(runs),
     )
     figures: tuple[Figure, ...] = ()
     if folder is not None:
