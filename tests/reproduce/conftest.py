@@ -39,3 +39,8 @@ def smooth() -> Evidence:
 @pytest.fixture(scope="session")
 def constants() -> Evidence:
     return reproduce("constants", quick=True)
+
+
+@pytest.fixture(scope="session")
+def elders() -> Evidence:
+    return reproduce("elders", quick=True)

@@ -54,7 +54,7 @@ class Comparison:
             place: where the paper prints the formula.
             quantity: what it is.
             formula: its value.
-            computed: by enumeration, from matrices, or from a strategy; equal to 9 digits.
+            computed: by enumeration, from matrices, or from a strategy; equal to 8 digits.
             note: what a reader should know.
 
         >>> row = Comparison.with_formula("Lemma 3.5", "changes, k = 2", 6, 6)
@@ -62,7 +62,7 @@ class Comparison:
         ('6', 'agrees', 'the value of the printed formula')
         """
         said = "the value of the printed formula" + (f"; {note}" if note else "")
-        return cls(place, quantity, f"{formula:.9g}", computed, 2e-9 * abs(formula), said)
+        return cls(place, quantity, f"{formula:.9g}", computed, 1e-8 * abs(formula), said)
 
     @property
     def difference(self) -> float:

@@ -39,7 +39,7 @@ def draw_all(folder: Path, times: Times | None) -> Iterator[Figure]:
     yield _smooth_tree(folder / "figure-2.png")
     yield _neighbours(folder / "figure-3.png")
     yield _variance(folder / "figure-4.png")
-    yield _efficiency(folder / "figure-5.png", times)
+    yield efficiency(folder / "figure-5.png", times)
     yield _zeros(folder / "zeros.png")
 
 
@@ -259,8 +259,9 @@ def _horizons() -> list[int]:
     return sorted(t for t in found if 1 <= t <= LAST)
 
 
-def _efficiency(path: Path, times: Times | None) -> Figure:
-    title = "Figure 5: cost" if times else "Figure 5(b): space"
+def efficiency(path: Path, times: Times | None) -> Figure:
+    """Figure 5, its left panel only where times were measured."""
+    title = "Figure 5: cost"
     measured = (
         f" Left: {RUNS} measured runs each with the same normal noise, {WIDTH:,} numbers an "
         "output, as multiples of the binary mechanism's median at the first T."
