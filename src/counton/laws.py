@@ -277,6 +277,7 @@ class Bounded:
         l1: ||C d||_1 is at most so many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most so many times the largest ||C e_t||_2^2, for every C
             without negative products of columns.
+        once: whether all of d stands in one step, whose norms these then are.
 
     Raises:
         InvalidInput: norms below 1, or none that integers have.
@@ -285,6 +286,7 @@ class Bounded:
     kind: ClassVar[str] = "bounded"
     l1: int
     l2_squared: int
+    once: bool = False
 
     def __post_init__(self) -> None:
         whole = type(self.l1) is int and type(self.l2_squared) is int
@@ -309,7 +311,8 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
         return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
     if isinstance(pattern, Alternating):
         return {"pattern": pattern.kind, "changes": pattern.changes, "cells": pattern.cells}
-    return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared}
+    once = {"once": True} if pattern.once else {}
+    return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared, **once}
 
 
 def pattern_from_dict(saved: dict[str, Any]) -> Pattern:

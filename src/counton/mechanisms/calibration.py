@@ -75,7 +75,7 @@ def law_for(
     guarantee = promised(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
-        if not contribution.acts_once:
+        if not contribution.in_one_step:
             raise InvalidInput(
                 f"{guarantee} bounds the loss of each event by its age, and {contribution} has "
                 f"several: their losses add up (square roots of losses under zCDP), so no one "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, text
-from counton.laws import Pattern, Shift, pattern_from_dict, pattern_to_dict
+from counton.laws import Bounded, Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -320,6 +320,11 @@ class Contribution:
         """Whether a unit counts in one step only."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
+    @property
+    def in_one_step(self) -> bool:
+        """Whether all that a unit changes stands in one step, also where a pattern says what."""
+        return self.acts_once or (isinstance(self.pattern, Bounded) and self.pattern.once)
+
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """What is protected, and the neighbouring relation, in words.
 
@@ -390,13 +395,16 @@ class Contribution:
         Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared 2.
 
         Raises:
-            InvalidInput: a vector without cells, or a pattern: a strategy says what that moves.
+            InvalidInput: a vector without cells, or a pattern over several steps: a strategy says
+                what that moves.
 
         >>> Contribution.replace(cells=2).shift(Shift(3, 3, ((1, 3),)), cells=10)
         Shift(l1=12, l2_squared=12, entries=((1, 12),))
         """
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
+        if isinstance(self.pattern, Bounded) and self.pattern.once:
+            return Shift(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
             raise InvalidInput(
                 f"contribution is {self}, a pattern in the steps of a stream: release it as one"

@@ -118,6 +118,17 @@ class Statistic(ABC):
     def read(self, release: Release) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
 
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
+        """This statistic with all of its parameters, as far as they depend on what is promised.
+
+        Itself unless it says else. `plan` and `counter` ask for it first.
+
+        Args:
+            guarantee: for all releases together.
+            horizon: number of steps; None if there is no end.
+        """
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters as JSON values."""
         return {"statistic": type(self).__name__, **self.parameters}
@@ -188,8 +199,9 @@ class Statistic(ABC):
         """
         from counton.plans import plan
 
-        shape = () if self.on_demand else self.cells
-        contribution = self.contribution(batched=batched)
+        this = self.settled(guarantee, horizon)
+        shape = () if self.on_demand else this.cells
+        contribution = this.contribution(batched=batched)
         return plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
 
     def counter(
@@ -222,7 +234,8 @@ class Statistic(ABC):
                 "horizon or guarantee is missing: state how many steps there will be, and what is "
                 "promised, such as PureDP(1)"
             )
+        this = self.settled(guarantee, horizon if strategy is None else strategy.horizon)
         if strategy is None:
             assert horizon is not None
-            strategy = self.plan(horizon, guarantee, batched=batched).best.strategy
-        return Running.start(self, strategy, guarantee, key=key, name=name, batched=batched)
+            strategy = this.plan(horizon, guarantee, batched=batched).best.strategy
+        return Running.start(this, strategy, guarantee, key=key, name=name, batched=batched)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from counton.statistics.base import Statistic
 
 #: Where each statistic lives.
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    "Distinct": "counton.statistics.distinct",
+    "TopK": "counton.statistics.top_k",
+}
 
 
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
-from counton.mechanisms.intervals import halfwidths
+from counton.mechanisms.intervals import halfwidths, window_halfwidths
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -20,6 +21,50 @@ if TYPE_CHECKING:
 
 #: Cells of a table of all of them.
 _MOST_LISTED = 2**22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference(Release):
+    """What was counted after a step: a release less an earlier one.
+
+    Attributes:
+        start: the earlier step.
+    """
+
+    start: int = 0
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """See `Release.interval`."""
+        half = halfwidth(self, level)
+        if half == int(half) and not self._terms.strategy.fraction_bits:
+            half = int(half)
+        return self.value - half, self.value + half
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Releases.table_columns`; a column start says after which step."""
+        columns = Release.table_columns(self, level)
+        low, high = (np.ravel(end) for end in self.interval(level))
+        start = np.full(len(low), self.start)
+        return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
+            "low": low,
+            "high": high,
+        }
+
+
+def halfwidth(release: Release, level: float = 0.95) -> float:
+    """Half-width of the interval of each single cell of a release, in data units.
+
+    Raises:
+        InvalidInput: a level outside (0, 1 - 1e-9].
+    """
+    terms = release._terms
+    if isinstance(release, Difference):
+        ends = release.start, release.step
+        half = window_halfwidths(terms.strategy, terms.law, *ends, level)
+    else:
+        steps = range(release.step, release.step + 1)
+        half = halfwidths(terms.strategy, terms.law, steps, level)
+    return float(half.reshape(-1)[0]) * float(terms.resolution)
 
 
 class Reading(ABC):
@@ -63,6 +108,32 @@ class Reading(ABC):
         cell = self.statistic.cell(name)
         low, high = self.release.interval(level)
         return np.ravel(low)[cell].item(), np.ravel(high)[cell].item()
+
+    def since(self, earlier: Reading) -> Self:
+        """What was counted after an earlier reading of the same stream, up to this one.
+
+        Raises:
+            InvalidInput: a reading of another stream, a later one, or of a difference; or of a
+                stream whose releases are no running totals.
+        """
+        terms = self.release._terms
+        if (
+            type(earlier) is not type(self)
+            or earlier.release._terms != terms
+            or isinstance(earlier.release, Difference)
+            or isinstance(self.release, Difference)
+            or earlier.step > self.step
+            or terms.strategy.workload != "totals"
+        ):
+            raise InvalidInput(
+                f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
+                f"reading of the same stream of running totals"
+            )
+        value = self.release.value - earlier.release.value
+        std = float(terms.window_std(earlier.step, self.step))
+        return type(self)(
+            self.statistic, Difference(self.step, value, std, terms, start=earlier.step)
+        )
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""
@@ -154,6 +225,17 @@ class OnDemandReading(Reading):
         """See `Reading.interval`."""
         estimate, half = self[name], self._half(level)
         return estimate - half, estimate + half
+
+    def since(self, earlier: Reading) -> Self:
+        """Not here.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"step {earlier.step} is to be taken from step {self.step}, but cells are read on "
+            f"demand: subtract what was answered"
+        )
 
     def _half(self, level: float) -> float:
         terms = self._running.terms

@@ -41,6 +41,14 @@ class Running:
         statistic: which.
         batched: whether a step may have any number of events.
         terms: all that is stated of the releases; public.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Distinct
+    >>> key = Key.generate()
+    >>> running = Distinct().counter(365, PureDP(1), key=key, name="users")
+    >>> readings = running.release_many(["ann", "bob", "ann"])
+    >>> running.step, readings[2].step, Running.resume(running.checkpoint(), key=key).step
+    (3, 3, 3)
     """
 
     def __init__(

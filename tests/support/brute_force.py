@@ -7,8 +7,80 @@ from typing import Any
 
 import numpy as np
 
+from counton import Key
+from counton.privacy import Guarantee
 from counton.statistics import Exact, Statistic
-from counton.strategies import StreamStrategy
+from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy
+
+
+def small_strategies(horizon: int) -> list[StreamStrategy]:
+    """One of each kind that claims are compared over."""
+    kary = KAry(horizon, 3, True), KAry(horizon, 2, False)
+    return [Binary(horizon), *kary, SmoothBinary.best(horizon), SqrtToeplitz(horizon)]
+
+
+def check_sensitivity(
+    statistic: Statistic,
+    horizon: int,
+    neighbours: Iterable[tuple[Sequence[Any], Sequence[Any]]],
+    *,
+    batched: bool = False,
+    slack: float = 1.0,
+) -> list[tuple[float, float]]:
+    """What is claimed is never below the truth, and at most ``slack`` times it; returns ratios."""
+    strategies = small_strategies(horizon)
+    ratios = []
+    for strategy, true in zip(
+        strategies, largest_norms(statistic, strategies, neighbours), strict=True
+    ):
+        unit = 2.0**strategy.lattice_bits
+        assert min(true) > 0
+        found = [statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2)]
+        for claimed, exact in zip(found, true, strict=True):
+            assert exact * (1 - 1e-12) <= claimed <= exact * slack * (1 + 1e-6), (strategy, unit)
+        ratios.append((found[0] / true[0], found[1] / true[1]))
+    return ratios
+
+
+def scores(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    batches: Sequence[Sequence[Any]],
+    keys: int,
+) -> np.ndarray[Any, Any]:
+    """Noise of all released cells in standard deviations: shape (keys, steps, cells)."""
+    exact = changes_of(statistic, [list(batch) for batch in batches]).cumsum(axis=0)
+    stops = np.cumsum([len(batch) for batch in batches])
+    events = [event for batch in batches for event in batch]
+    found = []
+    for number in range(keys):
+        running = statistic.counter(
+            guarantee=guarantee,
+            key=Key.generate(),
+            name=str(number),
+            strategy=strategy,
+            batched=True,
+        )
+        releases = running.release_batches(events, stops).releases
+        assert releases is not None
+        noise = releases.values.reshape(len(batches), -1) - exact
+        found.append(noise / releases.std[:, None])
+    return np.array(found)
+
+
+def check_scores(found: np.ndarray[Any, Any]) -> None:
+    """Mean 0 and variance 1 at each step, so closely that a third more variance is seen.
+
+    Args:
+        found: independent along all axes but the second, the steps.
+    """
+    by_step = np.moveaxis(found, 1, 0).reshape(found.shape[1], -1)
+    count = by_step.shape[1]
+    assert count >= 1000
+    assert np.abs(by_step.mean(axis=1)).max() * np.sqrt(count) < 4
+    # The variance of a square is 2 for normal and 5 for Laplace noise.
+    assert np.abs((by_step**2).mean(axis=1) - 1).max() < 4 * np.sqrt(5 / count)
 
 
 def changes_of(statistic: Statistic, stream: Sequence[Any]) -> np.ndarray[Any, Any]:

@@ -1,0 +1,407 @@
+"""The largest groups of a histogram, with intervals that hold for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError
+from counton.exact import check_integer, quoted
+from counton.mechanisms import Release
+from counton.mechanisms.intervals import check_level
+from counton.privacy import Contribution
+from counton.privacy.contribution import Once, Relation
+from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.users import DIGEST, digests_of, pair_of
+
+#: Values are compared in blocks of so many to find a bound on the largest ones.
+_BLOCK = 128
+#: A user, and a cell in which it counted: -1 where only their number matters.
+_RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
+
+
+class TopK(Statistic):
+    """The largest groups of a histogram.
+
+    All groups are counted; which of them are the largest is read from what is released, and costs
+    nothing. The ranking chooses among all groups, so its intervals hold for all groups at once.
+
+    An event is the name of a group; with ``cells`` a list of up to so many different groups; with
+    ``most`` a pair ``(user, group)``, of which only the first ``most`` of each user count (with
+    ``once="group"`` those in different groups): the choice depends on that user's own events alone.
+
+    Where each step has one event, that there was one is public. To protect which group it was,
+    state ``neighbours="replace"``.
+
+    Args:
+        groups: their names, all there can be.
+        k: how many are shown.
+        cells: in how many groups an event counts, at most.
+        most: protect users with so many events at most, instead of single events.
+        once: see `Contribution.events`.
+        neighbours: see `Contribution`.
+        unit: what one protected unit is called: "event", or "user" with ``most``.
+
+    Raises:
+        InvalidInput: names that are no texts, or twice there; a number out of range; or most with
+            cells or neighbours.
+
+    Sensitivity: that of a histogram with its contribution, exactly (Constants, section 5; with
+    most events of a user in any steps and cells, m times that of one: all may be in one).
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.statistics import TopK
+    >>> key = Key.generate()
+    >>> counter = TopK(["JFK", "LGA", "EWR"], k=2).counter(24, ZCDP(2), key=key, name="to")
+    >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.9)
+    >>> len(ranking.names), ranking.names[0], bool(ranking.low[0] < 20 < ranking.high[0])
+    (2, 'JFK', True)
+    """
+
+    event = "group"
+
+    def __init__(
+        self,
+        groups: Sequence[str],
+        k: int = 10,
+        *,
+        cells: int = 1,
+        most: int | None = None,
+        once: Once | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str | None = None,
+    ) -> None:
+        self.groups = tuple(groups)
+        wrong = [group for group in self.groups if type(group) is not str]
+        if isinstance(groups, str) or wrong or not self.groups:
+            raise InvalidInput(
+                f"groups are {quoted(groups)}; they must be a list of at least one name, and each "
+                f"a text"
+            )
+        self._place = {group: cell for cell, group in enumerate(self.groups)}
+        if len(self._place) < len(self.groups):
+            twice = next(g for c, g in enumerate(self.groups) if self._place[g] != c)
+            raise InvalidInput(f"group {twice!r} is there twice: name each once")
+        self.k = check_integer("k", k, 1)
+        self.unit = unit or ("event" if most is None else "user")
+        if most is None:
+            make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
+            self._contribution = make(cells=cells, unit=self.unit)
+            if once is not None or neighbours not in ("add_remove", "replace"):
+                Contribution(neighbours, 1, 1, once=once)  # says what is wrong
+        else:
+            self._contribution = Contribution.events(most, once=once, unit=self.unit)
+            if cells != 1 or neighbours != "add_remove":
+                raise InvalidInput(
+                    f"most is {most}, the events of one user, each in one group; cells is {cells} "
+                    f"and neighbours {neighbours!r}: leave these out"
+                )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        held = self._contribution
+        more: dict[str, Any] = {"most": held.most, "once": held.once}
+        if held.cells > 1:
+            more["cells"] = held.cells
+        if held.relation == "replace":
+            more["neighbours"] = "replace"
+        if self.unit != ("event" if held.most is None else "user"):
+            more["unit"] = self.unit
+        stated = {name: value for name, value in more.items() if value is not None}
+        return {"groups": list(self.groups), "k": self.k, **stated}
+
+    def __repr__(self) -> str:
+        rest = {name: value for name, value in self.parameters.items() if name != "groups"}
+        arguments = "".join(f", {name}={value!r}" for name, value in rest.items())
+        return f"TopK({len(self.groups):,} groups{arguments})"
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return (len(self.groups),)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        return self._contribution
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return _Tally(self, {})
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`."""
+        try:
+            records = np.frombuffer(saved, _RECORD)
+        except ValueError as error:
+            raise StateError(f"users cannot be read: {error}: restore a copy") from error
+        used: dict[bytes, dict[int, int]] = {}
+        for user, cell, times in records.tolist():
+            used.setdefault(bytes(user), {})[cell] = times
+        return _Tally(self, used)
+
+    def read(self, release: Release) -> TopKReading:
+        """See `Statistic.read`."""
+        return TopKReading(self, release)
+
+    def cell(self, name: Any) -> int:
+        """See `Statistic.cell`: names of groups."""
+        try:
+            return self._place[name]
+        except (KeyError, TypeError):
+            raise InvalidInput(
+                f"group is {quoted(name)}, which is none of the {len(self.groups):,} declared: "
+                f"name one of them, or declare one more for all others"
+            ) from None
+
+    def name_of(self, cell: int) -> str:
+        """See `Statistic.name_of`."""
+        return self.groups[cell]
+
+
+class TopKReading(Reading):
+    """A histogram at one step, with the largest groups first."""
+
+    statistic: TopK
+
+    def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
+        """The largest groups; see `ranked`.
+
+        All intervals together hold with probability ``level``: the noise of groups is independent,
+        so each has the probability ``level ** (1 / groups)``.
+
+        Args:
+            k: how many; those of the statistic unless given.
+            level: with which all is true at once.
+
+        Raises:
+            InvalidInput: a level out of range, or so many groups that it cannot be computed.
+        """
+        groups, level = self.statistic.groups, check_level(level)
+        half = halfwidth(self.release, level ** (1 / len(groups)))
+        k = self.statistic.k if k is None else k
+        return ranked(groups, np.asarray(self.release.value), half, k, level=level)
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`; a row for each shown rank, best first.
+
+        Columns: rank, group, estimate, std, low, high, sure. Intervals hold for all at once.
+        """
+        found = self.ranking(level=level)
+        shown = len(found.names)
+        return {
+            "rank": np.arange(1, shown + 1),
+            "group": np.array(found.names),
+            "estimate": found.values,
+            "std": np.full(shown, self.release.std),
+            "low": found.low,
+            "high": found.high,
+            "sure": found.sure,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The largest of some estimates, and how sure that is. Made by `ranked`.
+
+    With probability ``level`` all of this is true at once: every true value lies between its
+    ``low`` and ``high``; those that are ``sure`` belong to the k largest; and nobody belongs to
+    them who is neither shown nor among ``others``. (Belonging means: fewer than k are larger.)
+
+    Attributes:
+        names: of those shown, largest estimate first; in the given order where estimates agree.
+        values: their estimates.
+        low, high: ends of their intervals.
+        sure: whether each surely belongs to the k largest.
+        level: see above.
+
+    >>> found = ranked(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
+    >>> found.low.tolist(), found.high.tolist(), found.settled, found.others
+    ([27, 6], [33, 12], True, ())
+    """
+
+    names: tuple[Any, ...]
+    values: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    sure: NDArray[np.bool_]
+    level: float
+    _all: Sequence[Any] = field(repr=False)
+    _others: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def others(self) -> tuple[Any, ...]:
+        """Names of those not shown who may belong to the k largest too, in the given order."""
+        return tuple(self._all[place] for place in self._others.tolist())
+
+    @property
+    def settled(self) -> bool:
+        """Whether the shown ones surely are the k largest."""
+        return bool(self.sure.all())
+
+
+def ranked(
+    names: Sequence[Any],
+    values: NDArray[Any],
+    halfwidth: float,
+    k: int,
+    *,
+    level: float = 0.95,
+) -> Ranking:
+    """The k largest of some estimates: a function of what is released, so it costs nothing.
+
+    With the half-width h holding for all at once: a group surely belongs to the k largest if no
+    more than k - 1 others have an estimate above its own less 2 h; it cannot if k have one
+    above its own plus 2 h.
+
+    Args:
+        names: of all groups that may be shown.
+        values: an estimate for each.
+        halfwidth: such that with probability ``level`` all true values lie within it, at once: of
+            n groups with independent noise the half-width for ``level ** (1 / n)`` each. Where
+            groups nobody declared are shown once they are large, n is how many there can be, not
+            how many are shown: showing them has chosen among all.
+        k: how many are shown; fewer if there are fewer.
+        level: what ``halfwidth`` holds with.
+
+    Raises:
+        InvalidInput: k below 1, or other lengths.
+
+    >>> found = ranked(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
+    >>> found.names, found.sure.tolist(), found.others
+    (('b', 'a'), [True, False], ('c',))
+    """
+    values = np.asarray(values)
+    k = check_integer("k", k, 1)
+    if values.ndim != 1 or len(names) != len(values):
+        raise InvalidInput(
+            f"values have shape {values.shape} and there are {len(names):,} names: give one value "
+            f"for each name"
+        )
+    best = _largest(values, k + 1)
+    shown, beyond = best[:k], best[k:]
+    top = values[shown]
+    whole = values.dtype.kind in "iu" and halfwidth == int(halfwidth)
+    half = int(halfwidth) if whole else halfwidth
+    sure = np.ones(len(shown), bool)
+    others = np.empty(0, np.int64)
+    if len(beyond):
+        sure = values[beyond[0]] <= top - 2 * half
+        may = np.flatnonzero(values >= top[-1] - 2 * half)
+        others = may[~np.isin(may, shown)]
+    return Ranking(
+        tuple(names[place] for place in shown.tolist()),
+        top,
+        top - half,
+        top + half,
+        sure,
+        level,
+        names,
+        others,
+    )
+
+
+def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Places of the largest values, largest first, then in order."""
+    blocks = len(values) // _BLOCK
+    places = np.arange(0)
+    if blocks >= 2 * count:
+        # So many blocks have a value from their least largest on, hence so many values have.
+        tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        bound = np.partition(tops, blocks - count)[blocks - count]
+        places = np.flatnonzero(values >= bound)
+    else:
+        places = np.arange(len(values))
+    order = np.argsort(-values[places], kind="stable")[:count]
+    return np.asarray(places[order])
+
+
+class _Tally(Exact):
+    """Events as counts of groups; of users, what counted of them."""
+
+    def __init__(self, statistic: TopK, used: dict[bytes, dict[int, int]]) -> None:
+        # Of each user how often it counted in a cell; in -1 where cells do not matter.
+        self._statistic, self._used = statistic, used
+        self._before: list[tuple[bytes, int]] = []
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        bounds = self._statistic._contribution
+        listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
+        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+        if bounds.most is not None:
+            pairs = [pair_of(event, "the group in which it counts") for event in listed]
+            cells = self._cells_of([group for _, group in pairs])
+            kept = self._kept(digests_of(user for user, _ in pairs), cells, bounds)
+            steps, cells = steps[kept], cells[kept]
+        elif bounds.cells > 1:
+            places = [self._several(event, bounds.cells) for event in listed]
+            steps = np.repeat(steps, [len(some) for some in places])
+            cells = np.array([cell for some in places for cell in some], dtype=np.int64)
+        else:
+            cells = self._cells_of(listed)
+        count = len(self._statistic.groups)
+        flat = np.bincount(steps * count + cells, minlength=len(stops) * count)
+        return flat.reshape(len(stops), count)
+
+    def _cells_of(self, groups: list[Any]) -> NDArray[np.int64]:
+        place = self._statistic._place
+        try:
+            return np.array([place[group] for group in groups], dtype=np.int64)
+        except (KeyError, TypeError):
+            for group in groups:
+                self._statistic.cell(group)
+            raise
+
+    def _several(self, event: Any, most: int) -> list[int]:
+        if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
+            raise InvalidInput(
+                f"event is {quoted(event)}; it must be a list of up to {most:,} groups"
+            )
+        cells = [self._statistic.cell(group) for group in event]
+        if len(cells) > most or len(set(cells)) < len(cells):
+            raise InvalidInput(
+                f"event is {quoted(event)}; it must be a list of up to {most:,} different groups"
+            )
+        return cells
+
+    def _kept(
+        self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
+    ) -> NDArray[np.bool_]:
+        """Which events count: the first of each user, in different groups where so stated."""
+        self._before = []
+        kept = np.zeros(len(users), bool)
+        for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
+            where = cell if bounds.once == "group" else -1
+            used = self._used.setdefault(user, {})
+            if sum(used.values()) == bounds.most or (where >= 0 and where in used):
+                continue
+            used[where] = used.get(where, 0) + 1
+            self._before.append((user, where))
+            kept[place] = True
+        return kept
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+        for user, where in self._before:
+            used = self._used[user]
+            used[where] -= 1
+            if not used[where]:
+                del used[where]
+            if not used:
+                del self._used[user]
+        self._before = []
+
+    def save(self) -> bytes:
+        """See `Exact.save`."""
+        rows = [
+            (user, cell, times)
+            for user, used in sorted(self._used.items())
+            for cell, times in sorted(used.items())
+        ]
+        return np.array(rows, _RECORD).tobytes()

@@ -1,0 +1,125 @@
+"""Distinct users: so far, in windows, active now."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import check_exact, check_scores, check_sensitivity, scores
+
+from counton import ExpiringDP, Key, PureDP
+from counton.errors import InvalidInput, StateError
+from counton.privacy import ZCDP
+from counton.statistics import Distinct
+from counton.strategies import Binary, Expiring, KAry
+
+HORIZON = 6
+#: What somebody else does in each step.
+OTHERS: dict[bool, list[Any]] = {
+    False: ["b", "c", "b", "b", "c", "c"],
+    True: [("b", True), ("b", True), ("c", False), ("b", False), ("c", True), ("b", True)],
+}
+
+
+def with_and_without(events: list[list[Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """All streams of what one user does in each step, and the same without the user."""
+    for own in itertools.product(events, repeat=HORIZON):
+        moves = any(isinstance(event, tuple) for some in events for event in some)
+        other = OTHERS[moves]
+        yield (
+            [[*mine, their] for mine, their in zip(own, other, strict=True)],
+            [[their] for their in other],
+        )
+
+
+def within_one_window() -> Iterator[tuple[list[Any], list[Any]]]:
+    """The same, where only events of one window (of two steps) are absent."""
+    for own in itertools.product([[], ["a"]], repeat=HORIZON):
+        for window in range(HORIZON // 2):
+            less = [[] if step // 2 == window else mine for step, mine in enumerate(own)]
+            yield list(own), less
+
+
+@pytest.mark.parametrize(
+    ("statistic", "slack"),
+    [(Distinct(), 1.0), (Distinct(window=2, windows=2), 1.3), (Distinct(window=2, windows=3), 1.3)],
+)
+def test_no_user_moves_more_than_claimed(statistic: Distinct, slack: float) -> None:
+    check_sensitivity(statistic, HORIZON, with_and_without([[], ["a"]]), slack=slack)
+
+
+def test_no_window_of_a_user_moves_more_than_claimed() -> None:
+    check_sensitivity(Distinct(window=2), HORIZON, within_one_window())
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3])
+def test_no_user_who_comes_and_goes_moves_more_than_claimed(changes: int) -> None:
+    comes, goes = ("a", True), ("a", False)
+    moves = with_and_without([[], [comes], [goes], [comes, goes, comes]])
+    check_sensitivity(Distinct(changes=changes), HORIZON, moves, slack=1.0)
+
+
+def test_what_is_counted() -> None:
+    def counted(statistic: Distinct, *batches: Any) -> Any:
+        stops = np.cumsum([len(batch) for batch in batches])
+        events = [event for batch in batches for event in batch]
+        return statistic.begin().take(events, stops).cumsum().tolist()
+
+    seen: tuple[Any, ...] = ["a", "a"], [], ["b", 7], ["7", "a"]
+    assert counted(Distinct(), *seen) == [1, 1, 3, 4]
+    assert counted(Distinct(window=3), *seen) == [1, 1, 3, 5]
+    assert counted(Distinct(window=3, windows=1), *seen) == [1, 1, 3, 4]
+    comes, goes = ("a", True), ("a", False)
+    moves = [comes, comes], [goes], [goes, ("b", True)], [comes], [goes, goes]
+    assert counted(Distinct(changes=9), *moves) == [1, 0, 1, 2, 1]
+    assert counted(Distinct(changes=3), *moves) == [1, 0, 1, 2, 2]
+    assert counted(Distinct(changes=1), *moves) == [1, 1, 2, 2, 2]
+
+
+def test_state_is_whole() -> None:
+    seen = [["a", "b"], ["b"], [], ["c", "a"], ["a"]]
+    for statistic in Distinct(), Distinct(window=2), Distinct(window=2, windows=2):
+        check_exact(statistic, seen)
+    moves = [[("a", True), ("a", False)], [("a", True)], [("b", True)], [("a", False)]]
+    check_exact(Distinct(changes=3), moves)
+    with pytest.raises(StateError, match="copy"):
+        Distinct().restore(b"123456789")
+
+
+def test_noise_is_as_stated() -> None:
+    """Unbiased, and of the stated standard deviation."""
+    check_scores(scores(Distinct(), Binary(4), PureDP("1/8"), [["a"], [], ["a", "b"], ["c"]], 1000))
+
+
+def test_wrong_events_change_nothing() -> None:
+    running = Distinct(changes=2).counter(5, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running.release_batch([("a", True)])
+    saved = running.checkpoint()
+    for wrong in ("a", ("a", 1), (1.5, True), (None, True)):
+        with pytest.raises(InvalidInput, match="it must be"):
+            running.release_batch([("b", True), wrong])
+    assert running.checkpoint() == saved
+    for arguments in ({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}):
+        with pytest.raises(InvalidInput):
+            Distinct(**arguments)
+
+
+def test_users_of_a_window_are_a_difference_and_old_ones_expire() -> None:
+    statistic = Distinct(window=2)
+    running = statistic.counter(
+        guarantee=ZCDP(10**6), key=Key.generate(), name="s", strategy=KAry(9, 3, True), batched=True
+    )
+    readings: Any = running.release_batches([1, 2, 1, 3], [1, 2, 4, 4])
+    assert [reading.users for reading in readings] == [1, 2, 4, 4]
+    second = readings[3].since(readings[1])
+    assert (second.users, second.table_columns()["start"].tolist()) == (2, [2])
+    assert second.std() == pytest.approx(float(running.terms.window_std(2, 4)))
+    with pytest.raises(InvalidInput, match="earlier"):
+        readings[1].since(readings[3])
+    counter: Any = Distinct().counter(
+        guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
+    )
+    assert counter.release("ann").users < 50

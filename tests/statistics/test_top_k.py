@@ -1,0 +1,168 @@
+"""The largest groups: what an event, or a user, changes; rankings that hold all at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import check_exact, check_scores, check_sensitivity, scores
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton import ExpiringDP, Key, PureDP
+from counton.errors import InvalidInput
+from counton.privacy import ZCDP
+from counton.statistics import TopK, ranked
+from counton.strategies import Expiring, SqrtToeplitz
+
+HORIZON = 4
+GROUPS = ("a", "b", "c")
+
+
+def events_of(choices: Sequence[Any], *, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Streams of one event a step; one of them absent, or another one."""
+    for stream in itertools.product(choices, repeat=HORIZON):
+        for step in range(HORIZON):
+            for instead in [[event] for event in choices] if replaced else [[]]:
+                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
+
+
+def users_of(most: int) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Streams of a user and another one, and the same without the user."""
+    others = [("v", "a"), ("v", "b"), ("v", "b"), ("v", "c")]
+    own = [[], [("u", "a")], [("u", "b")], [("u", "a")] * 4 + [("u", "c")]]
+    for mine in itertools.product(own, repeat=HORIZON):
+        yield [[*a, b] for a, b in zip(mine, others, strict=True)], [[b] for b in others]
+
+
+def test_no_unit_moves_more_than_claimed() -> None:
+    one = list(GROUPS)
+    two = [["a"], ["b", "c"], ["a", "c"], []]
+    check_sensitivity(TopK(GROUPS), HORIZON, events_of(one, replaced=False))
+    check_sensitivity(TopK(GROUPS, neighbours="replace"), HORIZON, events_of(one, replaced=True))
+    pairs = [[list(pair)] for pair in two]
+    check_sensitivity(
+        TopK(GROUPS, cells=2),
+        HORIZON,
+        ((list(a), list(b)) for a, b in events_of(pairs, replaced=False)),
+    )
+    check_sensitivity(TopK(GROUPS, most=3), HORIZON, users_of(3))
+    check_sensitivity(TopK(GROUPS, most=2, once="group"), HORIZON, users_of(2))
+
+
+def test_only_so_many_events_of_a_user_count() -> None:
+    events = [("u", "a"), ("u", "a"), ("v", "a"), ("u", "b"), ("u", "c")]
+    stops = np.array([5])
+    assert TopK(GROUPS, most=2).begin().take(events, stops).tolist() == [[3, 0, 0]]
+    twice = TopK(GROUPS, most=2, once="group").begin().take(np.array(events), stops)
+    assert twice.tolist() == [[2, 1, 0]]
+    batches = [[event] for event in events]
+    for statistic in TopK(GROUPS, most=2), TopK(GROUPS, most=2, once="group"):
+        check_exact(statistic, batches)
+        assert type(statistic).from_dict(statistic.to_dict()) == statistic
+    check_exact(TopK(GROUPS), list("abcab"))
+
+
+def test_wrong_groups_change_nothing() -> None:
+    running = TopK(GROUPS).counter(9, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running.release_batch("ab")
+    saved = running.checkpoint()
+    with pytest.raises(InvalidInput, match="'d', which is none of the 3"):
+        running.release_batch("abd")
+    with pytest.raises(InvalidInput, match="must be a pair"):
+        TopK(GROUPS, most=2).begin().take(["a"], np.array([1]))
+    with pytest.raises(InvalidInput, match="up to 2 different"):
+        TopK(GROUPS, cells=2).begin().take([["a", "a"]], np.array([1]))
+    assert running.checkpoint() == saved
+    for wrong in ({"groups": "abc"}, {"groups": ["a", "a"]}, {"groups": ["a"], "once": "group"}):
+        with pytest.raises(InvalidInput):
+            TopK(**wrong)
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=9),
+    st.integers(1, 5),
+    st.floats(0, 4),
+    st.data(),
+)
+def test_rankings_say_what_intervals_allow(
+    values: list[int], k: int, half: float, data: st.DataObject
+) -> None:
+    """Among all true values within the intervals: surely in, or never in."""
+    found = ranked(range(len(values)), np.array(values), half, k)
+    shifts = data.draw(st.lists(st.floats(-1, 1), min_size=len(values), max_size=len(values)))
+    true = np.array(values) + half * np.array(shifts)
+    larger = (true[None, :] > true[:, None] + 1e-9).sum(axis=1)
+    belongs = set(np.flatnonzero(larger < k).tolist())
+    assert {name for name, sure in zip(found.names, found.sure, strict=True) if sure} <= belongs
+    assert belongs <= {*found.names, *found.others}
+    assert found.settled or found.others
+
+
+def test_rankings_claim_no_more_than_they_must() -> None:
+    """At the ends of the intervals those who are not sure fall out, and others come in."""
+    rng = np.random.default_rng(5)
+    values, half, k = rng.integers(0, 60, 4000), 6, 7
+    found = ranked(range(4000), values, half, k)
+    assert found.names == tuple(np.argsort(-values, kind="stable")[:k].tolist())
+    for place in found.others:
+        true = values - half
+        true[place] += 2 * half
+        assert (true > true[place]).sum() < k
+    for place, sure in zip(found.names, found.sure, strict=True):
+        true = values + half
+        true[place] -= 2 * half
+        assert ((true > true[place]).sum() < k) == sure
+
+
+def test_intervals_hold_for_all_groups_at_once() -> None:
+    """Independent groups: seldom wrong, as often as stated, while single intervals often are."""
+    groups = [f"g{number}" for number in range(40)]
+    statistic, level, keys = TopK(groups, k=3), 0.9, 500
+    truth = np.array([50, 40, 38, *range(37)])
+    events = np.repeat(groups, truth)
+    held = alone = right = 0
+    for number in range(keys):
+        running = statistic.counter(
+            guarantee=PureDP("1/4"),
+            key=Key.generate(),
+            name=str(number),
+            strategy=SqrtToeplitz(2),
+            batched=True,
+        )
+        reading: Any = running.release_batches(events, [20, len(events)])[1]
+        found = reading.ranking(k=40, level=level)
+        place = np.array([int(name[1:]) for name in found.names])
+        held += bool(((found.low <= truth[place]) & (truth[place] <= found.high)).all())
+        low, high = reading.release.interval(level)
+        alone += bool(((low <= truth) & (truth <= high)).all())
+        top = reading.ranking(level=level)
+        sure = {name for name, is_sure in zip(top.names, top.sure, strict=True) if is_sure}
+        right += sure <= {"g0", "g1", "g2"} <= {*top.names, *top.others}
+    spread = 4 * np.sqrt(level * (1 - level) / keys)
+    assert level - spread <= held / keys <= level + spread + 0.01
+    assert right >= held - 1
+    assert alone < keys / 4
+
+
+def test_noise_is_as_stated() -> None:
+    batches = [["a"], [], ["b", "c", "a"]]
+    check_scores(scores(TopK(GROUPS), SqrtToeplitz(3), PureDP("1/8"), batches, 400))
+
+
+def test_a_table_of_ranks_and_of_a_window() -> None:
+    running = TopK(GROUPS, k=2).counter(
+        guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+    )
+    readings: Any = running.release_many("abbacccc")
+    columns = readings[7].table_columns()
+    assert columns["group"].tolist() == ["c", "a"]
+    assert columns["estimate"].tolist() == [4, 2]
+    assert columns["sure"].tolist() == [True, True]
+    assert readings[7].ranking().others == ("b",)
+    window: Any = readings[7].since(readings[3])
+    assert window.ranking().names[0] == "c"
+    assert window["a"] == 0
