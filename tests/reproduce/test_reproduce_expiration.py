@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.reproduce import Comparison, reproduce
+from counton.reproduce import Comparison, Evidence, reproduce
 from counton.reproduce.expiration.figures import growth_curve, habit_curves, plotted_ages
 from counton.reproduce.expiration.numbers import (
     GROWTH_ROWS,
@@ -106,10 +106,11 @@ def test_figure_3_the_restarted_counter_is_better_early_and_loses_out_late() -> 
 
 
 @pytest.mark.slow
-def test_figures_are_written_and_show_something(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("expiration")
+def test_figures_are_written_and_show_something(drawn: Callable[[str], Evidence]) -> None:
     from matplotlib.image import imread
 
-    report = reproduce("expiration", tmp_path / "new")
+    report = drawn("expiration")
     names = [figure.path.name for figure in report.figures]
     assert names == [f"figure-{n}.png" for n in range(1, 5)]
     for path, _title, _shows in report.figures:
