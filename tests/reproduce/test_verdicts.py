@@ -59,6 +59,11 @@ def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
     assert plain.stdout.splitlines()[-1] == end
 
 
+def test_the_help_names_every_paper() -> None:
+    told = CliRunner().invoke(app, ["reproduce", "--help"], terminal_width=200).stdout
+    assert [paper for paper in (*PAPERS, "all") if paper not in told] == []
+
+
 @pytest.mark.slow
 def test_a_sheet_shows_panels_boxes_and_a_legend_in_few_colours(tmp_path: Path) -> None:
     from matplotlib.image import imread

@@ -212,7 +212,10 @@ def verify(options: VerifyOptions) -> None:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="constants, expiration, less-noise, or all")],
+    paper: Annotated[
+        str,
+        typer.Argument(help="elders, smooth, ranges, expiration, constants; less-noise; or all"),
+    ],
     folder: Annotated[
         str | None,
         typer.Option(

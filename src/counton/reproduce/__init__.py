@@ -11,9 +11,9 @@ from counton.reproduce.evidence import Comparison, ErrorRow, Evidence, Figure, V
 #: Short name of a paper, or of a claim, and the package that computes its evidence.
 PAPERS = {
     "elders": "counton.reproduce.elders",
-    "constants": "counton.reproduce.constants",
-    "expiration": "counton.reproduce.expiration",
     "smooth": "counton.reproduce.smooth",
+    "expiration": "counton.reproduce.expiration",
+    "constants": "counton.reproduce.constants",
     "less-noise": "counton.reproduce.less_noise",
 }
 

@@ -20,6 +20,7 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         *numbers.calibration(),
         *numbers.remark_1(),
         *numbers.improvements(),
+        *numbers.lower_bounds(),
         *streams.largest_errors(runs),
         *streams.table_2(),
         *streams.figure_4(),

@@ -9,7 +9,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.plans.bounds import factorisation_bounds, mathias_sum
+from counton.plans.bounds import (
+    factorisation_bounds,
+    least_error_of_letters,
+    least_error_of_minimum_cut,
+    mathias_sum,
+)
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.reproduce.evidence import Comparison
 from counton.strategies.streams.square_root import (
@@ -218,3 +223,19 @@ def improvements() -> Iterator[Comparison]:
             improvement(exponent, redrawn=False), tolerance=0.5, differs=True,
             note="drawn once, as it has to be, early releases carry the noise that late ones need",
         )  # fmt: skip
+
+
+def lower_bounds() -> Iterator[Comparison]:
+    """Theorems 5 and 6, pure: orders of growth, of bounds that hold with their constants."""
+    told = "an order is printed; grown like that is the bound with its constant, {:g} and {:g}"
+    cuts = [least_error_of_minimum_cut(nodes, 10**7, 1) for nodes in (500, 1000)]
+    long = [least_error_of_minimum_cut(10**6, steps, 1) for steps in (10**6, 4 * 10**6)]
+    words = [least_error_of_letters(2**bits, 100, 1) for bits in (31, 62)]
+    for place, quantity, (one, other) in (
+        ("Theorem 5", "growth of n / epsilon for twice the vertices, T = 10^7", cuts),
+        ("Theorem 5", "growth of root(T / epsilon) for four times the T, n = 10^6", long),
+        ("Theorem 6", "growth of log q / epsilon for twice the log of q letters", words),
+    ):
+        yield Comparison(
+            place, quantity, "2", other / one, tolerance=0.1, note=told.format(one, other)
+        )
