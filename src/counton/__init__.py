@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
+    from counton.store import StatisticStream as StatisticStream
     from counton.store import Stream as Stream
     from counton.store import release_contingency as release_contingency
     from counton.store import release_hierarchy as release_hierarchy
@@ -54,6 +55,7 @@ _HOME = {
     "ExpiringZCDP": "counton.privacy",
     "Key": "counton.noise",
     "PureDP": "counton.privacy",
+    "StatisticStream": "counton.store",
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
     "count_events": "counton.jobs",
@@ -78,6 +80,7 @@ __all__ = [
     "ExpiringZCDP",
     "Key",
     "PureDP",
+    "StatisticStream",
     "Stream",
     "count_events",
     "plan",
@@ -91,7 +94,7 @@ __all__ = [
 ]
 # Asked for by name, what an extra is missing for says so.
 if find_spec("sqlalchemy") is None:  # the extra "store"
-    __all__.remove("Stream")
+    __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
     __all__ = [name for name in __all__ if not name.endswith("_events")]
 

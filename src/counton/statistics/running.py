@@ -162,6 +162,10 @@ class Running:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
             HorizonExceeded, StreamConflict: as `release`.
         """
+        return self._released(events, self._ends(events, stops))
+
+    def _ends(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ends of steps within events, checked."""
         ends = np.asarray(stops, dtype=np.int64)
         if (
             ends.ndim != 1
@@ -177,17 +181,11 @@ class Running:
                 f"a step has another number of events than 1; the noise of {self.terms.name!r} is "
                 f"for one {self.statistic.event} a step: start it with batched=True"
             )
-        return self._released(events, ends)
+        return ends
 
     def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
-            steps = range(self._step + 1, self._step + 1 + len(stops))
-            horizon = self.terms.strategy.horizon
-            if horizon is not None and steps.stop - 1 > horizon:
-                raise HorizonExceeded(
-                    f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
-                    f"new stream with a larger horizon"
-                )
+            steps = self._check_horizon(len(stops))
             changes = self._exact.take(events, stops)
             releases = None
             if self._counter is not None:
@@ -199,6 +197,17 @@ class Running:
                     raise
             self._step = steps.stop - 1
         return Readings(self, steps, releases)
+
+    def _check_horizon(self, count: int) -> range:
+        """The next steps, if the strategy serves them."""
+        steps = range(self._step + 1, self._step + 1 + count)
+        horizon = self.terms.strategy.horizon
+        if horizon is not None and steps.stop - 1 > horizon:
+            raise HorizonExceeded(
+                f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
+                f"new stream with a larger horizon"
+            )
+        return steps
 
     def reading(self, step: int | None = None) -> Reading:
         """What an earlier step said, where cells are read on demand: the same values as then.
@@ -302,3 +311,19 @@ class Running:
 def described(statistic: Statistic, batched: bool) -> dict[str, Any]:
     """What stands in the terms of a stream: part of the address of its noise."""
     return {**statistic.to_dict(), "batched": batched}
+
+
+def statistic_of(terms: StreamTerms) -> tuple[Statistic, bool]:
+    """The statistic that the cells of a stream are of, and whether steps are batches.
+
+    Raises:
+        StateError: they are no statistic's.
+        InvalidInput: one that is not known.
+    """
+    if terms.statistic is None:
+        raise StateError(
+            f"stream {terms.name!r} releases counts and no statistic: open it as a Stream"
+        )
+    saved = dict(terms.statistic)
+    batched = saved.pop("batched", False)
+    return statistic_from_dict(saved), bool(batched)

@@ -176,6 +176,16 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
     return np.asarray(to_data(whole, Fraction(unit)), np.float64)
 
 
+def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
+    """Shape of one step in the journal, from a stream's terms as JSON values; -1: what is there.
+
+    >>> shape_of({"shape": [2, 3]}), shape_of({"shape": [84], "statistic": {}})
+    ((2, 3), (-1,))
+    """
+    open_ended = "counters" in terms or "statistic" in terms
+    return (-1,) if open_ended else tuple(terms["shape"])
+
+
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:

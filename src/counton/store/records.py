@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError, WrongKey
-from counton.mechanisms import Counter
+from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
 from counton.noise.key import check_key
@@ -221,8 +221,7 @@ def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witnes
 
     def digest(step: int) -> str | None:
         with suppress(StateError):  # raised again when that step is read
-            terms = json.loads(row.terms)
-            shape = (-1,) if "counters" in terms else tuple(terms["shape"])
+            shape = journal.shape_of(json.loads(row.terms))
             released = journal.read(connection, row.id, step, step + 1, shape)
             return keyfile.release_digest(step, released.values[0])
         return None
@@ -251,13 +250,23 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
         StateError: the checkpoint is damaged or does not belong to the row.
     """
     with reading(f"the checkpoint of stream {row.name!r}"):
-        counter = Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
+        counter = _resumed(row, key, strategy)
     if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
             f"row (step {row.step}): the state was altered; restore it from a copy"
         )
     return counter
+
+
+def _resumed(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+    if "statistic" in json.loads(row.terms):
+        from counton.statistics.running import statistic_of
+        from counton.store.on_demand import OnDemand
+
+        if statistic_of(StreamTerms.from_dict(json.loads(row.terms)))[0].on_demand:
+            return OnDemand.revived(bytes(row.checkpoint), key)
+    return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
 
 
 def to_json(value: Mapping[str, Any], name: str) -> str:

@@ -448,9 +448,9 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     terms = json.loads(row.terms)
     last = None
     if row.step:
-        shape = tuple(terms["shape"])
         hidden = "counters" in terms  # of which cells are shown, it says nothing
-        shape = (-1,) if hidden else shape
+        hidden |= "statistic" in terms  # which says what its cells are
+        shape = journal.shape_of(terms)
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         last = {
             "step": row.step,

@@ -150,6 +150,11 @@ class Stream:
         try:
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
+                if "statistic" in json.loads(row.terms):
+                    raise StateError(
+                        f"stream {name!r} is a statistic, which takes events and no counts: open "
+                        f"it with StatisticStream.open"
+                    )
                 witness = keyfile.witness_beside(database, key)
                 writer = Writer(database, row, held, strategy, witness)
                 with reading(f"the details of stream {name!r}"):

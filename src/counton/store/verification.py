@@ -203,8 +203,11 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
         why = "groups that nobody declared are released without a digest of all their counts: "
         why += "look at its guarantee alone, or run its command again"
         return Verified(row.name, "stream", 0, tuple(checks), tuple(problems), skipped=why)
+    recomputed = _recomputed_stream
+    if terms.statistic is not None:
+        recomputed = _recomputed_statistic
     try:
-        for words in _recomputed_stream(database, row, terms, key):
+        for words in recomputed(database, row, terms, key):
             checks.append(words)
     except (InvalidInput, StateError, ReplayMismatch) as error:
         problems.append(str(error))
@@ -285,6 +288,44 @@ def _recomputed_stream(
             f"lead to: the state was altered; restore it from a copy"
         )
     yield "the sums in the checkpoint are those that the releases lead to"
+
+
+def _recomputed_statistic(
+    database: Database, row: Row[Any], terms: StreamTerms, key: Key
+) -> Iterator[str]:
+    """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
+
+    Where cells are read on demand the journal has no values but digests of events.
+    """
+    from counton.statistics.running import statistic_of
+    from counton.store.statistic_stream import known_at
+
+    statistic, _ = statistic_of(terms)
+    with database.transaction(write=False) as connection:
+        present = records.find(connection, row.name)
+        saved = known_at(connection, present, key)
+        with reading(f"what statistic {row.name!r} knows"):
+            statistic.restore(saved.exact)
+    if not statistic.on_demand:
+        yield from _recomputed_stream(database, row, terms, key)
+        yield "what it knows exactly is what was written with its key"
+        return
+    last = row.step
+    digests = np.frombuffer(saved.events, "<u8")[:last].astype(np.int64)[:, None]
+    with database.transaction(write=False) as connection:
+        entries = journal.read(connection, row.id, 1, last + 1, (1,))
+    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+    if not (entries.values == digests).all():
+        raise StateError(
+            f"the journal of statistic {row.name!r} is of other events than those it has counted: "
+            f"the state was altered; restore it from a copy"
+        )
+    if last:
+        journal.check_inputs(entries.input_digests, 1, digests, digest)
+    yield (
+        f"{last:,} steps, whose events are those that were journaled; each of {terms.cells:,} "
+        f"cells is computed from them and the noise that the key gives, when it is asked for"
+    )
 
 
 def _chunks(first: int, last: int, terms: StreamTerms) -> Iterator[range]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,7 @@ class Writer:
         sources: Sequence[str],
         remembered: Change | None = None,
         labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
     ) -> Releases:
         """Answer released steps from the journal and release the others, in one transaction."""
         counter = self.counter()
@@ -87,7 +88,7 @@ class Writer:
             )
         known = min(len(grid), self.step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, windows, sources, remembered, labels)
+            return self._advance(counter, array, grid, windows, sources, remembered, labels, also)
         answer = self._answer(counter, first, grid[:known])
         if known < len(grid):
             fresh = self._advance(
@@ -153,6 +154,7 @@ class Writer:
         sources: Sequence[str],
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
+        also: Callable[[Connection], None] | None = None,
     ) -> Releases:
         if counter.terms.counters is not None:
             self._counter = None  # with more cells it is ahead of the journal
@@ -160,7 +162,7 @@ class Writer:
         releases = counter.release_many(xs)
         try:
             rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
-            self._commit(counter, rows, observed, sources, remembered, labels)
+            self._commit(counter, rows, observed, sources, remembered, labels, also)
         except BaseException:
             # The counter is ahead of the journal: forget it, and read it again when needed.
             self._counter = None
@@ -179,6 +181,7 @@ class Writer:
         sources: Sequence[str],
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
+        also: Callable[[Connection], None] | None = None,
     ) -> None:
         table = schema.streams
         with self.database.transaction(write=True) as connection:
@@ -187,6 +190,8 @@ class Writer:
                 connection.execute(schema.journal.insert(), rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
+            if also is not None:
+                also(connection)
             if labels is not None:
                 from counton.store import labels as kept  # only where groups are found
 

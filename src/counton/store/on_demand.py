@@ -1,0 +1,66 @@
+"""Steps of a statistic whose cells are read on demand: what the journal holds in place of values.
+
+Nothing is released at a step: cells are computed when somebody asks for them. The journal holds a
+keyed digest of the step's events, so that writer, witness and `verify` have something to compare.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, StateError
+from counton.mechanisms import Counter, Releases, StreamTerms
+from counton.mechanisms.counter import OneAtATime
+from counton.mechanisms.state import Progress, Totals, Waiting, read_checkpoint
+from counton.noise import Key
+from counton.noise.key import check_key
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class OnDemand(Counter):
+    """Stands where a stream has its counter: it takes digests of events and counts the steps."""
+
+    def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
+        """Not for callers: a `StatisticStream` makes it."""
+        self.terms, self.key_fingerprint = terms, check_key(key).fingerprint
+        self._done = Progress(step, _NOTHING, Waiting(_NOTHING))
+        self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One digest."""
+        return (1,)
+
+    def release_many(self, xs: Totals) -> Releases:
+        """Take the digests of consecutive steps, shape ``(n, 1)``, and give them back.
+
+        Raises:
+            HorizonExceeded: the strategy serves no more steps.
+        """
+        digests: NDArray[np.int64] = np.asarray(xs, np.int64)
+        first, horizon = self.step + 1, self.terms.strategy.horizon
+        last = self.step + len(digests)
+        if horizon is not None and last > horizon:
+            raise HorizonExceeded(
+                f"step {last:,} is beyond the horizon of {horizon:,} steps: start a new stream "
+                f"with a larger horizon"
+            )
+        self._done = self._done._replace(step=last)
+        return Releases(range(first, last + 1), digests, self.terms)
+
+    @classmethod
+    def revived(cls, saved: bytes, key: Key) -> OnDemand:
+        """From what `checkpoint` gave.
+
+        Raises:
+            StateError: it was altered, or holds sums.
+        """
+        state = read_checkpoint(saved)
+        if state.sums.size or state.waiting.size or not isinstance(state.step, int):
+            raise StateError(
+                "the checkpoint of a statistic whose cells are read on demand holds sums: it was "
+                "altered; restore it from a copy"
+            )
+        return cls(StreamTerms.from_dict(state.terms), key, state.step)

@@ -1,0 +1,208 @@
+"""Durable statistics: committed before shown, the same after a kill, refused with other events."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from letters import Letters, LettersOnDemand, letters_are_known
+
+from counton import Key, PureDP, Stream
+from counton.errors import (
+    BudgetExceeded,
+    HorizonExceeded,
+    InvalidInput,
+    ReplayMismatch,
+    StateError,
+    StreamConflict,
+)
+from counton.store import StatisticStream, Store, state_summary, verify
+from counton.store.statistic_stream import event_digests
+from counton.strategies import KAry
+
+__all__ = ["letters_are_known"]  # a fixture
+pytestmark = pytest.mark.usefixtures("letters_are_known")
+
+KINDS = [Letters(), LettersOnDemand()]
+
+
+def create(
+    state: str | Path,
+    statistic: Letters,
+    name: str = "s",
+    horizon: int = 30,
+    key: Key | None = None,
+) -> StatisticStream:
+    strategy = KAry.best(horizon)
+    return StatisticStream.create(
+        state, name, statistic, horizon, PureDP(1), strategy=strategy, key=key
+    )
+
+
+def shown(stream: StatisticStream) -> list[list[int]]:
+    return [one.table_columns()["estimate"].tolist() for one in stream.readings()]
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_it_goes_on_after_each_step(statistic: Letters, state: str) -> None:
+    letters = "abaabbbaab"
+    key = Key.generate()
+    with create(state, statistic, key=key) as stream:
+        seen = [stream.release(letter).table_columns()["estimate"].tolist() for letter in "abaab"]
+    for number, letter in enumerate(letters[5:], 6):
+        with StatisticStream.open(state, "s", key=key) as stream:
+            assert stream.step == number - 1
+            seen.append(stream.release(letter).table_columns()["estimate"].tolist())
+    with StatisticStream.open(state, "s", key=key) as stream:
+        assert shown(stream) == seen
+        assert stream.reading(4)["a"] == seen[3][0]
+        again = stream.release_many(letters + "ab", first_step=1)
+        assert [one.table_columns()["estimate"].tolist() for one in again][:10] == seen
+        assert stream.step == 12
+        noise = [one["a"] - (letters + "ab")[: one.step].count("a") for one in again]
+        assert len(set(noise)) > 5
+    (found,) = verify(state, key=key)
+    assert found.right, found
+    assert state_summary(state)["streams"][0]["terms"]["statistic"]["statistic"] in repr(statistic)
+    with Store(state) as store:
+        assert [spend.name for spend in store.spends] == ["s"]
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_what_is_refused_changes_nothing(statistic: Letters, file: Path) -> None:
+    with create(file, statistic, horizon=12) as stream:
+        stream.release_many("abab")
+        before = shown(stream)
+        for bad in (
+            lambda: stream.release("a", step=2),
+            lambda: stream.release_many("abaab", first_step=1),
+        ):
+            with pytest.raises(ReplayMismatch, match=r"step [24] of statistic 's'"):
+                bad()
+        with pytest.raises(InvalidInput, match="first step is 6"):
+            stream.release("a", step=6)
+        with pytest.raises(InvalidInput, match="must be a or b"):
+            stream.release_many("ababac", first_step=1)
+        with pytest.raises(HorizonExceeded):
+            stream.release_many("a" * 9)
+        assert stream.step == 4
+        assert shown(stream) == before
+        with StatisticStream.open(file, "s") as other:
+            other.release("b")
+        with pytest.raises(StreamConflict):
+            stream.release("a")
+        assert stream._exact.save() == b"abab"
+    with pytest.raises(StateError, match="is a statistic"):
+        Stream.open(file, "s")
+    with StatisticStream.open(file, "s") as stream:
+        assert stream._exact.save() == b"ababb"
+    with Stream.create(file, "plain", KAry.best(9), PureDP(1)):
+        pass
+    with pytest.raises(StateError, match="open it as a Stream"):
+        StatisticStream.open(file, "plain")
+
+
+def test_a_limit_holds_for_statistics_too(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    create(file, Letters()).close()
+    with pytest.raises(BudgetExceeded):
+        create(file, LettersOnDemand(), "t")
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+@pytest.mark.parametrize("kind", ["exact", "events"])
+def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> None:
+    with create(file, statistic) as stream:
+        stream.release_many("abab")
+    with sqlite3.connect(file) as database:
+        where = "WHERE kind = ? AND part = 0"
+        (blob,) = database.execute(f"SELECT marks FROM counton_marks {where}", [kind]).fetchone()  # noqa: S608
+        with_another = blob[:-1] + bytes([blob[-1] ^ 1])
+        database.execute(f"UPDATE counton_marks SET marks = ? {where}", [with_another, kind])  # noqa: S608
+    database.close()
+    (found,) = verify(file)
+    assert not found.right
+    with pytest.raises(StateError, match="statistic 's'"):
+        StatisticStream.open(file, "s")
+
+
+def test_only_the_blocks_that_change_are_written(file: Path) -> None:
+    def blocks() -> dict[int, bytes]:
+        with sqlite3.connect(file) as database:
+            query = "SELECT rowid, part, marks FROM counton_marks WHERE kind = 'exact'"
+            found = {(row, part): blob for row, part, blob in database.execute(query)}
+        database.close()
+        return {part: blob for (_, part), blob in found.items()}
+
+    with create(file, LettersOnDemand(), horizon=200_000) as stream:
+        stream.release_many("ab" * 66_000)
+        first = blocks()
+        assert len(first) == 3
+        stream.release_many("ba" * 3_000)
+        then = blocks()
+        assert [part for part in then if then[part] != first.get(part)] == [2]
+    with StatisticStream.open(file, "s") as stream:
+        assert stream._exact.save() == b"ab" * 66_000 + b"ba" * 3_000
+
+
+def test_events_that_are_equal_have_one_digest() -> None:
+    key, stops = bytes(32), np.array([1, 2])
+    same: list[Any] = [[5, 6.5], np.array([5, 6.5]), (np.int64(5), np.float32(6.5))]
+    assert len({event_digests(key, 1, given, stops) for given in same}) == 1
+    pairs: list[Any] = [[("a", 1), ("b", 2)], [["a", 1.0], ["b", np.int32(2)]]]
+    assert len({event_digests(key, 1, given, stops) for given in pairs}) == 1
+    assert event_digests(key, 1, "ab", stops) == event_digests(key, 1, np.array(["a", "b"]), stops)
+    assert event_digests(key, 1, "ab", stops) != event_digests(key, 2, "ab", stops)
+    with pytest.raises(InvalidInput, match="of type object"):
+        event_digests(key, 1, [object(), 2], stops)
+
+
+_KILLED = """
+import os, sys
+sys.path.insert(0, {support!r})
+import letters
+from counton.statistics import known
+from counton.store import StatisticStream, records
+known.KNOWN.update(Letters="letters", LettersOnDemand="letters")
+for at in 1, 2, 3:
+    if os.fork() == 0:
+        with StatisticStream.open({state!r}, "s") as stream:
+            calls = []
+            def dying(of):
+                def called(*arguments):
+                    calls.append(of)
+                    if len(calls) == at:
+                        os._exit(9)
+                    return of(*arguments)
+                return called
+            stream._exact.save = dying(stream._exact.save)
+            records.write_seal = dying(records.write_seal)
+            stream.release("b", step=3)
+            print(stream.reading(3).table_columns()["estimate"].tolist(), flush=True)
+            os._exit(9)
+    assert os.wait()[1] == 9 << 8
+    with StatisticStream.open({state!r}, "s") as stream:
+        assert stream.step == (2 if at < 3 else 3)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_a_killed_writer_shows_one_value(statistic: Letters, file: Path) -> None:
+    with create(file, statistic) as stream:
+        stream.release_many("ab")
+    support = str(Path(__file__).parents[1] / "support")
+    program = _KILLED.format(support=support, state=str(file))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with StatisticStream.open(file, "s") as stream:
+        answer = stream.release("b", step=3).table_columns()["estimate"].tolist()
+        assert done.stdout.splitlines() == [str(answer)]
+        with pytest.raises(ReplayMismatch):
+            stream.release("a", step=3)

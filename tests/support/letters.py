@@ -1,0 +1,83 @@
+"""Statistics of the smallest kind, dense and on demand: how often a and b came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Contribution
+from counton.errors import InvalidInput
+from counton.mechanisms.releases import Release
+from counton.statistics import Exact, Reading, Statistic
+from counton.statistics.base import Events
+
+
+class _Kept(Exact):
+    """The events themselves."""
+
+    def __init__(self, statistic: Statistic, letters: str = "") -> None:
+        self.statistic, self.letters, self.before = statistic, letters, letters
+
+    def take(self, events: Events, stops: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if any(event not in ("a", "b") for event in events):
+            raise InvalidInput(f"letters are {events!r}; they must be a or b")
+        self.before, self.letters = self.letters, self.letters + "".join(events)
+        changes = np.zeros((len(stops), 0 if self.statistic.on_demand else 2), np.int64)
+        if not self.statistic.on_demand:
+            for place, event in enumerate(events):
+                changes[np.searchsorted(stops, place, "right"), "ab".index(event)] += 1
+        return changes
+
+    def undo(self) -> None:
+        self.letters = self.before
+
+    def save(self) -> bytes:
+        return self.letters.encode()
+
+    def counts(self, cells: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+        return np.array([self.letters[:step].count("ab"[cell]) for cell in cells])
+
+
+class _Shown(Reading):
+    def table_columns(self, level: float = 0.95) -> dict[str, np.ndarray[Any, Any]]:
+        return self.release.table_columns(level)
+
+
+class Letters(Statistic):
+    """How often a and b came."""
+
+    event = "letter"
+    parameters: dict[str, Any] = {}  # noqa: RUF012
+    cells = (2,)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.replace(unit="letter")
+
+    def begin(self) -> Exact:
+        return _Kept(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        return _Kept(self, saved.decode())
+
+    def read(self, release: Release) -> Reading:
+        return _Shown(self, release)
+
+    def cell(self, name: Any) -> int:
+        if name not in ("a", "b"):
+            raise InvalidInput(f"cell {name!r} is none")
+        return "ab".index(name)
+
+
+class LettersOnDemand(Letters):
+    """The same, read on demand."""
+
+    on_demand = True
+
+
+@pytest.fixture
+def letters_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States and checkpoints find them by their names."""
+    known = dict.fromkeys(("Letters", "LettersOnDemand"), __name__)
+    monkeypatch.setattr("counton.statistics.known.KNOWN", known)
