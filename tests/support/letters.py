@@ -15,29 +15,36 @@ from counton.statistics.base import Events
 
 
 class _Kept(Exact):
-    """The events themselves."""
+    """The events themselves, a step after the other."""
 
-    def __init__(self, statistic: Statistic, letters: str = "") -> None:
-        self.statistic, self.letters, self.before = statistic, letters, letters
+    def __init__(self, statistic: Statistic, steps: tuple[str, ...] = ()) -> None:
+        self.statistic, self.steps, self.before = statistic, steps, steps
 
     def take(self, events: Events, stops: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if any(event not in ("a", "b") for event in events):
             raise InvalidInput(f"letters are {events!r}; they must be a or b")
-        self.before, self.letters = self.letters, self.letters + "".join(events)
-        changes = np.zeros((len(stops), 0 if self.statistic.on_demand else 2), np.int64)
-        if not self.statistic.on_demand:
-            for place, event in enumerate(events):
-                changes[np.searchsorted(stops, place, "right"), "ab".index(event)] += 1
-        return changes
+        starts = [0, *stops.tolist()]
+        new = ["".join(events[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+        self.before, self.steps = self.steps, (*self.steps, *new)
+        if self.statistic.on_demand:
+            return np.zeros((len(stops), 0), np.int64)
+        counts = [[step.count(letter) for letter in "ab"] for step in new]
+        return np.array(counts, np.int64).reshape(len(stops), 2)
 
     def undo(self) -> None:
-        self.letters = self.before
+        self.steps = self.before
 
     def save(self) -> bytes:
-        return self.letters.encode()
+        single = all(len(step) == 1 for step in self.steps)
+        return ("" if single else "/").join(self.steps).encode() + (b"" if single else b"/")
+
+    @classmethod
+    def saved(cls, statistic: Statistic, text: str) -> _Kept:
+        return cls(statistic, tuple(text[:-1].split("/") if "/" in text else text))
 
     def counts(self, cells: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
-        return np.array([self.letters[:step].count("ab"[cell]) for cell in cells])
+        so_far = "".join(self.steps[:step])
+        return np.array([so_far.count("ab"[cell]) for cell in cells])
 
 
 class _Shown(Reading):
@@ -59,7 +66,7 @@ class Letters(Statistic):
         return _Kept(self)
 
     def restore(self, saved: bytes) -> Exact:
-        return _Kept(self, saved.decode())
+        return _Kept.saved(self, saved.decode())
 
     def read(self, release: Release) -> Reading:
         return _Shown(self, release)

@@ -217,6 +217,25 @@ class StatisticStream(Running):
         """
         return self._committed(events, self._ends(events, stops), first_step)
 
+    def check(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> None:
+        """Whether the first steps were released with these events; releases nothing.
+
+        Args:
+            events: in the order in which they happened, from the first step on.
+            stops: for each step, released ones, the number of events up to its end.
+
+        Raises:
+            InvalidInput: stops that do not ascend to ``len(events)``, or steps not released.
+            ReplayMismatch: a step was released with other events.
+        """
+        ends = self._ends(events, stops)
+        if len(ends) > self._step:
+            raise InvalidInput(
+                f"{len(ends):,} steps are given; statistic {self.terms.name!r} has released "
+                f"{self._step:,}: give those alone"
+            )
+        self._check_known(1, event_digests(self._subkey, 1, events, ends))
+
     def readings(self, start: int = 1, stop: int | None = None) -> Readings:
         """What steps ``start..stop-1`` said, as it was released.
 

@@ -1,0 +1,177 @@
+"""Events of statistics in the order in which they happened: rows of a table, or letters of a text.
+
+A `tally` adds events up by window and group; letters that follow each other, or edges of a growing
+graph, are more than their number. Here each row stays what it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.events.files import Rows, Source
+from counton.events.tally import Problem, collected
+from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
+
+_ENDS = b"\r\n\t "
+
+
+class Ordered(NamedTuple):
+    """Events of steps. Exact, hence secret.
+
+    Attributes:
+        events: all of them in order: texts or numbers, or tuples where an event has several parts.
+        stops: for each step the number of events up to its end.
+        newest: microsecond of the last event; None without times, or events.
+        before: rows before the first window, which count nowhere.
+        beyond: rows after the last window.
+    """
+
+    events: list[Any] | NDArray[Any]
+    stops: NDArray[np.int64]
+    newest: int | None = None
+    before: int = 0
+    beyond: int = 0
+
+    def until(self, steps: int) -> Ordered:
+        """Those of the first steps."""
+        stops = self.stops[:steps]
+        return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)
+
+
+def ordered_rows(
+    source: Source,
+    columns: Sequence[str],
+    numbers: Sequence[str] = (),
+    *,
+    time: str | None = None,
+    windows: Windows | None = None,
+    clock_change: ClockChange = "raise",
+    time_format: str | None = None,
+) -> Ordered:
+    """Rows by time (of equal times in their order), or each a step in the order of the file.
+
+    Args:
+        source: the rows.
+        columns: the parts of an event, as the statistic takes them: texts, or numbers.
+        numbers: those of them that are numbers.
+        time, windows: steps are windows of this column's times; None: each row is a step.
+        clock_change, time_format: see `counton.events.windows.moments`.
+
+    Raises:
+        InvalidInput: a column is missing, or a row has no time or a part that cannot be read.
+
+    >>> from datetime import UTC, datetime
+    >>> from counton.events.files import open_source
+    >>> frame = pl.DataFrame({"at": ["2024-03-01T02:30", "2024-03-01T00:10"], "to": ["b", "a"]})
+    >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
+    >>> found = ordered_rows(open_source(frame), ["to"], time="at", windows=windows)
+    >>> found.events, found.stops.tolist()
+    (['a', 'b'], [1, 1, 2, 2])
+    """
+    timed = time is not None and windows is not None
+    parts = []
+    for part in source.parts:
+        frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), numbers)
+        taken: dict[str, pl.Expr] = {
+            f"part {place}": pl.col(name).cast(
+                pl.Float64 if name in numbers else pl.String, strict=False
+            )
+            for place, name in enumerate(columns)
+        }
+        if time is not None and windows is not None:
+            dtype = frame.collect_schema()[time]
+            taken["us"] = moments(time, dtype, windows.timezone, clock_change, time_format)
+        rows = collected(Source((part,), part.name), frame.select(**taken))
+        _check(rows, part, columns, numbers, time, windows)
+        parts.append(rows)
+    rows = pl.concat(parts)
+    if not timed:
+        return Ordered(_events(rows, columns), np.arange(1, rows.height + 1))
+    assert windows is not None
+    rows = rows.sort("us", maintain_order=True)
+    steps = windows.step_of(rows["us"].to_numpy())
+    before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
+    stops = np.searchsorted(steps[before:within], np.arange(1, windows.steps + 1), "right")
+    return Ordered(
+        _events(rows.slice(before, within - before), columns),
+        stops.astype(np.int64),
+        int(rows["us"][-1]) if rows.height else None,
+        before,
+        rows.height - within,
+    )
+
+
+def _events(rows: pl.DataFrame, columns: Sequence[str]) -> list[Any] | NDArray[Any]:
+    parts = [rows[f"part {place}"] for place in range(len(columns))]
+    if len(parts) == 1:
+        alone = parts[0]
+        return alone.to_list() if alone.dtype == pl.String else alone.to_numpy()
+    return list(zip(*(part.to_list() for part in parts), strict=True))
+
+
+def _check(
+    rows: pl.DataFrame,
+    part: Rows,
+    columns: Sequence[str],
+    numbers: Sequence[str],
+    time: str | None,
+    windows: Windows | None,
+) -> None:
+    """Raise for the first row that is no event."""
+    wrong: list[tuple[int, str, Problem]] = []
+    if time is not None and windows is not None:
+        us = rows["us"]
+        for row in (us < NO_MOMENT).arg_true().head(1):
+            wrong.append((row, time, Problem(NO_MOMENT - us[row])))
+    for place, name in enumerate(columns):
+        values = rows[f"part {place}"]
+        if name in numbers:
+            bad, problem = ~values.is_finite().fill_null(False), Problem.NOT_FINITE
+        else:
+            bad, problem = (values.is_null() | (values == "")), Problem.NO_VALUE
+        for row in bad.arg_true().head(1):
+            wrong.append((row, name, problem))
+    if not wrong:
+        return
+    row, name, problem = min(wrong, key=lambda found: found[0])
+    timezone = "UTC" if windows is None else windows.timezone
+    raise InvalidInput(
+        f"row {row + 1:,} of {part.name} has {problem.words} in column {name!r}; "
+        f"{problem.remedy(timezone)}"
+    )
+
+
+def letters_of(path: str | os.PathLike[str]) -> Ordered:
+    """Letters of a text, each a step: all but spaces and ends of lines.
+
+    Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them.
+
+    Args:
+        path: of a file, which may be compressed by gzip.
+
+    Raises:
+        InvalidInput: no such file, or no text in UTF-8.
+    """
+    name = os.fspath(path)
+    if not Path(name).is_file():
+        raise InvalidInput(f"{name!r} is not a file; check the path")
+    data = Path(name).read_bytes()
+    try:
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        kept = [line for line in data.splitlines() if not line.lstrip().startswith((b">", b";"))]
+        text = b"".join(kept).translate(None, _ENDS).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{name!r} is no text in UTF-8 ({error}); convert it, or name a column of letters if "
+            f"it is a table"
+        ) from error
+    return Ordered(list(text), np.arange(1, len(text) + 1))

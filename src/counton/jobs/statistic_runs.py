@@ -1,0 +1,506 @@
+"""One durable run of a statistic over a file of events: what ``counton statistic`` does.
+
+Steps are windows of time, or single rows (letters, edges) where there is no column of times. The
+file holds everything since the first step; what has been released is compared with it and never
+released again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError, field
+from counton.events.files import open_source
+from counton.events.ordered import Ordered, letters_of, ordered_rows
+from counton.events.windows import (
+    CLOCK_CHANGE,
+    ClockChange,
+    Windows,
+    load_zone,
+    microseconds,
+    moment,
+    parse_time,
+)
+from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
+from counton.privacy import Guarantee
+from counton.statistics.base import Statistic
+from counton.statistics.readings import OnDemandReading, Reading
+from counton.statistics.running import statistic_of
+from counton.store import Store, state_file
+from counton.store.statistic_stream import StatisticStream
+
+if TYPE_CHECKING:
+    from counton.exact import Number
+    from counton.store.store import Found
+
+_KIND = "statistic of events"
+#: Values released in one transaction.
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class StatisticRequest:
+    """What a statistic of a file of events is asked; None where something is left out.
+
+    A new stream needs steps, a guarantee and, with ``time``, the beginning and length of windows; a
+    later run may leave them out, and may not contradict them.
+
+    Attributes:
+        statistic: one of ``counton.statistics``.
+        events: all rows since the first step, as of `counton.jobs.Request`.
+        state: path of a SQLite file, or a database URL.
+        columns: of the parts of one event, in the order in which the statistic takes them; none:
+            the file is a text, and its letters are the events.
+        numbers: those of the columns that hold numbers.
+        time: column of times; None: each row is a step.
+        every, start, until, timezone: windows of time, as of `counton.jobs.Request`.
+        steps: how many steps the stream will ever have.
+        epsilon, delta, rho: the guarantee.
+        name: within the state.
+        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
+        file_format, time_format, clock_change: how the events are read.
+
+    >>> from counton.statistics import TopK
+    >>> request = StatisticRequest(TopK(["home", "shop"]), "visits.csv", "visits.db", ["page"])
+    >>> request.name
+    'statistic'
+    """
+
+    statistic: Statistic
+    events: Events
+    state: str | os.PathLike[str]
+    columns: Sequence[str] = ()
+    numbers: Sequence[str] = ()
+    time: str | None = None
+    every: str | None = None
+    steps: int | None = None
+    start: str | datetime | None = None
+    until: str | datetime | None = None
+    timezone: str | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    name: str = "statistic"
+    key: str | os.PathLike[str] | None = None
+    file_format: str | None = None
+    time_format: str | None = None
+    clock_change: str = "raise"
+
+
+@dataclass(frozen=True)
+class StatisticOutcome:
+    """What a run did. Close it, or use it in a ``with`` block: it holds the stream open.
+
+    Attributes:
+        stream: to read from.
+        windows: of time; None where each row is a step.
+        before, after: steps released before and after the run.
+        until: microsecond by which windows had ended; None without windows.
+        until_stated: the caller gave ``until``; else it is the newest event's time.
+        outside: rows before the first window, or after the last. Only for the operator.
+    """
+
+    stream: StatisticStream
+    windows: Windows | None
+    before: int
+    after: int
+    until: int | None
+    until_stated: bool
+    outside: int
+
+    @property
+    def statistic(self) -> Statistic:
+        """Which."""
+        return self.stream.statistic
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time, without a zone; without windows the steps."""
+        if self.windows is None:
+            return np.asarray(steps, np.int64)
+        local = self._moments(self.windows.ends(steps)).dt.replace_time_zone(None)
+        return np.asarray(local.to_numpy(), "datetime64[us]")
+
+    def _moments(self, us: NDArray[np.int64]) -> pl.Series:
+        assert self.windows is not None
+        series = pl.Series(us).cast(pl.Datetime("us", "UTC"))
+        return series.dt.convert_time_zone(self.windows.timezone)
+
+    def table(
+        self,
+        level: float = 0.95,
+        ask: Sequence[Any] | None = None,
+        steps: range | None = None,
+    ) -> pl.DataFrame:
+        """Readings of steps below each other: step, window, and the statistic's own columns.
+
+        Args:
+            level: probability that an interval holds the truth.
+            ask: names of cells, where they are read on demand; None: all of the last step.
+            steps: which; None: all.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9], names that are none, or given for a
+                statistic whose cells are all released.
+        """
+        on_demand = self.statistic.on_demand
+        if ask is not None and not on_demand:
+            raise InvalidInput(
+                f"{field('ask', ','.join(map(str, ask)))} names cells, and "
+                f"{type(self.statistic).__name__} releases all it has to say; leave it out"
+            )
+        if steps is None:
+            first = self.after if on_demand and ask is None else 1
+            steps = range(max(first, 1), self.after + 1)
+        readings = self.stream.readings(steps.start, steps.stop)
+        parts = [_columns(reading, level, ask) for reading in readings]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        place = np.repeat(np.arange(len(steps)), rows)
+        columns: dict[str, Any] = {"step": np.asarray(steps, np.int64)[place]}
+        if self.windows is not None:
+            for name, ends in (
+                ("window_start", self.windows.starts(steps)),
+                ("window_end", self.windows.ends(steps)),
+            ):
+                columns[name] = self._moments(ends).gather(place)
+        for name in parts[0] if parts else ():
+            columns[name] = np.concatenate([part[name] for part in parts])
+        return pl.DataFrame(columns)
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _columns(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, Any]:
+    if isinstance(reading, OnDemandReading):
+        found = reading.table_columns(level, ask)
+    else:
+        found = reading.table_columns(level)
+    return {name: values for name, values in found.items() if name != "step"}
+
+
+def run_statistic(
+    request: StatisticRequest,
+    progress: Progress = silent,
+    *,
+    approve: Callable[[], None] | None = None,
+) -> StatisticOutcome:
+    """Read, check, and release the steps that are new.
+
+    Everything that can be wrong with the request or the events is found before the state is
+    touched.
+
+    Args:
+        request: what is asked.
+        progress: told where the run is.
+        approve: called before anything is released; what it raises ends the run.
+
+    Raises:
+        InvalidInput: the request or the data is outside what is allowed.
+        StateError: the state does not fit what was asked.
+        ReplayMismatch: the events of a released step have changed.
+        HorizonExceeded: more steps than the stream has.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from counton.statistics import TopK
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time,page\\n2024-03-01T09:00,shop\\n2024-03-02T10:15,home\\n")
+    >>> request = StatisticRequest(
+    ...     TopK(["home", "shop"], k=1), events, state, ["page"], time="time", every="1d",
+    ...     start="2024-03-01", steps=365, epsilon=1
+    ... )
+    >>> with run_statistic(request) as outcome:
+    ...     outcome.before, outcome.after, outcome.table().columns[:4]
+    (0, 1, ['step', 'window_start', 'window_end', 'rank'])
+    >>> folder.cleanup()
+    """
+    if request.clock_change not in CLOCK_CHANGE:
+        raise InvalidInput(
+            f"{field('clock_change')} is {request.clock_change!r}; use one of "
+            f"{', '.join(CLOCK_CHANGE)}"
+        )
+    guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
+    saved = _look(request)
+    if saved is None:
+        stated(guarantee)
+        if request.steps is None:
+            raise InvalidInput(
+                f"a new stream needs {field('steps')}; give it, or correct {field('state')} and "
+                f"{field('name')}"
+            )
+    request, windows = _windows(request, saved)
+    if saved is not None:
+        _check_saved(request, saved, guarantee, windows)
+    if approve is not None:
+        approve()
+    progress("reading events", 0.1)
+    events = _events(request, windows)
+    ended, until = _ended(request, windows, events)
+    if saved is None:
+        progress("choosing a strategy", 0.3)
+        stream = StatisticStream.create(
+            request.state,
+            request.name,
+            request.statistic,
+            request.steps,
+            guarantee,
+            batched=windows is not None,
+            key=request.key,
+            details=_details(request, windows),
+        )
+    else:
+        stream = StatisticStream.open(request.state, request.name, key=request.key)
+    try:
+        before = stream.step
+        _release(stream, request, windows, events, ended, progress)
+    except BaseException:
+        stream.close()
+        raise
+    return StatisticOutcome(
+        stream,
+        windows,
+        before,
+        stream.step,
+        until,
+        request.until is not None,
+        events.before + events.beyond,
+    )
+
+
+def _look(request: StatisticRequest) -> Found | None:
+    """What the state says of the stream, not yet as its writer; None if there is none."""
+    place = state_file(request.state)
+    if place is not None and not place.exists():
+        return None
+    with Store(request.state, create=place is None) as store:
+        return store.find(request.name)
+
+
+def _windows(
+    request: StatisticRequest, saved: Found | None
+) -> tuple[StatisticRequest, Windows | None]:
+    """The windows of time, and the request with what the stream knows."""
+    kept = {} if saved is None else saved.details
+    if saved is not None and kept.get("kind") != _KIND:
+        raise StateError(
+            f"stream {request.name!r} is no statistic of a file of events; continue it with the "
+            f"program that made it, or choose another {field('name')}"
+        )
+    cut = kept.get("windows")
+    time = request.time or (cut and cut["time"])
+    for name in ("every", "start", "until", "timezone"):
+        if time is None and getattr(request, name) is not None:
+            raise InvalidInput(
+                f"{field(name, getattr(request, name))} cuts time, and there is no "
+                f"{field('time')}, the column to find it in; give it, or leave {field(name)} out: "
+                f"then each row is a step"
+            )
+    if time is None:
+        return request, None
+    request = replace(request, time=time, columns=request.columns or kept.get("columns", ()))
+    if not request.columns:
+        raise InvalidInput(
+            f"{field('time', time)} is a column of a table, and the events are a text of letters; "
+            f"name the column of letters, or leave {field('time')} out"
+        )
+    timezone = request.timezone or (cut["timezone"] if cut else "UTC")
+    if cut is not None:
+        start = datetime.fromisoformat(cut["from"])
+        return request, Windows(start, cut["every"], cut["steps"], cut["timezone"])
+    for name in ("every", "start"):
+        if getattr(request, name) is None:
+            raise InvalidInput(
+                f"a new stream with {field('time')} needs {field(name)}; give it, or leave "
+                f"{field('time')} out: then each row is a step"
+            )
+    assert request.every is not None
+    assert request.steps is not None
+    start = cast("datetime", _moment(request.start, timezone))
+    return request, Windows(start, request.every, request.steps, timezone)
+
+
+def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
+    if isinstance(given, datetime):
+        given = given.isoformat()
+    return None if given is None else parse_time(given, timezone)
+
+
+def _details(request: StatisticRequest, windows: Windows | None) -> dict[str, Any]:
+    return {
+        "kind": _KIND,
+        "columns": list(request.columns),
+        "numbers": list(request.numbers),
+        "windows": windows
+        and {
+            "time": request.time,
+            "every": windows.every,
+            "from": windows.start.astimezone(UTC).isoformat(),
+            "steps": windows.steps,
+            "timezone": windows.timezone,
+        },
+    }
+
+
+def _check_saved(
+    request: StatisticRequest, saved: Found, guarantee: Guarantee | None, windows: Windows | None
+) -> None:
+    """A later run may leave out what defines a stream, and may not contradict it."""
+    statistic, _ = statistic_of(saved.terms)
+    horizon, start = saved.terms.strategy.horizon, None
+    if windows is not None:
+        horizon = windows.steps
+        start = _moment(request.start, windows.timezone)
+    kept = saved.details
+    for name, given, known in (
+        ("the statistic", request.statistic, statistic),
+        ("the columns", list(request.columns) or None, kept["columns"] or None),
+        (field("time"), request.time, (kept["windows"] or {}).get("time")),
+        (field("every"), request.every, windows and windows.every),
+        (field("start"), start, windows and windows.start),
+        (field("timezone"), request.timezone, windows and windows.timezone),
+        (field("steps"), request.steps, horizon),
+        ("the guarantee", guarantee, saved.terms.guarantee),
+    ):
+        if given is not None and given != known:
+            created = "without it" if known is None else f"with {known}"
+            raise StateError(
+                f"{name} is {given}, but stream {request.name!r} was created {created}; leave it "
+                f"out to continue the stream, or start another one with another {field('name')}"
+            )
+
+
+def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
+    if not request.columns:
+        if not isinstance(request.events, str | os.PathLike):
+            if not (isinstance(request.events, list | tuple) and len(request.events) == 1):
+                raise InvalidInput(
+                    f"{field('events')} are several files or a frame, and letters are read from "
+                    f"one text; give one file, or name the column of letters"
+                )
+            return letters_of(request.events[0])
+        return letters_of(request.events)
+    source = open_source(request.events, request.file_format)
+    found = ordered_rows(
+        source,
+        request.columns,
+        request.numbers,
+        time=request.time,
+        windows=windows,
+        clock_change=cast("ClockChange", request.clock_change),
+        time_format=request.time_format,
+    )
+    if (part := source.changed()) is not None:
+        raise InvalidInput(
+            f"{part.name} changed while it was read, so it cannot be told what was counted; try "
+            f"again when it is whole"
+        )
+    return found
+
+
+def _ended(
+    request: StatisticRequest, windows: Windows | None, events: Ordered
+) -> tuple[int, int | None]:
+    """How many steps have ended, and by when."""
+    if windows is None:
+        return len(events.stops), None
+    if request.until is None:
+        if events.newest is None:
+            raise InvalidInput(
+                f"the events hold no rows, so they say of no window that it has ended; give "
+                f"{field('until')}, or at least one event"
+            )
+        if events.beyond:
+            raise HorizonExceeded(
+                f"the newest event ({moment(events.newest).isoformat()}) is beyond the end of step "
+                f"{windows.steps:,}, {moment(windows.end).isoformat()}; give {field('until')} for "
+                f"the rest of this stream and start another one for what follows"
+            )
+        return windows.ended_by(events.newest), events.newest
+    now = microseconds(datetime.now(UTC))
+    if request.until == NOW:
+        until = min(now, windows.end)
+    else:
+        until = microseconds(cast("datetime", _moment(request.until, windows.timezone)))
+    if until > now:
+        raise InvalidInput(
+            f"{field('until', request.until)} lies in the future, so windows would be released "
+            f"before they end; give a time that has passed"
+        )
+    if until > windows.end:
+        raise HorizonExceeded(
+            f"{field('until', request.until)} is beyond the end of step {windows.steps:,}, "
+            f"{moment(windows.end).isoformat()}; give that at most"
+        )
+    return windows.ended_by(until), until
+
+
+def _release(
+    stream: StatisticStream,
+    request: StatisticRequest,
+    windows: Windows | None,
+    events: Ordered,
+    ended: int,
+    progress: Progress,
+) -> None:
+    """Compare what was released with the events, and release the steps that are new."""
+    before, stops = stream.step, events.stops
+    if len(stops) < before:
+        raise ReplayMismatch(
+            f"the file holds {len(stops):,} events, and {before:,} have been released, one a step: "
+            f"rows have disappeared; give the file of all events"
+        )
+    if before:
+        progress("comparing", 0.4)
+        known = events.until(before)
+        try:
+            stream.check(known.events, known.stops)
+        except ReplayMismatch as error:
+            raise ReplayMismatch(
+                f"{error} (late rows and corrections cannot be entered into steps that are "
+                f"released; release later, by {field('until')}, or leave them out)"
+            ) from error
+    for steps in _chunks(before, ended, stream):
+        progress("releasing", 0.5 + 0.4 * (steps.start - before) / max(1, ended - before))
+        begin = int(stops[steps.start - 1]) if steps.start else 0  # step k + 1 is stops[k]
+        end = int(stops[steps.stop - 1])
+        own = events.events[begin:end]
+        stream.release_batches(own, stops[steps.start : steps.stop] - begin)
+
+
+def _chunks(before: int, ended: int, stream: StatisticStream) -> Iterator[range]:
+    """Steps that are released together, counted from 0."""
+    cells = 1 if stream.statistic.on_demand else max(1, stream.terms.cells)
+    size = max(1, _CHUNK // cells)
+    for start in range(before, ended, size):
+        yield range(start, min(start + size, ended))
+
+
+def local(us: int, timezone: str) -> str:
+    """A moment in local time, with its offset.
+
+    >>> local(0, "UTC")
+    '1970-01-01T00:00:00+00:00'
+    """
+    return moment(us).astimezone(load_zone(timezone)).isoformat()

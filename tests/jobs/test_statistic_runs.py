@@ -1,0 +1,134 @@
+"""Statistics of files of events: releases that go on, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from letters import Letters, LettersOnDemand, letters_are_known
+
+from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
+from counton.jobs.statistic_runs import StatisticOutcome, StatisticRequest, run_statistic
+from counton.store import verify
+
+__all__ = ["letters_are_known"]  # a fixture
+pytestmark = pytest.mark.usefixtures("letters_are_known")
+
+KINDS = [Letters(), LettersOnDemand()]
+ROWS = ["01:10,a", "00:20,b", "01:30,b", "03:05,a", "03:10,a"]
+
+
+def written(folder: Path, rows: list[str]) -> Path:
+    lines = "".join(f"2024-03-01T{row}\n" for row in rows)
+    (folder / "e.csv").write_text(f"at,letter\n{lines}")
+    return folder / "e.csv"
+
+
+def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> StatisticRequest:
+    return StatisticRequest(
+        statistic,
+        written(folder, rows),
+        folder / "s.db",
+        ["letter"],
+        time="at",
+        every="1h",
+        start="2024-03-01",
+        steps=24,
+        epsilon=50,
+    )
+
+
+def totals(outcome: StatisticOutcome) -> list[list[int]]:
+    ask = ["a", "b"] if outcome.statistic.on_demand else None
+    return outcome.table(ask=ask)["estimate"].reshape((-1, 2)).to_list()
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
+    first = hours(tmp_path, statistic)
+    with run_statistic(first) as outcome:
+        assert (outcome.before, outcome.after, outcome.outside) == (0, 3, 0)
+        assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
+        starts = outcome.table()["window_start"].dt.hour().unique().sort().to_list()
+        assert starts == ([2] if statistic.on_demand else [0, 1, 2])
+    later = StatisticRequest(statistic, first.events, first.state, until="2024-03-01T05:00")
+    written(tmp_path, [*ROWS, "04:59,b"])
+    with run_statistic(later) as outcome:
+        assert (outcome.before, outcome.after) == (3, 5)
+        assert totals(outcome) == [[0, 1], [1, 2], [1, 2], [3, 2], [3, 3]]
+    for rows, step in (([*ROWS[1:], "04:59,b"], 2), ([*ROWS, "00:00,a", "04:59,b"], 1)):
+        written(tmp_path, rows)
+        with pytest.raises(ReplayMismatch, match=f"step {step} .*late rows"):
+            run_statistic(later)
+    (found,) = verify(first.state)
+    assert found.right
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None:
+    text = tmp_path / "s.txt"
+    text.write_text("abba\nb")
+    request = StatisticRequest(statistic, text, tmp_path / "s.db", steps=20, epsilon=50)
+    with run_statistic(request) as outcome:
+        assert totals(outcome)[-1] == [2, 3]
+        assert outcome.times(range(1, 4)).tolist() == [1, 2, 3]
+    text.write_text("abba\nbbb")
+    with run_statistic(StatisticRequest(statistic, text, request.state)) as outcome:
+        assert (outcome.before, outcome.after) == (5, 7)
+        assert totals(outcome)[-1] == [2, 5]
+    text.write_text("abb")
+    with pytest.raises(ReplayMismatch, match="rows have disappeared"):
+        run_statistic(StatisticRequest(statistic, text, request.state))
+    text.write_text("abbab" + "b" * 20)
+    with pytest.raises(HorizonExceeded):
+        run_statistic(StatisticRequest(statistic, text, request.state))
+    text.write_text("abbabbbc")
+    with pytest.raises(InvalidInput, match="must be a or b"):
+        run_statistic(StatisticRequest(statistic, text, request.state))
+    text.write_text("ab")
+    with run_statistic(replace(request, events=[text], name="other")) as outcome:
+        assert totals(outcome)[-1] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"steps": None}, InvalidInput, "needs steps"),
+        ({"epsilon": None}, InvalidInput, "no guarantee"),
+        ({"every": None}, InvalidInput, "needs every"),
+        ({"time": None}, InvalidInput, "every=1h cuts time"),
+        ({"columns": ()}, InvalidInput, "name the column of letters"),
+        ({"until": "2999-01-01"}, InvalidInput, "in the future"),
+        ({"until": "2024-04-01"}, HorizonExceeded, "beyond the end of step 24"),
+        ({"start": "2024-02-28"}, HorizonExceeded, "newest event"),
+        ({"clock_change": "guess"}, InvalidInput, "clock_change"),
+    ],
+)
+def test_what_is_refused_makes_no_state(
+    changed: dict[str, object], error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    request = replace(hours(tmp_path, Letters()), **changed)  # type: ignore[arg-type]
+    with pytest.raises(error, match=words):
+        run_statistic(request)
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
+    request = hours(tmp_path, Letters())
+    run_statistic(request).close()
+    with run_statistic(request) as outcome:
+        assert (outcome.before, outcome.after) == (3, 3)
+        with pytest.raises(InvalidInput, match="releases all it has to say"):
+            outcome.table(ask=["a"])
+    for changed in (
+        {"statistic": LettersOnDemand()},
+        {"columns": ["at"]},
+        {"every": "1d"},
+        {"start": "2024-03-02"},
+        {"steps": 25},
+        {"epsilon": 1},
+        {"timezone": "Europe/Paris"},
+    ):
+        with pytest.raises(StateError, match="was created with"):
+            run_statistic(replace(request, **changed))  # type: ignore[arg-type]
