@@ -46,7 +46,7 @@ class Curves:
     """What is drawn: released values, never exact ones.
 
     Attributes:
-        times: ends of the windows, ``datetime64``, shape ``(steps,)``.
+        times: ends of the windows, ``datetime64``, or numbers of steps; shape ``(steps,)``.
         groups: a name for each curve.
         estimates, lower, upper: shape ``(steps, groups)``.
         all_groups: how many groups there are; None: these.
@@ -57,7 +57,7 @@ class Curves:
     ['visits']
     """
 
-    times: NDArray[np.datetime64]
+    times: NDArray[np.datetime64] | NDArray[np.int64]
     groups: Sequence[str]
     estimates: NDArray[np.float64]
     lower: NDArray[np.float64]
@@ -172,7 +172,6 @@ def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure
 
 def _small_charts(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
     """Small multiples, two beside each other, so that a telephone shows them too."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -198,12 +197,9 @@ def _small_charts(curves: Curves, title: str, subtitle: str, ylabel: str) -> Fig
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(3))
         if len(curves.times) == 1:
-            ax.set_xticks([0.98], [str(curves.times[0].astype("datetime64[s]"))[:10]], ha="right")
+            ax.set_xticks([0.98], [_when(curves.times)[:10]], ha="right")
             continue
-        locator = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_locator(locator)
-        formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(formatter)
+        name_times(ax, curves.times, 2, 5)
     return figure
 
 
@@ -260,9 +256,11 @@ def _draw_panel(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, st
 
 
 def _name_axes(
-    axes: Sequence[Axes], panels: list[list[int]], ylabel: str, times: NDArray[np.datetime64]
+    axes: Sequence[Axes],
+    panels: list[list[int]],
+    ylabel: str,
+    times: NDArray[np.datetime64] | NDArray[np.int64],
 ) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for number, ax in enumerate(axes):
@@ -271,12 +269,33 @@ def _name_axes(
         name = ylabel if number == 0 else f"the {len(panels[number])} smallest, enlarged"
         ax.set_title(name, loc="left", size=9, color=FAINT, pad=4)
     if len(times) == 1:
-        axes[-1].set_xticks([0.98], [str(times[0].astype("datetime64[s]")).replace("T", " ")])
+        axes[-1].set_xticks([0.98], [_when(times).replace("T", " ")])
         return
-    locator = AutoDateLocator(minticks=4, maxticks=8)  # type: ignore[no-untyped-call]
-    axes[-1].xaxis.set_major_locator(locator)
+    name_times(axes[-1], times, 4, 8)
+
+
+def name_times(
+    ax: Axes, times: NDArray[np.datetime64] | NDArray[np.int64], least: int, most: int
+) -> None:
+    """Ticks of an axis of times, between so many; or of numbers of steps."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if times.dtype.kind != "M":
+        ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"step {tick(value)}"))
+        return
+    locator = AutoDateLocator(minticks=least, maxticks=most)  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-    axes[-1].xaxis.set_major_formatter(formatter)
+    ax.xaxis.set_major_formatter(formatter)
+
+
+def _when(times: NDArray[np.datetime64] | NDArray[np.int64]) -> str:
+    """The only time there is, to the second; or its step."""
+    if times.dtype.kind != "M":
+        return f"step {times[0]:,}"
+    return str(times[0].astype("datetime64[s]"))
 
 
 def _label_ends(
