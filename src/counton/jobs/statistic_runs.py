@@ -497,10 +497,10 @@ def _chunks(before: int, ended: int, stream: StatisticStream) -> Iterator[range]
         yield range(start, min(start + size, ended))
 
 
-def local(us: int, timezone: str) -> str:
+def local_time(us: int, timezone: str) -> str:
     """A moment in local time, with its offset.
 
-    >>> local(0, "UTC")
+    >>> local_time(0, "UTC")
     '1970-01-01T00:00:00+00:00'
     """
     return moment(us).astimezone(load_zone(timezone)).isoformat()

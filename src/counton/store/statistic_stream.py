@@ -49,9 +49,15 @@ class StatisticStream(Running):
     The state holds what the statistic must know exactly (sums, letters, edges), as secret as data.
 
     >>> import tempfile
-    >>> from counton import PureDP
-    >>> from counton.statistics import STATISTIC
+    >>> from counton import PureDP, StatisticStream
+    >>> from counton.statistics import Distinct
     >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/users.db"
+    >>> with StatisticStream.create(state, "users", Distinct(), 365, PureDP(1)) as stream:
+    ...     first = stream.release("ann")
+    >>> with StatisticStream.open(state, "users") as stream:
+    ...     stream.step, stream.release("ann", step=1).users == first.users
+    (1, True)
     >>> folder.cleanup()
     """
 
