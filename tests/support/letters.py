@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class _Kept(Exact):
         if any(event not in ("a", "b") for event in events):
             raise InvalidInput(f"letters are {events!r}; they must be a or b")
         starts = [0, *stops.tolist()]
-        new = ["".join(events[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+        new = ["".join(events[a:b]) for a, b in pairwise(starts)]
         self.before, self.steps = self.steps, (*self.steps, *new)
         if self.statistic.on_demand:
             return np.zeros((len(stops), 0), np.int64)
