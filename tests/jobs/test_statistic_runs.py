@@ -131,4 +131,4 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
         {"timezone": "Europe/Paris"},
     ):
         with pytest.raises(StateError, match="was created with"):
-            run_statistic(replace(request, **changed))  # type: ignore[arg-type]
+            run_statistic(replace(request, **changed))
