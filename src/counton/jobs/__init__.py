@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from counton.jobs.request import Progress as Progress
     from counton.jobs.request import RangesRequest as RangesRequest
     from counton.jobs.request import Request as Request
+    from counton.jobs.statistic_runs import StatisticOutcome as StatisticOutcome
+    from counton.jobs.statistic_runs import StatisticRequest as StatisticRequest
+    from counton.jobs.statistic_runs import run_statistic as run_statistic
     from counton.jobs.tables import ContingencyOutcome as ContingencyOutcome
     from counton.jobs.tables import Fit as Fit
     from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
@@ -76,6 +79,8 @@ _HOME = {
     "Released": "counton.jobs.job",
     "Request": "counton.jobs.request",
     "Run": "counton.jobs.counting",
+    "StatisticOutcome": "counton.jobs.statistic_runs",
+    "StatisticRequest": "counton.jobs.statistic_runs",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
@@ -83,6 +88,7 @@ _HOME = {
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
+    "run_statistic": "counton.jobs.statistic_runs",
     "sum_events": "counton.jobs.counting",
 }
 
@@ -102,6 +108,8 @@ __all__ = [
     "Released",
     "Request",
     "Run",
+    "StatisticOutcome",
+    "StatisticRequest",
     "count_events",
     "export",
     "publish",
@@ -109,6 +117,7 @@ __all__ = [
     "run_contingency",
     "run_hierarchy",
     "run_ranges",
+    "run_statistic",
     "sum_events",
 ]
 
