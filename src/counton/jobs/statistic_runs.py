@@ -150,6 +150,18 @@ class StatisticOutcome:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9], names that are none, or given for a
                 statistic whose cells are all released.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from counton.statistics import Distinct
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+        >>> _ = events.write_text("visitor\\nann\\nbob\\nann\\n")
+        >>> request = StatisticRequest(Distinct(), events, state, ["visitor"], steps=9, epsilon=1)
+        >>> with run_statistic(request) as outcome:
+        ...     outcome.table(steps=range(2, 4))["step"].to_list()
+        [2, 3]
+        >>> folder.cleanup()
         """
         on_demand = self.statistic.on_demand
         if ask is not None and not on_demand:
