@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from counton import Key
+from counton.mechanisms import Release
+from counton.noise import NoiseField
 from counton.privacy import Guarantee
-from counton.statistics import Exact, Statistic
+from counton.statistics import Exact, Running, Statistic
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy
 
 
@@ -67,6 +69,23 @@ def scores(
         noise = releases.values.reshape(len(batches), -1) - exact
         found.append(noise / releases.std[:, None])
     return np.array(found)
+
+
+def simulated(
+    running: Running, exact: np.ndarray[Any, Any] | int, step: int, runs: int
+) -> Iterator[Any]:
+    """Readings of a step with these exact totals in grid units, as so many other keys give them."""
+    terms, statistic = running.terms, running.statistic
+    field = NoiseField(
+        Key.generate().derive(b"runs", b""),
+        lambda level: terms.strategy.node_law(terms.law, level),
+        (runs, *terms.shape),
+    )
+    released = terms.strategy.noise(field, range(step, step + 1))[0]
+    values = terms.to_data(released + (np.asarray(exact) << terms.strategy.fraction_bits))
+    std = float(terms.std(range(step, step + 1))[0])
+    for value in values:
+        yield statistic.read(Release(step, value, std, terms))
 
 
 def check_scores(found: np.ndarray[Any, Any]) -> None:

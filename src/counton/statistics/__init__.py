@@ -10,6 +10,7 @@ from counton.statistics.known import KNOWN
 from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
+    from counton.statistics.average import Average as Average
     from counton.statistics.distinct import Distinct as Distinct
     from counton.statistics.running import Running as Running
     from counton.statistics.top_k import Ranking as Ranking
@@ -25,6 +26,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Average",
     "Distinct",
     "Exact",
     "Ranking",

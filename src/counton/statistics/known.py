@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 #: Where each statistic lives.
 KNOWN: dict[str, str] = {
+    "Average": "counton.statistics.average",
     "Distinct": "counton.statistics.distinct",
     "TopK": "counton.statistics.top_k",
 }

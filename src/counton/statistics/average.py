@@ -1,0 +1,325 @@
+"""The mean of clipped values: so far, or after an earlier reading; their number private or public.
+
+A unit is one value v, clipped to [lower, upper] and put on a grid. Where the number of values is
+private too, two cells are measured, in grid units: the sum of v - lower and the sum of upper - v.
+Their sum is the number of values times W, the width of the bounds on the grid, and their difference
+twice the sum of the values, centred. Whatever v is, a unit changes both cells by W together, so
+
+    ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
+
+equal where v is a bound. Nothing is given away: all changes and their negatives together span the
+whole ball of the 1-norm, of which a centred sum and a count of weight w span a part: they move by
+W + w. Their mean has with w = W, in the worst case over v, twice the variance under Laplace noise;
+under Gaussian noise w = W is the same measurement as here, turned by 45 degrees, and the best
+weight for means which may lie anywhere.
+
+The mean is a ratio. Its interval is Fieller's: (A, B), what is released of the two cells, lies
+within h of the line through the origin and the truth, with the stated probability; so the truth is
+one of the directions whose lines pass within h. With Gaussian noise the distance from a line has
+one law for all lines. With Laplace noise it depends on the direction, and h is the larger of two
+half-widths: of a single cell, which belongs to the lines with the heaviest tails, and of a normal
+law of the same variance. To it comes a grid unit, since draws are whole ones. The interval is then
+conservative.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import Number, check_integer, quoted, text
+from counton.laws import Bounded
+from counton.mechanisms import Release
+from counton.mechanisms.intervals import check_level
+from counton.privacy import Contribution
+from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.readings import Difference, Reading, halfwidth
+
+_NAMES = ("mean", "sum", "count")
+
+
+class Average(Statistic):
+    """Mean, sum and number of values.
+
+    An event is a number. Values outside the bounds are clipped to them, which moves the mean that
+    is estimated; values between two grid points are rounded to the nearest. NaN is refused.
+
+    Args:
+        lower, upper: bounds of the values, multiples of ``resolution``.
+        resolution: the finest difference that matters.
+        number: how many values each step has, where that is public: then only their sum is
+            released, and neighbours differ in a value that is replaced by another. None: their
+            number is private, and neighbours differ in a value that is added or removed.
+        unit: what one protected unit is called.
+
+    Raises:
+        InvalidInput: as `Contribution.clipped`, or a number below 1.
+
+    Source: "Constant matters", section 5 (running average) with a public number of values; the two
+    cells, their norms and the interval of the ratio: see the module.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Average
+    >>> delays = Average(0, 180, resolution=1)
+    >>> counter = delays.counter(24, PureDP(1), key=Key.generate(), name="delays", batched=True)
+    >>> hour = counter.release_batch([30.2, -12, 45] * 200)
+    >>> low, high = hour.interval("mean", 0.99)
+    >>> 0 <= low <= 25 <= high <= 180, round(hour.std("count"), 1) > 1
+    (True, True)
+    """
+
+    event = "value"
+
+    def __init__(
+        self,
+        lower: Number,
+        upper: Number,
+        resolution: Number,
+        *,
+        number: int | None = None,
+        unit: str = "value",
+    ) -> None:
+        self.bounds = Contribution.clipped(lower, upper, resolution, "replace", unit=unit)
+        self.number = None if number is None else check_integer("number", number, 1, 2**40)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        bounds = self.bounds.to_dict()
+        given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
+        if self.number is not None:
+            given["number"] = self.number
+        if self.bounds.unit != "value":
+            given["unit"] = self.bounds.unit
+        return given
+
+    @property
+    def lower(self) -> Fraction:
+        """Values below are clipped to it."""
+        assert self.bounds.lower is not None
+        return self.bounds.lower
+
+    @property
+    def upper(self) -> Fraction:
+        """Values above are clipped to it."""
+        assert self.bounds.upper is not None
+        return self.bounds.upper
+
+    @property
+    def resolution(self) -> Fraction:
+        """Distance of grid points."""
+        assert self.bounds.resolution is not None
+        return self.bounds.resolution
+
+    @property
+    def width(self) -> int:
+        """Grid units from one bound to the other."""
+        return int((self.upper - self.lower) / self.resolution)
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`: a single sum, or two."""
+        return (2,) if self.number is None else ()
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        if self.number is not None:
+            return self.bounds
+        ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
+        return Contribution.patterned(
+            Bounded(self.width, self.width**2, once=True),
+            f"which counts once, clipped to {ends}, in a sum and in the number of values",
+            unit=self.bounds.unit,
+        )
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return _Sums(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`: sums are in the counter."""
+        return _Sums(self)
+
+    def read(self, release: Release) -> AverageReading:
+        """See `Statistic.read`."""
+        return AverageReading(self, release)
+
+
+class AverageReading(Reading):
+    """Mean, sum and count, by these names: ``["mean"]``, ``interval("mean")``.
+
+    The count is exact where it is public. Intervals of the mean lie within the values' bounds.
+    """
+
+    statistic: Average
+
+    @property
+    def mean(self) -> float:
+        """Estimate of the mean of the clipped values; see `__getitem__`."""
+        return float(self["mean"])
+
+    def _moments(self) -> tuple[float, float, float]:
+        """What was counted above lower and below upper, in grid units, and the number of values."""
+        this, value = self.statistic, np.ravel(self.release.value)
+        if this.number is None:
+            above, below = float(value[0]), float(value[1])
+            return above, below, (above + below) / this.width
+        start = self.release.start if isinstance(self.release, Difference) else 0
+        delay = self.release._terms.strategy.delay
+        steps = max(self.step - delay, 0) - max(start - delay, 0)
+        count = steps * this.number
+        above = (float(value[0]) - float(this.lower) * count) / float(this.resolution)
+        return above, this.width * count - above, float(count)
+
+    def __getitem__(self, name: Any) -> float:
+        """The mean, the sum or the count.
+
+        Where the number of values is private, the mean is a ratio of two estimates, within the
+        bounds, and halfway between them where no number of values is seen at all.
+
+        Raises:
+            InvalidInput: another name, or the mean where there was no step.
+        """
+        above, below, count = self._moments()
+        this = self.statistic
+        lower, upper = float(this.lower), float(this.upper)
+        total = lower * count + above * float(this.resolution)
+        if _known(name) != "mean":
+            return total if name == "sum" else count
+        if this.number is not None:
+            if not count:
+                raise InvalidInput("no value was counted yet: ask for the mean after a later step")
+            return total / count
+        share = above / (above + below) if above + below > 0 else 0.5
+        return lower + (upper - lower) * min(max(share, 0.0), 1.0)
+
+    def std(self, name: Any = "mean") -> float:
+        """Standard deviation; to first order for the mean where its count is private.
+
+        Raises:
+            InvalidInput: as ``[name]``.
+        """
+        this, one = self.statistic, self.release.std
+        above, below, count = self._moments()
+        lower, upper = float(this.lower), float(this.upper)
+        if this.number is not None:
+            many = {"sum": 1.0, "count": math.inf, "mean": count}[_known(name)]
+            return one / many if many else math.inf
+        if _known(name) != "mean":
+            return one * self._weight(name)
+        if above + below <= 0:
+            return math.inf
+        return one * (upper - lower) * math.hypot(above, below) / (above + below) ** 2
+
+    def _weight(self, name: str) -> float:
+        """Root of the sum of squares of the weights with which two cells make sum or count."""
+        this = self.statistic
+        ends = (1, 1) if name == "count" else (this.lower, this.upper)
+        return math.hypot(*map(float, ends)) / this.width
+
+    def interval(self, name: Any = "mean", level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds the truth with probability ``level`` at least.
+
+        Of the mean with a private count it is Fieller's, which the module describes: all of
+        [lower, upper] where the released counts say too little.
+
+        Raises:
+            InvalidInput: as ``[name]``, or a level outside (0, 1 - 1e-9].
+        """
+        this, level = self.statistic, check_level(level)
+        lower, upper = float(this.lower), float(this.upper)
+        half = halfwidth(self.release, level)
+        if this.number is not None:
+            count = self["count"]
+            if _known(name) != "mean":
+                half = half if name == "sum" else 0.0
+                return self[name] - half, self[name] + half
+            middle, half = self["mean"], half / count
+            return max(middle - half, lower), min(middle + half, upper)
+        wide = max(half, NormalDist().inv_cdf((1 + level) / 2) * self.release.std) + 1
+        if _known(name) != "mean":
+            # A sum of both cells with weights: as far from 0 as a distance along a line.
+            wide *= self._weight(name)
+            return self[name] - wide, self[name] + wide
+        low, high = _directions(*self._moments()[:2], wide)
+        return lower + (upper - lower) * low, lower + (upper - lower) * high
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`; rows mean, sum and count."""
+        ends = [self.interval(name, level) for name in _NAMES]
+        return {
+            "name": np.array(_NAMES),
+            "estimate": np.array([self[name] for name in _NAMES]),
+            "std": np.array([self.std(name) for name in _NAMES]),
+            "low": np.array([low for low, _ in ends]),
+            "high": np.array([high for _, high in ends]),
+        }
+
+
+def _known(name: Any) -> str:
+    if name not in _NAMES:
+        raise InvalidInput(f"name is {quoted(name)}; it must be 'mean', 'sum' or 'count'")
+    return str(name)
+
+
+def _directions(above: float, below: float, distance: float) -> tuple[float, float]:
+    """Least and largest share x / (x + y) of points (x, y) >= 0 whose lines pass a point.
+
+    Lines through the origin and (x, y) which pass (above, below) within a distance; and at least
+    the share nearest to its own.
+
+    >>> _directions(3.0, 1.0, 5.0), _directions(30.0, -10.0, 1.0)
+    ((0.0, 1.0), (1.0, 1.0))
+    """
+    radius = math.hypot(above, below)
+    if radius <= distance:
+        return 0.0, 1.0
+    own, reach = math.atan2(above, below), math.asin(distance / radius)
+    nearest = min(max(own, 0.0), math.pi / 2) if above + below > 0 else math.pi / 4
+    ends = [nearest]
+    for turned in (own - math.pi, own, own + math.pi):  # lines, not rays
+        low, high = max(turned - reach, 0.0), min(turned + reach, math.pi / 2)
+        if low <= high:
+            ends += [low, high]
+    shares = [math.sin(angle) / (math.sin(angle) + math.cos(angle)) for angle in ends]
+    return max(min(shares), 0.0), min(max(shares), 1.0)
+
+
+class _Sums(Exact):
+    """Nothing but what the counter has."""
+
+    def __init__(self, statistic: Average) -> None:
+        self._statistic = statistic
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        this = self._statistic
+        each = np.diff(stops, prepend=0)
+        if this.number is not None and (each != this.number).any():
+            wrong = int(each[each != this.number][0])
+            raise InvalidInput(
+                f"a step has {wrong:,} values, but number is {this.number:,}, which is public: "
+                f"give so many in each step, or leave number out, which keeps it private"
+            )
+        grid = this.bounds.to_grid(events)
+        if grid.ndim != 1:
+            raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
+        lower, upper = (int(end / this.resolution) for end in (this.lower, this.upper))
+        sums = np.concatenate([[0], np.cumsum(np.clip(grid, lower, upper) - lower)])
+        above = np.diff(sums[stops], prepend=0)
+        if this.number is not None:
+            return np.asarray(above + each * lower)
+        return np.stack([above, each * this.width - above], axis=1)
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+
+    def save(self) -> bytes:
+        """See `Exact.save`."""
+        return b""

@@ -1,0 +1,142 @@
+"""Means of clipped values, with a public or a private number of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+
+from counton import ExpiringDP, Key, PureDP
+from counton.errors import InvalidInput
+from counton.privacy import ZCDP
+from counton.statistics import Average
+from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
+
+HORIZON = 3
+VALUES = (-1, 0, 2)
+
+
+def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Streams of one value a step; one of them absent, or another one."""
+    for stream in itertools.product(VALUES, repeat=HORIZON):
+        for step in range(HORIZON):
+            for instead in VALUES if replaced else ([],):
+                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
+
+
+def test_no_value_moves_more_than_claimed() -> None:
+    check_sensitivity(Average(-1, 2, 1), HORIZON, neighbours(replaced=False))
+    check_sensitivity(Average(-1, 2, 1, number=1), HORIZON, neighbours(replaced=True))
+    # A centred sum with as heavy a count would move by twice as much, l1.
+    assert Average(-1, 2, 1).sensitivity(Binary(1), 1) == 3
+
+
+def test_values_are_clipped_and_put_on_the_grid() -> None:
+    statistic = Average("0.5", 2, "0.5")
+    assert changes_of(statistic, [[9, 1.3], [-4], [], [1.2]]).tolist() == [
+        [5, 1],
+        [0, 3],
+        [0, 0],
+        [1, 2],
+    ]
+    assert changes_of(Average("0.5", 2, "0.5", number=2), [[9, 1.3]]).tolist() == [[7]]
+    assert type(statistic).from_dict(statistic.to_dict()) == statistic
+
+
+def test_wrong_values_change_nothing() -> None:
+    running = Average(0, 9, 1, number=2).counter(
+        5, ZCDP(1), key=Key.generate(), name="s", batched=True
+    )
+    running.release_batch([3, 4])
+    saved = running.checkpoint()
+    for wrong, why in (([3, np.nan], "finite"), ([3], "number is 2"), ([[3], [4]], "one number")):
+        with pytest.raises(InvalidInput, match=why):
+            running.release_batch(wrong)
+    assert running.checkpoint() == saved
+    with pytest.raises(InvalidInput, match="'mean', 'sum' or 'count'"):
+        running.release_batch([3, 4]).interval("median")
+
+
+def test_noise_is_as_stated() -> None:
+    batches: list[list[float]] = [[3, 4.2], [], [-1]]
+    check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 500))
+    public = Average(-2, 5, "0.1", number=1)
+    exact = np.cumsum([2, -1, 0.3])
+    found = []
+    for number in range(200):
+        running = public.counter(
+            guarantee=ZCDP("1/8"), key=Key.generate(), name=f"{number}", strategy=Binary(3)
+        )
+        readings = running.release_many([2, -1, 0.3])
+        found.append(
+            [
+                (one["mean"] - total / one["count"]) / one.std("mean")
+                for one, total in zip(readings, exact, strict=True)
+            ]
+        )
+    assert np.abs(np.mean(found, axis=0)).max() < 4 / np.sqrt(200)
+    assert np.abs(np.var(found, axis=0) - 1).max() < 4 * np.sqrt(2 / 200)
+
+
+@pytest.mark.parametrize(
+    ("values", "guarantee", "keys", "sharp"),
+    [
+        ([4] * 60 + [1] * 20, ZCDP("1/50"), 800, True),
+        ([4] * 60 + [1] * 20, PureDP("1/4"), 300, False),
+        ([4] * 4, PureDP("1/4"), 300, False),
+        ([], ZCDP("1/50"), 300, False),
+    ],
+)
+def test_intervals_hold_as_often_as_they_say(
+    values: list[int], guarantee: Any, keys: int, sharp: bool
+) -> None:
+    """Fieller's: also where the number of values is hardly known; sharp where noise is normal."""
+    statistic, level = Average(0, 4, "1/16"), 0.9
+    truth = {"sum": float(sum(values)), "count": float(len(values))}
+    truth["mean"] = truth["sum"] / len(values) if values else 1.5
+    held = dict.fromkeys(truth, 0)
+    running = statistic.counter(
+        guarantee=guarantee, key=Key.generate(), name="s", strategy=KAry(4, 3, True), batched=True
+    )
+    exact = changes_of(statistic, [values])[0]
+    for reading in simulated(running, exact, 2, keys):
+        for name, true in truth.items():
+            low, high = reading.interval(name, level)
+            held[name] += low <= true <= high
+            assert low <= reading[name] <= high
+    spread = 4 * np.sqrt(level * (1 - level) / keys)
+    assert min(held.values()) / keys >= level - spread
+    if sharp:
+        assert max(held.values()) / keys <= level + spread
+
+
+def test_little_is_said_where_little_is_known() -> None:
+    running = Average(0, 10, 1).counter(2, ZCDP("1/1000"), key=Key.generate(), name="s")
+    assert running.release(3).interval("mean") == (0, 10)
+    sure = Average(0, 10, 1).counter(9, ZCDP(10**6), key=Key.generate(), name="s")
+    readings: Any = sure.release_many([2, 4, 9, 7])
+    assert readings[1].mean == pytest.approx(3, abs=0.1)
+    window = readings[3].since(readings[1])
+    assert (round(window.mean), round(window["count"]), round(window["sum"])) == (8, 2, 16)
+    assert window.interval("mean")[1] < 8.5
+    assert window.std("mean") < 0.1
+    public = Average(0, 10, 1, number=1).counter(
+        9, ZCDP(10**6), key=Key.generate(), name="s", strategy=Binary(9)
+    )
+    readings = public.release_many([2, 4, 9, 7])
+    window = readings[3].since(readings[1])
+    assert window["count"] == 2
+    assert window.mean == pytest.approx(8, abs=0.1)
+
+
+def test_old_values_may_expire() -> None:
+    for statistic in Average(0, 4, 1), Average(0, 4, 1, number=1):
+        running = statistic.counter(
+            guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+        )
+        readings: Any = running.release_many([1, 2, 3])
+        assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
