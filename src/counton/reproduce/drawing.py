@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from counton.lazy import require
@@ -153,9 +154,25 @@ def save(canvas: Canvas, path: Path, title: str, shows: str) -> Figure:
 
 
 def shrink(path: Path) -> None:
-    """Keep as many colours of a PNG as its lines and letters need."""
+    """Keep the most frequent colours of a PNG exactly, and take the nearest one for the others.
+
+    Lines, bands and letters are of few colours; all others are shades at their edges.
+    """
     from PIL import Image
 
     with Image.open(path) as picture:
-        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+        pixels = np.asarray(picture.convert("RGB"), dtype=np.int64)
+    numbers = pixels @ np.array([65536, 256, 1], dtype=np.int64)
+    codes, places, times = np.unique(numbers, return_inverse=True, return_counts=True)
+    colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1)
+    kept = np.argsort(-times, kind="stable")[:_COLOURS]
+    nearest = np.argmin(
+        (colours**2).sum(axis=1)[:, None]
+        - 2 * colours @ colours[kept].T
+        + (colours[kept] ** 2).sum(axis=1),
+        axis=1,
+    )
+    tall, wide = pixels.shape[:2]
+    few = Image.frombytes("P", (wide, tall), nearest.astype(np.uint8)[places].tobytes())
+    few.putpalette(colours[kept].astype(np.uint8).tobytes())
     few.save(path, optimize=True)
