@@ -12,7 +12,15 @@ from counton.statistics.readings import Reading
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
     from counton.statistics.distinct import Distinct as Distinct
+    from counton.statistics.local_median import LocalEstimate as LocalEstimate
+    from counton.statistics.local_median import LocalMedian as LocalMedian
+    from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
     from counton.statistics.running import Running as Running
+    from counton.statistics.sparse import SparseCounter as SparseCounter
+    from counton.statistics.sparse import SparseDesign as SparseDesign
+    from counton.statistics.sparse import SparsePlan as SparsePlan
+    from counton.statistics.sparse import SparseRelease as SparseRelease
+    from counton.statistics.sparse import plan_sparse as plan_sparse
     from counton.statistics.top_k import Ranking as Ranking
     from counton.statistics.top_k import TopK as TopK
     from counton.statistics.top_k import ranked as ranked
@@ -20,8 +28,16 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     **KNOWN,
+    "LocalEstimate": "counton.statistics.local_median",
+    "LocalMedian": "counton.statistics.local_median",
+    "PureLocalMedian": "counton.statistics.local_median",
     "Ranking": "counton.statistics.top_k",
     "Running": "counton.statistics.running",
+    "SparseCounter": "counton.statistics.sparse",
+    "SparseDesign": "counton.statistics.sparse",
+    "SparsePlan": "counton.statistics.sparse",
+    "SparseRelease": "counton.statistics.sparse",
+    "plan_sparse": "counton.statistics.sparse",
     "ranked": "counton.statistics.top_k",
 }
 
@@ -29,11 +45,19 @@ __all__ = [
     "Average",
     "Distinct",
     "Exact",
+    "LocalEstimate",
+    "LocalMedian",
+    "PureLocalMedian",
     "Ranking",
     "Reading",
     "Running",
+    "SparseCounter",
+    "SparseDesign",
+    "SparsePlan",
+    "SparseRelease",
     "Statistic",
     "TopK",
+    "plan_sparse",
     "ranked",
 ]
 

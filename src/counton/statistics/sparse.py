@@ -48,8 +48,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, overload
 
 import numpy as np
@@ -288,6 +289,11 @@ class SparseRelease:
         counted: private total of all closed segments.
         closed: how many segments have closed.
         design: how it was made.
+
+    >>> design = plan_sparse(10**6, 500, PureDP(1)).design
+    >>> release = SparseRelease(step=4000, counted=118, closed=2, design=design)
+    >>> release.value, release.interval(), release.full
+    (152, (90.9052734375, 214.0947265625), False)
     """
 
     step: int
@@ -564,7 +570,7 @@ class SparseCounter:
 # ------------------------------------------------------------------------------------ planning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SparsePlan:
     """Three ways to count a stream of few ones, by what all their errors together stay within.
 
@@ -574,13 +580,11 @@ class SparsePlan:
         plain_error: what all errors of it stay within, with the design's probability.
         constant_error: the same of releasing half of the most that was promised, at every step:
             no privacy is lost and nothing is learnt.
-        wins: least and largest promise of ones for which the sparse counter is the best of all
-            three, at this horizon and guarantee; None if there is none.
 
     >>> found = plan_sparse(10**6, 500, PureDP(1))
     >>> found.best, found.wins
     ('sparse', (79, 112273))
-    >>> plan_sparse(365, 100, PureDP(1)).best
+    >>> plan_sparse(365, 200, PureDP(1)).best
     'plain'
     """
 
@@ -588,7 +592,15 @@ class SparsePlan:
     plain: Choice
     plain_error: float
     constant_error: float
-    wins: tuple[int, int] | None
+    _search: _Search = field(repr=False, compare=False)
+
+    @cached_property
+    def wins(self) -> tuple[int, int] | None:
+        """Least and largest promise of ones for which the sparse counter is the best of all three.
+
+        At this horizon and guarantee; None if there is none.
+        """
+        return self._search.wins(self.plain_error)
 
     @property
     def best(self) -> str:
@@ -691,7 +703,7 @@ def plan_sparse(
         plain=plain,
         plain_error=plain_error,
         constant_error=math.ceil(ones / 2),
-        wins=search.wins(plain_error),
+        _search=search,
     )
 
 
@@ -707,9 +719,9 @@ class _Search:
         self._errors: dict[tuple[int, Fraction], float] = {}
         self._closing = [_closing_share(guarantee, Fraction(n, 16)) for n in _SIXTEENTHS]
 
-    def best(self, ones: int) -> SparseDesign:
-        """The one with the least largest error."""
-        horizon, guarantee, contribution, probability = self._asked
+    def _least(self, ones: int) -> tuple[float, Fraction, int, int]:
+        """Least largest error; closing, threshold and segments with which it is reached."""
+        horizon, _, contribution, _ = self._asked
         found: tuple[float, Fraction, int, int] | None = None
         for closing in self._closing:
             scale = contribution.per_cell / closing
@@ -725,7 +737,12 @@ class _Search:
                 if found is None or error < found[0]:
                     found = error, closing, threshold, segments
         assert found is not None, "there are shares and numbers of segments"
-        _, closing, threshold, segments = found
+        return found
+
+    def best(self, ones: int) -> SparseDesign:
+        """The one with the least largest error."""
+        horizon, guarantee, contribution, probability = self._asked
+        _, closing, threshold, segments = self._least(ones)
         return SparseDesign(
             horizon=horizon,
             ones=ones,
@@ -755,7 +772,7 @@ class _Search:
         """Least and largest promise for which it errs less than both others."""
 
         def error(ones: int) -> float:
-            return self.best(ones).largest_error
+            return self._least(ones)[0]
 
         # A constant's error grows with every one, that of a sparse counter by less.
         least = _first(
