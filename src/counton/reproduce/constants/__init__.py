@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.constants import applications, numbers, streams
+from counton.reproduce.constants import applications, numbers, sensitivities, streams
 from counton.reproduce.evidence import Evidence, Figure
 
 TITLE = "Constant matters: fine-grained error bound on private continual observation"
@@ -27,6 +27,7 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         streams.independence(),
         *streams.honaker(runs),
         *applications.bounds(runs),
+        *sensitivities.histogram(),
     )
     figures: tuple[Figure, ...] = ()
     if folder is not None:
