@@ -201,12 +201,14 @@ class Run(NamedTuple):
         offset: the first of them, counted from the step that all runs of a pattern share.
         size: by how much a cell changes in each step, at most.
         times: how many such cells there are, at most.
+        since: the first step of the stream in which such a cell can change at all.
     """
 
     length: int
     offset: int = 0
     size: int = 1
     times: int = 1
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +229,15 @@ class Runs:
     runs: tuple[Run, ...]
 
     def __post_init__(self) -> None:
-        least = (1, 0, 1, 1)
+        least = (1, 0, 1, 1, 1)
         if not self.runs or any(
             type(amount) is not int or not low <= amount <= LARGEST_SPREAD
             for run in self.runs
             for amount, low in zip(run, least, strict=True)
         ):
             raise InvalidInput(
-                f"runs are {self.runs!r}; give at least one, with lengths, sizes and times from 1, "
-                f"and offsets from 0, to 2^40"
+                f"runs are {self.runs!r}; give at least one, with lengths, sizes, times and first "
+                f"steps from 1, and offsets from 0, to 2^40"
             )
 
     @property

@@ -67,7 +67,9 @@ def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
-    pattern = Runs((Run(3), Run(2, offset=1, size=2, times=2), Run(1, offset=3)))
+    pattern = Runs(
+        (Run(3), Run(2, offset=1, size=2, times=2), Run(1, offset=3), Run(4, 2, since=5))
+    )
     for strategy in Binary(13), KAry(13, 4, True), SmoothBinary.best(13), SqrtToeplitz(13):
         enters = np.asarray(strategy.matrices()[1], float)
         unit = 2.0**strategy.lattice_bits
@@ -76,6 +78,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
             moved_by = [enters[:, start : start + 3].sum(axis=1)]
             moved_by += [2 * enters[:, start + 1 : start + 3].sum(axis=1)] * 2
             moved_by += [enters[:, start + 3 : start + 4].sum(axis=1)]
+            moved_by += [enters[:, max(start + 2, 4) : start + 6].sum(axis=1)]
             vector = np.concatenate(moved_by) * unit
             worst = [max(worst[0], np.abs(vector).sum()), max(worst[1], (vector**2).sum())]
         found = strategy.moved(pattern)

@@ -15,30 +15,31 @@ if TYPE_CHECKING:
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
+    from counton.statistics.ranking import Ranking as Ranking
+    from counton.statistics.ranking import ranked as ranked
     from counton.statistics.running import Running as Running
     from counton.statistics.sparse import SparseCounter as SparseCounter
     from counton.statistics.sparse import SparseDesign as SparseDesign
     from counton.statistics.sparse import SparsePlan as SparsePlan
     from counton.statistics.sparse import SparseRelease as SparseRelease
     from counton.statistics.sparse import plan_sparse as plan_sparse
-    from counton.statistics.top_k import Ranking as Ranking
+    from counton.statistics.substrings import Substrings as Substrings
     from counton.statistics.top_k import TopK as TopK
-    from counton.statistics.top_k import ranked as ranked
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     **KNOWN,
     "LocalEstimate": "counton.statistics.local_median",
     "LocalMedian": "counton.statistics.local_median",
+    "plan_sparse": "counton.statistics.sparse",
     "PureLocalMedian": "counton.statistics.local_median",
-    "Ranking": "counton.statistics.top_k",
+    "ranked": "counton.statistics.ranking",
+    "Ranking": "counton.statistics.ranking",
     "Running": "counton.statistics.running",
     "SparseCounter": "counton.statistics.sparse",
     "SparseDesign": "counton.statistics.sparse",
     "SparsePlan": "counton.statistics.sparse",
     "SparseRelease": "counton.statistics.sparse",
-    "plan_sparse": "counton.statistics.sparse",
-    "ranked": "counton.statistics.top_k",
 }
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "SparsePlan",
     "SparseRelease",
     "Statistic",
+    "Substrings",
     "TopK",
     "plan_sparse",
     "ranked",

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
-from counton.mechanisms.intervals import halfwidths, window_halfwidths
+from counton.mechanisms.intervals import check_level, halfwidths, window_halfwidths
+from counton.statistics.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -237,6 +238,41 @@ class OnDemandReading(Reading):
             f"demand: subtract what was answered"
         )
 
+    def ranking(
+        self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
+    ) -> Ranking:
+        """The largest cells; see `ranked`. All intervals together hold with this probability.
+
+        Args:
+            k: how many.
+            among: names of the cells that may be shown; all of them unless given. Chosen without
+                looking at what was released: intervals hold for all of these at once.
+            level: with which all is true at once.
+
+        Raises:
+            InvalidInput: a level out of range, no cell of a name, or more cells than are ever
+                listed at once.
+        """
+        cells = self._cells(among)
+        if not len(cells):
+            raise InvalidInput("among is empty: name the cells that may be shown")
+        half = self._half(check_level(level) ** (1 / len(cells)))
+        names = [self.statistic.name_of(cell) for cell in cells.tolist()]
+        values = self._running.values(cells, self.step)
+        return ranked(names, values, half, k, level=level)
+
+    def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
+        if names is not None:
+            cells = np.array([self.statistic.cell(name) for name in names], dtype=np.int64)
+            return np.unique(cells) if len(set(cells.tolist())) < len(cells) else cells
+        count = math.prod(self.statistic.cells)
+        if count > _MOST_LISTED:
+            raise InvalidInput(
+                f"{count:,} cells are more than {_MOST_LISTED:,}, which are listed at most: "
+                f"ask for some by name"
+            )
+        return np.arange(count)
+
     def _half(self, level: float) -> float:
         terms = self._running.terms
         steps = range(self.step, self.step + 1)
@@ -257,17 +293,7 @@ class OnDemandReading(Reading):
             InvalidInput: a level outside (0, 1 - 1e-9], no cell of a name, or more cells than are
                 ever listed at once.
         """
-        statistic = self.statistic
-        if names is None:
-            count = math.prod(statistic.cells)
-            if count > _MOST_LISTED:
-                raise InvalidInput(
-                    f"{count:,} cells are more than {_MOST_LISTED:,}, which are listed at most: "
-                    f"ask for some by name"
-                )
-            cells = np.arange(count)
-        else:
-            cells = np.array([statistic.cell(name) for name in names], dtype=np.int64)
+        statistic, cells = self.statistic, self._cells(names)
         values, half = self._running.values(cells, self.step), self._half(level)
         return {
             "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),

@@ -531,6 +531,15 @@ class StreamStrategy(Strategy):
         """
         return participation.largest_alternating(self, norm, changes)
 
+    def run_sums(self, norm: Norm, length: int) -> NDArray[Any] | None:
+        """Where there is a short way: what ``length`` consecutive steps add up to, from every step.
+
+        1-norms or squared 2-norms of sums of columns in lattice units, shape (horizon,), int64 or
+        Python's integers; runs that the horizon cuts short are of the steps that are left. None:
+        they are found from `nodes_by_level` or the columns.
+        """
+        return None
+
     def divided(self, part: participation.Part | None) -> Sequence[tuple[participation.Part, int]]:
         """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
 

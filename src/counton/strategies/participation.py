@@ -183,8 +183,9 @@ def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
 def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
-    - *Runs* of consecutive steps start together: where columns can be written out all starts are
-      tried, which is exact; else each run is taken at its own worst place, which is never less.
+    - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
+      strategies, trees on horizons up to 2^16, and where columns can be written out; else each run
+      is taken at its own worst place, which is never less.
     - *Alternating* changes cancel where two of them meet in a node: at most D_2^2 for each, if the
       nodes are of consecutive steps. In several cells they add up.
     - *Bounded* changes are multiples of the worst column, by their definition.
@@ -215,25 +216,64 @@ def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
 
 
 def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
-    if strategy.horizon is not None and strategy.horizon <= _MOST_WRITTEN_OUT:
-        lengths, products = _products(strategy)
-        horizon = len(lengths)
-        best = 0
-        for start in range(horizon):
-            total = 0
-            for run in pattern.runs:
-                begin = start + run.offset
-                steps = slice(begin, begin + run.length)
-                among = lengths[steps] if norm == 1 else products[steps, steps]
-                total += run.times * run.size**norm * int(among.sum())
-            best = max(best, total)
-        return best
-    return sum(
-        run.times
-        * run.size**norm
-        * largest_sum(strategy, norm, schedule_for(strategy.horizon, run.length, 1, None))
-        for run in pattern.runs
-    )
+    known: dict[int, Integers | None] = {}
+
+    def from_starts(length: int) -> Integers | None:
+        if length not in known:
+            known[length] = _of_runs(strategy, norm, length)
+        return known[length]
+
+    horizon = strategy.horizon
+    if horizon is None or from_starts(1) is None:
+        return sum(
+            run.times
+            * run.size**norm
+            * largest_sum(strategy, norm, schedule_for(horizon, run.length, 1, None))
+            for run in pattern.runs
+        )
+    first = np.arange(1, horizon + 1)
+    most = 0
+    for run in pattern.runs:
+        moved = from_starts(min(run.length, horizon))
+        assert moved is not None
+        most += run.times * run.size**norm * int(moved.max())
+    total = np.zeros(horizon, np.int64 if most < _LARGEST_SUM else object)
+    for run in pattern.runs:
+        begins = np.maximum(first + run.offset, run.since)
+        lengths = np.minimum(first + run.offset + run.length, horizon + 1) - begins
+        for length in np.unique(lengths[lengths > 0]).tolist():
+            some = lengths == length
+            moved = from_starts(length)
+            assert moved is not None
+            total[some] += run.times * run.size**norm * moved[begins[some] - 1].astype(total.dtype)
+    return int(total.max())
+
+
+def _of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers | None:
+    """What so many consecutive steps add up to, from every first step; None if not known.
+
+    Runs that the horizon cuts short are of the steps that are left.
+    """
+    horizon = strategy.horizon
+    assert horizon is not None
+    found = strategy.run_sums(norm, length)
+    if found is not None:
+        return found
+    levels = strategy.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
+    if levels is not None:
+        sums = np.zeros(horizon, _type_of_sums(strategy, norm, min(length, horizon)))
+        for level, nodes in enumerate(levels):
+            weight = strategy.level_weight(level) ** norm
+            sums += weight * _windows(nodes[None, :], length, norm)[0].astype(sums.dtype)
+        return sums
+    if horizon > _MOST_WRITTEN_OUT:
+        return None
+    lengths, products = _products(strategy)
+    if norm == 1:
+        total = np.concatenate([np.zeros(1, lengths.dtype), np.cumsum(lengths)])
+        return np.asarray(total[np.minimum(np.arange(horizon) + length, horizon)] - total[:-1])
+    among = [products[i : i + length, i : i + length].sum() for i in range(horizon)]
+    return np.array(among, products.dtype)
 
 
 def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:

@@ -450,6 +450,14 @@ class SqrtToeplitz(StreamStrategy):
         moved = sums.reshape(-1)[: len(moved)]
         return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
+    def run_sums(self, norm: Norm, length: int) -> NDArray[Any]:
+        """A run moves later nodes by the same amounts from wherever it begins."""
+        moved = np.cumsum(self.numerators)
+        moved[length:] -= moved[:-length].copy()
+        largest = int(moved.max()) ** norm * self.horizon
+        powers = moved.astype(np.int64 if largest < 2**62 else object) ** norm
+        return np.asarray(np.cumsum(powers)[::-1])
+
     def largest_alternating(self, norm: Norm, changes: int) -> int:
         """At most D_2^2 for each change: products of columns only fall with their distance."""
         return min(super().largest_alternating(norm, changes), _each_alone(self, norm, changes))
