@@ -194,6 +194,7 @@ def _rounded_up(loss: float) -> Fraction:
     return math.ceil(Fraction(loss) * (1 + Fraction(1, 10**12)) * unit) / unit
 
 
+@lru_cache(maxsize=256)
 def _weights(expiry: Expiry) -> list[float]:
     """Loss of a unit shift by level, for Laplace noise of scale 1 at level 0."""
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
