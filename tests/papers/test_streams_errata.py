@@ -92,6 +92,19 @@ def test_elders_corollary_c_3_cuts_off_its_constant() -> None:
     assert f"{constants[best]:.4f}" == "0.1239"  # printed: 0.1238
 
 
+@pytest.mark.parametrize(("base", "count"), [(4, 1), (4, 4), (6, 3), (20, 2)])
+def test_elders_claim_1_leaves_out_a_term_of_the_order_h_squared(base: int, count: int) -> None:
+    terms = {0: 0}  # nodes read at each step: digits -base/2 + 1 .. base/2
+    last = base * (base**count - 1) // (2 * (base - 1))
+    for step in range(1, last + 1):
+        digit = (step + base // 2 - 1) % base - base // 2 + 1
+        terms[step] = abs(digit) + terms[(step - digit) // base]
+    mean = sum(terms.values()) / last
+    # Printed: the mean number of terms is this, up to o(1); times 2 h^2 it is the error.
+    printed = base * count / 4 / (1 - base**-count)
+    assert mean - printed == pytest.approx((base - 2) / (4 * (base - 1)))
+
+
 def test_elders_factor_2_over_smooth_is_that_of_half_zeros() -> None:
     """Leaves of height h with x h zeros: T = 2^(H(x) h) of them, and variance 2 (1 - x) x^2 h^3."""
 
@@ -286,6 +299,19 @@ def test_expiration_lemma_4_1_integral_is_below_the_sum_it_bounds(growth: float,
     exact = sum((1 + level) ** (growth - 1) for level in range((age + 1).bit_length()))
     printed = 1 + ((log2(age + 1) + 1) ** growth - 1) / growth
     assert printed < exact
+
+
+def test_expiration_bound_for_lambda_0_is_too_small_at_first() -> None:
+    """Appendix C.3.1 bounds the loss by two intervals of each level, 1 / (1 + level) each."""
+
+    def loss(age: int) -> float:
+        return 2 * sum(1 / (1 + level) for level in range((age + 1).bit_length()))
+
+    def printed(age: int) -> float:
+        return 2 * (1 + log2(log2(age + 1)))
+
+    assert (printed(1), loss(1)) == (2, 3)  # and at age 0 it is minus infinity
+    assert all(printed(age) >= loss(age) for age in range(2, 10**4))
 
 
 def test_expiration_figure_4_has_another_ratio_than_table_1() -> None:
