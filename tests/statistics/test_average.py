@@ -49,7 +49,7 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
 
 def test_wrong_values_change_nothing() -> None:
     running = Average(0, 9, 1, number=2).counter(
-        5, ZCDP(1), key=Key.generate(), name="s", batched=True
+        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
     )
     running.release_batch([3, 4])
     saved = running.checkpoint()
@@ -63,7 +63,7 @@ def test_wrong_values_change_nothing() -> None:
 
 def test_noise_is_as_stated() -> None:
     batches: list[list[float]] = [[3, 4.2], [], [-1]]
-    check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 500))
+    check_scores(scores(Average(-2, 5, "0.1"), SqrtToeplitz(3), PureDP("1/8"), batches, 350))
     public = Average(-2, 5, "0.1", number=1)
     exact = np.cumsum([2, -1, 0.3])
     found = []

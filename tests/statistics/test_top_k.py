@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import check_exact, check_scores, check_sensitivity, scores
+from brute_force import changes_of, check_exact, check_scores, check_sensitivity, scores, simulated
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import TopK, ranked
-from counton.strategies import Expiring, SqrtToeplitz
+from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
 GROUPS = ("a", "b", "c")
@@ -67,7 +67,9 @@ def test_only_so_many_events_of_a_user_count() -> None:
 
 
 def test_wrong_groups_change_nothing() -> None:
-    running = TopK(GROUPS).counter(9, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running = TopK(GROUPS).counter(
+        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9), batched=True
+    )
     running.release_batch("ab")
     saved = running.checkpoint()
     with pytest.raises(InvalidInput, match="'d', which is none of the 3"):
@@ -121,19 +123,18 @@ def test_rankings_claim_no_more_than_they_must() -> None:
 def test_intervals_hold_for_all_groups_at_once() -> None:
     """Independent groups: seldom wrong, as often as stated, while single intervals often are."""
     groups = [f"g{number}" for number in range(40)]
-    statistic, level, keys = TopK(groups, k=3), 0.9, 500
+    statistic, level, keys = TopK(groups, k=3), 0.9, 400
     truth = np.array([50, 40, 38, *range(37)])
     events = np.repeat(groups, truth)
     held = alone = right = 0
-    for number in range(keys):
-        running = statistic.counter(
-            guarantee=PureDP("1/4"),
-            key=Key.generate(),
-            name=str(number),
-            strategy=SqrtToeplitz(2),
-            batched=True,
-        )
-        reading: Any = running.release_batches(events, [20, len(events)])[1]
+    running = statistic.counter(
+        guarantee=PureDP("1/4"),
+        key=Key.generate(),
+        name="s",
+        strategy=SqrtToeplitz(4),
+        batched=True,
+    )
+    for reading in simulated(running, changes_of(statistic, [events.tolist()])[0], 3, keys):
         found = reading.ranking(k=40, level=level)
         place = np.array([int(name[1:]) for name in found.names])
         held += bool(((found.low <= truth[place]) & (truth[place] <= found.high)).all())
@@ -150,7 +151,7 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
 
 def test_noise_is_as_stated() -> None:
     batches = [["a"], [], ["b", "c", "a"]]
-    check_scores(scores(TopK(GROUPS), SqrtToeplitz(3), PureDP("1/8"), batches, 400))
+    check_scores(scores(TopK(GROUPS), SqrtToeplitz(3), PureDP("1/8"), batches, 250))
 
 
 def test_a_table_of_ranks_and_of_a_window() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
+    from counton.statistics.quantiles import Quantiles as Quantiles
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import ranked as ranked
     from counton.statistics.running import Running as Running
@@ -49,6 +50,7 @@ __all__ = [
     "LocalEstimate",
     "LocalMedian",
     "PureLocalMedian",
+    "Quantiles",
     "Ranking",
     "Reading",
     "Running",

@@ -121,7 +121,8 @@ class Statistic(ABC):
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """This statistic with all of its parameters, as far as they depend on what is promised.
 
-        Itself unless it says else. `plan` and `counter` ask for it first.
+        Itself unless it says else. `plan` and `counter` ask for it first; so must whoever begins
+        a stream in another way.
 
         Args:
             guarantee: for all releases together.

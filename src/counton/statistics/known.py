@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KNOWN: dict[str, str] = {
     "Average": "counton.statistics.average",
     "Distinct": "counton.statistics.distinct",
+    "Quantiles": "counton.statistics.quantiles",
     "Substrings": "counton.statistics.substrings",
     "TopK": "counton.statistics.top_k",
 }

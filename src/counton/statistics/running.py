@@ -88,6 +88,7 @@ class Running:
         batched: bool = False,
     ) -> Running:
         """Begin; see `Statistic.counter`."""
+        statistic = statistic.settled(guarantee, strategy.horizon)
         contribution = statistic.contribution(batched=batched)
         said = described(statistic, batched)
         if not statistic.on_demand:

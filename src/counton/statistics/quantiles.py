@@ -1,0 +1,473 @@
+"""How values are distributed, as they come: ranges, medians and other quantiles with bands.
+
+A histogram over ordered cells is measured as C_time x C_cells (Kronecker): the strategy for the
+cells, an integer matrix, is applied to each step's counts exactly, and its rows are counted over
+time like any other cells. One value stands in one cell of one step, so it moves the nodes by
+(column of C_time) x (column of C_cells), and norms multiply.
+
+The estimated number of values below an edge is a linear function of the released rows, at one time
+or between two; its variance is that of a row times that of the query under the cells' strategy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.exact import check_integer, exact, quoted
+from counton.laws import Bounded
+from counton.mechanisms import Release
+from counton.mechanisms.intervals import check_level, smooth_halfwidth
+from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy.contribution import Relation
+from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.readings import Difference, Reading
+from counton.strategies import StreamStrategy
+from counton.strategies.base import Norm, check_norm
+from counton.strategies.lines import LineStrategy, Prefixes
+from counton.strategies.lines.catalogue import (
+    NAMES,
+    built,
+    line_strategy_from_dict,
+    serves,
+    total_variance,
+)
+
+#: Weights of the cells' strategy are multiples of 2^-8 of the largest: sums have little room.
+_BITS = 8
+#: Which strategies for cells are compared, and the dense one up to so many cells.
+_COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
+_MOST_CELLS = 2**16
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+class Estimate(NamedTuple):
+    """An estimate, its standard deviation, and the ends of its interval.
+
+    >>> Estimate(12.0, 2.5, 7.1, 16.9).high
+    16.9
+    """
+
+    value: float
+    std: float
+    low: float
+    high: float
+
+
+class Quantile(NamedTuple):
+    """A value below which a share of all values lies, and the ends of its interval.
+
+    >>> Quantile(0.5, 14.2, 10.0, 20.0).low
+    10.0
+    """
+
+    share: float
+    value: float
+    low: float
+    high: float
+
+
+class Quantiles(Statistic):
+    """How many values lie between two edges, and quantiles, over time.
+
+    An event is a number. It counts in the cell [edge, next edge) in which it lies; numbers below
+    the first edge count in the first cell, numbers from the last edge on in the last cell. NaN and
+    infinity are refused.
+
+    Args:
+        edges: of the cells, ascending, at least two.
+        lower, upper, cells: instead of edges, so many cells of one width.
+        line: how the cells are measured: the name of a strategy for lines, or what its `to_dict`
+            says. None: the one with the least error of "how many below an edge" under the
+            guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
+            dense matrices.
+        neighbours: a value is added or removed, or replaced by another (where each step has one).
+        unit: what one protected unit is called.
+
+    Raises:
+        InvalidInput: edges that do not ascend, no cells or more than 2^16, or an unknown line.
+
+    Sensitivity: for values added or removed the product of both strategies', exactly; for values
+    replaced, with the distance of two columns of the cells' strategy.
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.statistics import Quantiles
+    >>> delays = Quantiles(lower=0, upper=120, cells=24)
+    >>> counter = delays.counter(24, ZCDP(2), key=Key.generate(), name="delays", batched=True)
+    >>> hour = counter.release_batch([10] * 300 + [40] * 500 + [90] * 100)
+    >>> median = hour.quantile(0.5)
+    >>> median.low <= 40 < median.high, abs(hour.between(35, 50).value - 500) < 60
+    (True, True)
+    """
+
+    event = "value"
+
+    def __init__(
+        self,
+        edges: Sequence[float] | None = None,
+        *,
+        lower: float | None = None,
+        upper: float | None = None,
+        cells: int | None = None,
+        line: str | Mapping[str, Any] | LineStrategy | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str = "value",
+    ) -> None:
+        even = (lower, upper, cells)
+        if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
+            raise InvalidInput(
+                "edges or lower, upper and cells are to be given: state where cells begin and end"
+            )
+        if edges is None:
+            edges = _even(lower, upper, cells)
+        try:
+            ends = np.asarray(edges, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"edges are {quoted(edges)}; they must be numbers: {error}"
+            ) from None
+        ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
+        if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
+            raise InvalidInput(
+                f"edges are {quoted(edges)}; they must ascend, and be at least two and at most "
+                f"65,537 finite numbers"
+            )
+        self.edges = ends
+        self.neighbours: Relation = neighbours
+        # Says what is wrong with relation and unit.
+        self.unit = Contribution(neighbours, 1, 1, unit=unit).unit
+        self._line = None
+        self._names: tuple[str, ...] = _COMPARED
+        if isinstance(line, str):
+            self._names = (_known(line, len(ends) - 1),)
+        elif line is not None:
+            self._line = _fitting(line, len(ends) - 1)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        given: dict[str, Any] = {"edges": self.edges.tolist()}
+        if self._line is not None:
+            given["line"] = self._line.to_dict()
+        elif self._names != _COMPARED:
+            given["line"] = self._names[0]
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        if self.unit != "value":
+            given["unit"] = self.unit
+        return given
+
+    def __repr__(self) -> str:
+        where = f"{len(self.edges) - 1:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
+        return f"Quantiles({where}{'' if self._line is None else f', {self._line.name}'})"
+
+    @property
+    def line(self) -> LineStrategy:
+        """How cells are measured; before the guarantee is known, as under Laplace noise."""
+        return self._line or self._best(1).line
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`: rows of the cells' strategy."""
+        return (self.line.measurements,)
+
+    def _best(self, norm: Norm) -> Quantiles:
+        """With the best strategy for the cells under one kind of noise."""
+        line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
+        return Quantiles(self.edges.tolist(), line=line, neighbours=self.neighbours, unit=self.unit)
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Quantiles:
+        """With the strategy for its cells that has the least error under a guarantee.
+
+        That is found for either kind of noise, and if both can give the guarantee, by the error
+        with the planner's strategy over time.
+        """
+        if self._line is not None:
+            return self
+        if isinstance(guarantee, (PureDP, ExpiringDP)):
+            return self._best(1)
+        if not isinstance(guarantee, ApproxDP) or horizon is None:
+            return self._best(2)
+
+        def error(this: Quantiles) -> float:
+            best = this.plan(horizon, guarantee).best
+            return best.std("mean") * math.sqrt(float(this._variances[0].sum()))
+
+        return min((self._best(2), self._best(1)), key=error)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        moved = self.line.shift("move" if self.neighbours == "replace" else "add_remove")
+        cells = len(self.edges) - 1
+        return Contribution.patterned(
+            Bounded(moved.l1, moved.l2_squared, once=True),
+            f"which counts once, in one of {cells:,} cells, and these are measured together",
+            relation=self.neighbours,
+            unit=self.unit,
+        )
+
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """See `Statistic.sensitivity`; with the line for this norm, unless one is stated."""
+        if self._line is not None:
+            return super().sensitivity(strategy, p, batched=batched)
+        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return _Cells(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`: sums are in the counter."""
+        return _Cells(self)
+
+    def read(self, release: Release) -> QuantilesReading:
+        """See `Statistic.read`."""
+        return QuantilesReading(self, release)
+
+    def edge(self, value: Any) -> int:
+        """Number of an edge, from 0; None where values are not bounded.
+
+        Raises:
+            InvalidInput: no edge, naming those next to it.
+        """
+        place = int(np.searchsorted(self.edges, value))
+        if place < len(self.edges) and self.edges[place] == value:
+            return place
+        near = self.edges[max(place - 1, 0) : place + 1].tolist()
+        raise InvalidInput(
+            f"{quoted(value)} is no edge of a cell: ask for {' or '.join(f'{e:g}' for e in near)}"
+        )
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, Floats, float]:
+        """Of how many lie below each edge, and from it on, and of all; for rows of variance 1."""
+        cells = len(self.edges) - 1
+        places = np.arange(cells + 1)
+        below = np.zeros(cells + 1)
+        below[1:] = self.line.variance(np.zeros(cells, np.int64), places[1:])
+        above = np.zeros(cells + 1)
+        above[:-1] = self.line.variance(places[:-1], np.full(cells, cells))
+        return below, above, float(below[-1])
+
+
+class QuantilesReading(Reading):
+    """How values are distributed at one step, or between two."""
+
+    statistic: Quantiles
+
+    @cached_property
+    def _below(self) -> Floats:
+        """Estimates of how many values lie below each edge."""
+        rows = np.asarray(self.release.value, dtype=np.float64)
+        counts = self.statistic.line.estimate(rows)
+        return np.concatenate([[0.0], np.cumsum(counts)])
+
+    def _halves(self, variances: Floats, level: float) -> Floats:
+        """Half-widths of queries, from their variances for rows of variance 1."""
+        terms, start = self.release._terms, 0
+        if isinstance(self.release, Difference):
+            start = self.release.start
+        half = smooth_halfwidth(self.release.std * np.sqrt(variances), terms.law, level)
+        # Rows are rounded; by Cauchy and Schwarz that moves a query by no more than this.
+        each = float(terms.strategy.window_rounding(start, self.step)) * float(terms.released_unit)
+        moved = each * np.sqrt(variances * self.statistic.line.measurements)
+        return np.asarray(half + moved, dtype=np.float64)
+
+    def between(
+        self, low: float | None = None, high: float | None = None, level: float = 0.95
+    ) -> Estimate:
+        """How many values lie in [low, high).
+
+        Args:
+            low, high: edges of cells; None for no bound, as the first and last edge.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: no edges, or not ascending; or a level outside (0, 1 - 1e-9].
+        """
+        this, level = self.statistic, check_level(level)
+        first = 0 if low is None else this.edge(low)
+        last = len(this.edges) - 1 if high is None else this.edge(high)
+        if first >= last:
+            raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
+        value = float(self._below[last] - self._below[first])
+        variance = this.line.variance(np.array([first]), np.array([last]))
+        half = float(self._halves(variance, level)[0])
+        std = self.release.std * math.sqrt(float(variance[0]))
+        return Estimate(value, std, value - half, value + half)
+
+    def __getitem__(self, name: Any) -> float:
+        """How many values lie between two edges, given as a pair."""
+        return self.between(*_pair(name)).value
+
+    def std(self, name: Any = (None, None)) -> float:
+        """Standard deviation of how many values lie between two edges; of all unless given."""
+        return self.between(*_pair(name)).std
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval of how many values lie between two edges, given as a pair."""
+        return self.between(*_pair(name), level=level)[2:]
+
+    def quantile(self, share: float, level: float = 0.95) -> Quantile:
+        """The value below which ``share`` of all values lie, with an interval.
+
+        The truth is the least value such that so large a share of the values, clipped to the edges,
+        are at most as large; it lies in one cell, [e, f). The estimated numbers of values below
+        each edge are made monotone, and inverted, with values spread evenly over a cell.
+
+        The interval reaches from the lower end of the first cell to the upper end of the last one
+        that could hold it. Cells are left out whose upper edge has too few values below it (fewer
+        than ``share`` of all by more than the half-width of this difference, a linear function of
+        the released rows), or whose lower edge has too many. The true cell is left out by
+        either test with probability (1 - level) / 2 at most; other cells do not matter, so the
+        interval holds with probability ``level`` at least, for one share at one time.
+
+        Args:
+            share: above 0 and below 1.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: a share or a level out of range.
+        """
+        this, level = self.statistic, check_level(level)
+        try:
+            part = float(share)
+        except (TypeError, ValueError):
+            part = math.nan
+        if not 0 < part < 1:
+            raise InvalidInput(f"share is {quoted(share)}; it must be above 0 and below 1: try 0.5")
+        below, above, whole = this._variances
+        # Noise of (values below an edge) - share * (all): (1 - share) below - share * (from it on).
+        both = (whole - below - above) / 2
+        variances = (1 - part) ** 2 * below + part**2 * above - 2 * part * (1 - part) * both
+        excess = self._below - part * self._below[-1]
+        half = self._halves(np.maximum(variances, 0.0), level)
+        first = _first(excess[1:] >= -half[1:])
+        last = len(this.edges) - 2 - _first((excess[:-1] < half[:-1])[::-1])
+        value = self._inverse(part)
+        ends = float(this.edges[first]), float(this.edges[last + 1]), value
+        return Quantile(part, value, min(ends), max(ends))
+
+    def _inverse(self, share: float) -> float:
+        edges, below = self.statistic.edges, self._below
+        up = np.maximum.accumulate(below)
+        monotone = np.maximum((up + np.minimum.accumulate(below[::-1])[::-1]) / 2, 0.0)
+        if monotone[-1] <= 0:  # nobody seems to be there
+            return float(edges[0] + edges[-1]) / 2
+        wanted = share * monotone[-1]
+        cell = min(max(int(np.searchsorted(monotone, wanted)) - 1, 0), len(edges) - 2)
+        inside = (wanted - monotone[cell]) / max(monotone[cell + 1] - monotone[cell], 1e-300)
+        return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
+
+    def median(self, level: float = 0.95) -> Quantile:
+        """``quantile(0.5)``."""
+        return self.quantile(0.5, level)
+
+    def table_columns(
+        self, level: float = 0.95, shares: Sequence[float] = _SHARES
+    ) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`; a row for each share. Each interval is true by itself.
+
+        Raises:
+            InvalidInput: a share or a level out of range.
+        """
+        found = [self.quantile(share, level) for share in shares]
+        columns = zip(*found, strict=True)
+        return {
+            name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)
+        }
+
+
+class _Cells(Exact):
+    """Nothing but what the counter has."""
+
+    def __init__(self, statistic: Quantiles) -> None:
+        self._statistic, self._line = statistic, statistic.line
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        edges = self._statistic.edges
+        try:
+            values = np.asarray(events, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"values are {quoted(events)}; they must be numbers: {error}"
+            ) from None
+        if values.ndim != 1:
+            raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
+        if not np.isfinite(values).all():
+            place = int(np.argmin(np.isfinite(values)))
+            raise InvalidInput(
+                f"value {values[place]} at position {place}: it must be finite: drop or repair it "
+                f"first"
+            )
+        cells = len(edges) - 1
+        places = np.clip(np.searchsorted(edges, values, "right") - 1, 0, cells - 1)
+        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+        flat = np.bincount(steps + len(stops) * places, minlength=len(stops) * cells)
+        measured: Integers = self._line.measure(flat.reshape(cells, len(stops)))
+        return np.ascontiguousarray(measured.T)
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+
+    def save(self) -> bytes:
+        """See `Exact.save`."""
+        return b""
+
+
+def _first(possible: NDArray[np.bool_]) -> int:
+    """Place of the first one that is; the very first if none is, so that nothing is left out."""
+    return int(np.argmax(possible))
+
+
+def _pair(name: Any) -> tuple[Any, Any]:
+    if isinstance(name, (tuple, list)) and len(name) == 2:
+        return name[0], name[1]
+    raise InvalidInput(f"name is {quoted(name)}; it must be a pair of edges, such as (0, 30)")
+
+
+def _even(lower: Any, upper: Any, cells: Any) -> list[float]:
+    low, high = exact(lower, "lower"), exact(upper, "upper")
+    count = check_integer("cells", cells, 1, _MOST_CELLS)
+    return [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
+
+
+def _known(name: str, cells: int) -> str:
+    known = [each for each in NAMES if serves(each, Prefixes(cells), 1, 1)]
+    if name not in known:
+        raise InvalidInput(f"line is {name!r}; it must be one of {', '.join(known)}")
+    return name
+
+
+def _fitting(line: LineStrategy | Mapping[str, Any], cells: int) -> LineStrategy:
+    made = line if isinstance(line, LineStrategy) else line_strategy_from_dict(line)
+    if made.cells != cells:
+        raise InvalidInput(
+            f"line has {made.cells:,} cells, but edges make {cells:,}: build it for as many"
+        )
+    return made
+
+
+@lru_cache(maxsize=64)
+def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...]) -> LineStrategy:
+    """The least total error of "how many below an edge", by the sensitivity times the variance."""
+    asked = Prefixes(cells)
+    if len(names) > 1 and cells > _DENSE:
+        names = tuple(name for name in names if name != "optimal")
+
+    def error(name: str) -> float:
+        line = built(name, asked, norm, _BITS)
+        moved = line.shift("move" if relation == "replace" else "add_remove")
+        size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
+        return total_variance(name, asked, norm, _BITS) * size
+
+    return built(min(names, key=error), asked, norm, _BITS)

@@ -1,0 +1,151 @@
+"""Distributions over time: norms multiply, ranges and quantiles hold as often as stated."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+
+from counton import ApproxDP, ExpiringDP, Key, PureDP
+from counton.errors import InvalidInput
+from counton.privacy import ZCDP
+from counton.statistics import Quantiles
+from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
+from counton.strategies.lines import Haar, Nodes
+
+HORIZON = 3
+EDGES = [0, 1, 2, 3, 5]
+LINES = [
+    Nodes.independent(4),
+    Nodes(4, (2, 2), (3, 1, 2)),
+    Haar(4, (2, 3, 1)),
+]
+
+
+def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Streams of one value a step; one of them absent, or another one."""
+    values = (-3, 1, 2, 9)
+    for stream in itertools.product(values, repeat=HORIZON):
+        for step in range(HORIZON):
+            for instead in values if replaced else ([],):
+                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
+def test_no_value_moves_more_than_claimed(line: Any) -> None:
+    """Sensitivities multiply; of two columns in the same step the distance is what counts."""
+    statistic = Quantiles(EDGES, line=line)
+    check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
+    replaced = Quantiles(EDGES, line=line, neighbours="replace")
+    check_sensitivity(replaced, HORIZON, neighbours(replaced=True))
+    assert Quantiles.from_dict(statistic.to_dict()) == statistic
+
+
+def test_the_line_is_chosen_for_the_guarantee() -> None:
+    statistic = Quantiles(lower=0, upper=1, cells=100)
+    for p in (1, 2):
+        assert statistic.sensitivity(Binary(7), p) == statistic._best(p).sensitivity(Binary(7), p)
+    laplace, gaussian = statistic.settled(PureDP(1)), statistic.settled(ZCDP(1), 99)
+    assert laplace.line == statistic._best(1).line
+    assert gaussian.line == statistic._best(2).line
+    assert laplace.line != gaussian.line
+    assert statistic.settled(ApproxDP(1, "1e-5"), 99).line == gaussian.line
+    assert statistic.settled(ApproxDP(1, "1e-30"), 2).line == laplace.line
+    assert laplace.settled(ZCDP(1)) is laplace
+    named = Quantiles(EDGES, line="haar")
+    assert Quantiles.from_dict(named.to_dict()) == named
+    assert isinstance(named.settled(ZCDP(1)).line, Haar)
+    running = statistic.counter(9, PureDP(1), key=Key.generate(), name="s")
+    assert running.terms.shape == (laplace.line.measurements,)
+    assert running.statistic == laplace
+
+
+def test_wrong_values_change_nothing() -> None:
+    running = Quantiles(EDGES).counter(
+        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    )
+    reading: Any = running.release_batch([3, 4])
+    saved = running.checkpoint()
+    for wrong, why in (([3, np.nan], "nan at position 1"), (["x"], "numbers"), ([[3]], "one")):
+        with pytest.raises(InvalidInput, match=why):
+            running.release_batch(wrong)
+    assert running.checkpoint() == saved
+    for low, high, why in ((0, 4, "ask for 3 or 5"), (2, 1, "below high")):
+        with pytest.raises(InvalidInput, match=why):
+            reading.between(low, high)
+    with pytest.raises(InvalidInput, match="above 0 and below 1"):
+        reading.quantile(1)
+    many: list[Any] = [[1, 1], [1], [0, np.inf], "ab"]
+    for edges in many:
+        with pytest.raises(InvalidInput, match="edges are"):
+            Quantiles(edges)
+    with pytest.raises(InvalidInput, match="build it for as many"):
+        Quantiles([0, 1], line=LINES[0])
+    with pytest.raises(InvalidInput, match="one of identity"):
+        Quantiles(EDGES, line="trees")
+
+
+def test_noise_is_as_stated() -> None:
+    """Of the measured rows, and of ranges read from them."""
+    statistic = Quantiles(EDGES, line=LINES[1])
+    batches: list[list[float]] = [[3, 4.2], [], [-1]]
+    check_scores(scores(statistic, SqrtToeplitz(3), PureDP("1/8"), batches, 100))
+    running = statistic.counter(
+        guarantee=ZCDP("1/50"), key=Key.generate(), name="s", strategy=Binary(7), batched=True
+    )
+    exact = changes_of(statistic, [[0, 0, 1, 2, 2.5, 4]])[0]
+    truth = {(0, 1): 2, (1, 3): 3, (None, None): 6, (3, 5): 1}
+    first = next(simulated(running, exact, 3, 1))
+    stds = {name: first.std(name) for name in truth}
+    found = [
+        [(one[name] - count) / stds[name] for name, count in truth.items()]
+        for one in simulated(running, exact, 3, 300)
+    ]
+    assert np.abs(np.mean(found, axis=0)).max() < 4 / np.sqrt(300)
+    assert np.abs(np.var(found, axis=0) - 1).max() < 4 * np.sqrt(2 / 300)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "strategy", "most"),
+    [(ZCDP("1/1000"), Binary(7), 0.97), (PureDP("1/20"), KAry(7, 3, True), 0.99)],
+)
+def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most: float) -> None:
+    """Of quantiles, neither too seldom nor always."""
+    statistic, level = Quantiles(lower=0, upper=64, cells=64), 0.9
+    values = np.random.default_rng(3).gamma(4, 6, 5000)
+    running = statistic.counter(
+        guarantee=guarantee, key=Key.generate(), name="s", strategy=strategy, batched=True
+    )
+    exact = changes_of(running.statistic, [values.tolist()])[0]
+    shares, runs = (0.1, 0.5, 0.9), 250
+    truth = np.sort(np.clip(values, 0, 64))[[int(np.ceil(s * len(values))) - 1 for s in shares]]
+    held, near = np.zeros((2, len(shares)))
+    for reading in simulated(running, exact, 3, runs):
+        columns = reading.table_columns(level, shares)
+        held += (columns["low"] <= truth) & (truth < columns["high"])
+        near += np.abs(columns["value"] - truth) < 15
+    spread = 4 * np.sqrt(level * (1 - level) / runs)
+    assert held.min() / runs >= level - spread
+    assert held.min() / runs <= most
+    assert near.min() > 0.8 * runs
+
+
+def test_windows_and_old_values_that_expire() -> None:
+    statistic = Quantiles(EDGES)
+    running = statistic.counter(
+        guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+    )
+    readings: Any = running.release_many([0.5, 0.5, 4, 2.5, 1e9])
+    assert [readings[4].between(*ends).value for ends in ((0, 1), (3, 5), (None, 3))] == [2, 2, 3]
+    window = readings[4].since(readings[1])
+    assert [window.between(*ends).value for ends in ((0, 1), (3, 5), (None, 3))] == [0, 2, 1]
+    median = window.median()
+    assert (median.low, median.high) == (3, 5)
+    assert 3 < median.value < 5
+    assert readings[1].median()[1:] == (0.5, 0, 1)
+    nobody = readings[4].since(readings[4])
+    assert nobody.median()[1:] == (2.5, 0, 5)
