@@ -25,8 +25,14 @@ def test_plan_ranks_by_error(place: Any) -> None:
     errors = [row["mean_std"] for row in choices]
     assert errors == sorted(errors)
     assert choices[0]["strategy"].startswith("Solved")
+    bounds = json.loads(done.out)["bounds"]
+    said = [bound for bound in bounds if bound["at_least"] is not None]
+    assert len(said) == 5
+    assert all(0 < bound["at_least"] < bound["achieved"] for bound in said)
     table = place("plan", "--steps", "8760", "--epsilon", "1").out
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
+    assert all(bound["source"] in table for bound in bounds)
+    assert table.count("vacuous   ") == 2
 
 
 @pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])

@@ -203,7 +203,7 @@ def test_largest_totals_tell_all_vectors_apart() -> None:
         assert len(a) == 2 * bits * changed
         assert (a != b).any(axis=1).sum() == changed
         assert np.abs(of_a - of_b).max() >= changed
-    # k = 9 fits 1000 steps with 14 bits and no more: 14 ln 2 - 0.41 > 9 and 2 * 55 * 9 <= 1000.
+    # 18 steps and 27 bits fit 1000 steps: 27 ln 2 - 0.41 > 18 and 2 * 27 * 18 <= 1000.
     assert least_error_of_minimum_cut(100, 1000, 1) == 9.0
     assert least_error_of_minimum_cut(3, 10**6, 1) == 0.0 < least_error_of_minimum_cut(5, 100, 1)
 

@@ -236,12 +236,26 @@ def test_a_choice_loses_what_is_promised_whatever_the_candidates(
     assert choice_loss(least / 2**64, most / 2**64, 5) <= 2
 
 
-def test_choices_come_as_often_as_their_chances() -> None:
+def test_choices_come_as_often_as_their_chances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chi-square: where one candidate is much better than the others, and where none is good."""
     question = _small()
-    chances = _chances_of_choices(tuple(c / 2**64 for c in question.chances(1, 2)))
-    counted = np.bincount([question.randomise(0.5, client=2).choice for _ in range(600)])
-    assert float(((counted - 600 * chances) ** 2 / (600 * chances)).sum()) < 18.5  # 0.1%
-    assert chances.max() > 1.2 * chances.min()
+    apart = 10**9 * (question._entered(0) - question._entered(2))
+    for signs in ([1, -1, -1, -1, -1], [-1, -1, -1, -1, -1]):
+        betraying = np.outer(signs, apart)
+        monkeypatch.setattr(PureLocalMedian, "drawn", lambda *_, drawn=betraying: drawn)
+        chances = _chances_of_choices(tuple(c / 2**64 for c in question.chances(0, 2)))
+        choices = [question.randomise(0.1, client=2).choice for _ in range(400)]
+        counted = np.bincount(choices, minlength=5)
+        assert float(((counted - 400 * chances) ** 2 / (400 * chances)).sum()) < 18.5  # 0.1%
+
+
+def test_chances_are_half_of_the_ratio_of_the_laws() -> None:
+    question = _small()
+    drawn, moved = question.drawn(3).astype(float), question._entered(1).astype(float)
+    squares = ((drawn - moved) ** 2).sum(axis=1) - (drawn**2).sum(axis=1)
+    ratios = np.exp(-squares / (2 * float(question.law.sigma_squared)))
+    expected = np.clip(ratios, math.exp(-question.cut), math.exp(question.cut)) / 2
+    assert np.array(question.chances(1, 3)) / 2**64 == pytest.approx(expected, rel=1e-9)
 
 
 def test_choices_stand_for_noisy_vectors() -> None:

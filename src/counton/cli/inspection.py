@@ -96,13 +96,13 @@ def print_plan(options: PlanOptions) -> None:
         console,
         f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
     )
-    print_line(console, "lower bounds, and the best of this plan in the same quantity:")
+    print_line(console, "lower bounds, with what the best of this plan achieves:")
     for bound in ranked.bounds:
-        numbers = f"{'vacuous':<22}"
+        numbers = f"{'vacuous':<19}"
         if bound.at_least is not None:
-            here = "" if bound.achieved is None else f"here {bound.achieved:,.2f}"
-            numbers = f"{bound.at_least:8,.2f}  {here:<12}"
-        print_line(console, f"  {bound.quantity:<28}{numbers}  {bound.source}: {bound.holds_for}")
+            here = "" if bound.achieved is None else f"({bound.achieved:,.2f})"
+            numbers = f"{bound.at_least:7,.2f} {here:<11}"
+        print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     print_line(
         console,
         "planned: time to find and weigh it; release: time of one, of one cell, measured here; "

@@ -377,7 +377,7 @@ class LowerBound:
     >>> from counton import plan
     >>> bound = plan(8760, PureDP(1)).bounds[3]
     >>> bound.quantity, bound.at_least, round(bound.achieved)
-    ('largest of 8,760 errors', 3.0, 76)
+    ('largest of all errors', 3.0, 76)
     >>> print(bound.source)
     Gradual Privacy Expiration, Theorem 5.1
     """
@@ -460,7 +460,7 @@ def _of_variances(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound("max std", None, None, only, any_noise)
         return
     least = least_noise_variance(plan.guarantee) * least_variance(plan.horizon, "max", plan.release)
-    who = "any noise that does not depend on the data"
+    who = "any noise independent of the data"
     yield LowerBound("max std", math.sqrt(least) * _unit(plan), plan.best.max_std, who, any_noise)
 
 
@@ -470,7 +470,7 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
     guarantee, horizon = plan.guarantee, plan.horizon
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
-    all_errors, flips = f"largest of {horizon:,} errors", "the same, on coin flips"
+    all_errors, flips = "largest of all errors", "the same, on coin flips"
     why = _once(plan)
     if why is None and plan.release == "windows":
         why = "it speaks of totals"
@@ -483,7 +483,7 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
     unit, best = _unit(plan), plan.best
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
     if least:
-        who = "any mechanism, with probability 2/3"
+        who = "any mechanism, probability 2/3"
         achieved = plan.largest_error(best, _PROBABILITY)
         yield LowerBound(all_errors, least, achieved, who, expiration)
     else:
@@ -491,9 +491,9 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound(all_errors, None, None, too_few, expiration)
     least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
     printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
-    constants = "" if printed else "; its own constants are vacuous below 3.8e41 steps"
+    constants = "" if printed else " (as printed vacuous below 3.8e41 steps)"
     if max(least, printed):
-        who = f"any mechanism, with probability 3/4{constants}"
+        who = f"any mechanism, probability 3/4{constants}"
         achieved = plan.largest_error(best, _RANDOM_PROBABILITY)
         yield LowerBound(flips, max(least, printed), achieved, who, elders)
     else:
@@ -506,14 +506,14 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
         "minimum cut or degree",
         None,
         None,
-        "these are no totals; for graphs see least_error_of_minimum_cut(nodes, steps, epsilon)",
+        "of graphs, not of totals",
         "Constant Matters, Theorem 5",
     )
     guarantee, cells = plan.guarantee, math.prod(plan.shape)
     quantity, source = "counts of letters", "Constant Matters, Theorem 6"
     why: str | None
     if cells == 1:
-        why = "one cell; for texts see least_error_of_letters(letters, steps, epsilon)"
+        why = "of several cells, not of one"
     elif not isinstance(guarantee, PureDP):
         why = "printed without its constant unless privacy is pure"
     elif not plan.contribution.acts_once or plan.release == "windows":
@@ -527,7 +527,7 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
     replaced = plan.contribution.relation == "replace"
     least = _least_error_of_cells(cells - replaced, plan.horizon, guarantee.epsilon) * _unit(plan)
     if least:
-        who = "any mechanism, largest of all cells and steps, with probability 2/3"
+        who = "any mechanism, all cells and steps, probability 2/3"
         yield LowerBound(quantity, least, plan.largest_error(plan.best, _PROBABILITY), who, source)
     else:
         yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)
