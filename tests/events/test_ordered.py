@@ -58,6 +58,20 @@ def test_a_row_that_is_no_event_is_named(row: str, problem: str, tmp_path: Path)
         ordered_rows(open_source(file), ["v"])
 
 
+def test_flags_are_true_or_false(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("u,comes\na,true\nb,0\nc,Yes\n")
+    source = open_source(file)
+    assert ordered_rows(source, ["u", "comes"], flags=["comes"]).events == [
+        ("a", True),
+        ("b", False),
+        ("c", True),
+    ]
+    file.write_text("u,comes\na,perhaps\n")
+    with pytest.raises(InvalidInput, match=r"row 1 .* neither true nor false in column 'comes'"):
+        ordered_rows(open_source(file), ["u", "comes"], flags=["comes"])
+
+
 def test_letters_are_read_from_texts_and_fasta(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.fa", tmp_path / "a.fa.gz"
     text = ">chr1 a name\nACG T\r\n;comment\nAA\n"

@@ -80,6 +80,21 @@ def total(request: Request, outputs: Outputs) -> None:
     perform(request, outputs)
 
 
+@app.command(
+    name="statistic",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def statistic(context: typer.Context) -> None:
+    """Release a statistic: top-k, average, quantiles, distinct, words of letters, graphs.
+
+    counton statistic lists them; each has options of its own: counton statistic top-k --help.
+    """
+    from counton.cli.statistic import commands
+
+    commands()(context.args, prog_name="counton statistic")
+
+
 @app.command()
 @takes(PlanOptions)
 def plan(options: PlanOptions) -> None:

@@ -41,11 +41,19 @@ def print_plan(options: PlanOptions) -> None:
     unit = Contribution.add_remove(unit="count")
     if options.most is not None:
         unit = Contribution.events(options.most, unit="user")
+    shape: tuple[int, ...] = ()
+    whom, about = f"{_whom(options.most)} added or removed", None
+    if options.statistic is not None:
+        from counton.cli.statistic import planned
+
+        unit, shape, about = planned(options)
+        whom = str(unit)
     ranked = plan(
         options.steps,
         guarantee,
         chosen,
         contribution=unit,
+        shape=shape,
         release=release,
         simple=options.simple,
     )
@@ -59,6 +67,8 @@ def print_plan(options: PlanOptions) -> None:
                 "metric": chosen,
                 "release": release,
                 "most": options.most,
+                "statistic": options.statistic,
+                "contribution": unit.to_dict(),
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.lower_bounds,
                 "bounds": [bound.to_dict() for bound in ranked.bounds],
@@ -70,10 +80,12 @@ def print_plan(options: PlanOptions) -> None:
     error = "mean" if chosen == "mean" else "largest"
     print_line(
         console,
-        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, {_whom(options.most)} "
-        f"added or removed; least {error} variance {_OF[release]}first",
+        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, {whom}; "
+        f"least {error} variance {_OF[release]}first",
         bold=True,
     )
+    if about is not None:
+        print_line(console, f"errors are {about}")
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
@@ -287,7 +299,7 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     rows = [
         ("created", stream["created"]),
         ("released", f"{stream['step']:,} steps"),
-        ("protected", contribution.describe(details.get("unit", "unit"))),
+        ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", repr(strategy_from_dict(terms["strategy"]))),
         ("key", f"fingerprint {stream['key_fingerprint']}"),
@@ -311,8 +323,17 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ]
     if stream["last"] is not None:
         rows.append(("noise", f"standard deviation {stream['last']['std']:,.4g} at the last step"))
+    if terms.get("statistic") is not None:
+        rows.insert(1, ("statistic", _statistic(terms["statistic"])))
     print_line(console, f"\nstream {stream['name']}", bold=True)
     print_words(console, rows)
+
+
+def _statistic(saved: dict[str, Any]) -> str:
+    from counton.statistics.known import statistic_from_dict
+
+    parameters = {name: value for name, value in saved.items() if name != "batched"}
+    return repr(statistic_from_dict(parameters))
 
 
 def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -264,6 +264,9 @@ class PlanOptions(_Guarantee, _Horizon):
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
     simple: bool = option(False, "only strategies that release integers, no search", "--simple")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
+    statistic: str | None = option(
+        None, "errors of a statistic, with the options that define it: 'distinct --changes 4'"
+    )
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
     )

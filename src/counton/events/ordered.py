@@ -21,6 +21,7 @@ from counton.events.files import Rows, Source
 from counton.events.tally import Problem, collected
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _ENDS = b"\r\n\t "
 
 
@@ -51,6 +52,7 @@ def ordered_rows(
     source: Source,
     columns: Sequence[str],
     numbers: Sequence[str] = (),
+    flags: Sequence[str] = (),
     *,
     time: str | None = None,
     windows: Windows | None = None,
@@ -63,6 +65,7 @@ def ordered_rows(
         source: the rows.
         columns: the parts of an event, as the statistic takes them: texts, or numbers.
         numbers: those of them that are numbers.
+        flags: those of them that are true or false, also as 1 and 0, yes and no.
         time, windows: steps are windows of this column's times; None: each row is a step.
         clock_change, time_format: see `counton.events.windows.moments`.
 
@@ -82,9 +85,9 @@ def ordered_rows(
     for part in source.parts:
         frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), numbers)
         taken: dict[str, pl.Expr] = {
-            f"part {place}": pl.col(name).cast(
-                pl.Float64 if name in numbers else pl.String, strict=False
-            )
+            f"part {place}": _flag(pl.col(name))
+            if name in flags
+            else pl.col(name).cast(pl.Float64 if name in numbers else pl.String, strict=False)
             for place, name in enumerate(columns)
         }
         if time is not None and windows is not None:
@@ -108,6 +111,11 @@ def ordered_rows(
         before,
         rows.height - within,
     )
+
+
+def _flag(given: pl.Expr) -> pl.Expr:
+    text = given.cast(pl.String).str.to_lowercase().str.strip_chars()
+    return text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
 
 
 def _events(rows: pl.DataFrame, columns: Sequence[str]) -> list[Any] | NDArray[Any]:
@@ -136,6 +144,8 @@ def _check(
         values = rows[f"part {place}"]
         if name in numbers:
             bad, problem = ~values.is_finite().fill_null(False), Problem.NOT_FINITE
+        elif values.dtype == pl.Boolean:
+            bad, problem = values.is_null(), Problem.NO_FLAG
         else:
             bad, problem = (values.is_null() | (values == "")), Problem.NO_VALUE
         for row in bad.arg_true().head(1):

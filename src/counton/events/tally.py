@@ -47,6 +47,7 @@ class Problem(IntEnum):
     NOT_FINITE = 6
     NO_USER = 7
     NO_ID = 8
+    NO_FLAG = 9
 
     @property
     def words(self) -> str:
@@ -72,6 +73,7 @@ _WORDS = {
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
+    Problem.NO_FLAG: "neither true nor false",
 }
 _REMEDIES = {
     Problem.NONE: "count it",
@@ -91,6 +93,7 @@ _REMEDIES = {
     Problem.NOT_FINITE: "write a finite number",
     Problem.NO_USER: "say whose event it is, or remove such rows",
     Problem.NO_ID: "give each row an id of its own, or remove such rows",
+    Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
 }
 
 

@@ -61,6 +61,7 @@ class StatisticRequest:
         columns: of the parts of one event, in the order in which the statistic takes them; none:
             the file is a text, and its letters are the events.
         numbers: those of the columns that hold numbers.
+        flags: those of the columns that hold true and false.
         time: column of times; None: each row is a step.
         every, start, until, timezone: windows of time, as of `counton.jobs.Request`.
         steps: how many steps the stream will ever have.
@@ -80,6 +81,7 @@ class StatisticRequest:
     state: str | os.PathLike[str]
     columns: Sequence[str] = ()
     numbers: Sequence[str] = ()
+    flags: Sequence[str] = ()
     time: str | None = None
     every: str | None = None
     steps: int | None = None
@@ -364,6 +366,7 @@ def _details(request: StatisticRequest, windows: Windows | None) -> dict[str, An
         "kind": _KIND,
         "columns": list(request.columns),
         "numbers": list(request.numbers),
+        "flags": list(request.flags),
         "windows": windows
         and {
             "time": request.time,
@@ -418,6 +421,7 @@ def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
         source,
         request.columns,
         request.numbers,
+        request.flags,
         time=request.time,
         windows=windows,
         clock_change=cast("ClockChange", request.clock_change),

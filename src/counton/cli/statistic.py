@@ -1,0 +1,528 @@
+"""The commands ``statistic ...``, one for each statistic: run, write table and chart, print.
+
+A statistic has options of its own and no others; they are the fields of two dataclasses: what
+defines it, which ``plan --statistic`` takes too, and the columns in which a file has its events.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from counton.cli.options import argument, option, takes
+from counton.cli.printing import (
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    warn_of_weak,
+    working,
+)
+from counton.errors import InvalidInput, field
+from counton.events.files import event_paths, read_domain, refuse_among_events
+from counton.jobs.outputs import about, check_outputs, write_table
+from counton.jobs.statistic_runs import (
+    StatisticOutcome,
+    StatisticRequest,
+    local_time,
+    run_statistic,
+)
+from counton.mechanisms.intervals import check_level
+from counton.statistics.known import statistic_from_dict
+from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from counton.cli.options import PlanOptions
+    from counton.privacy import Contribution
+    from counton.statistics import Statistic
+
+#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
+_REFUSED: Any = typer.BadParameter.__base__
+#: Rows on the screen.
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class StatisticOptions:
+    """Options of all statistics."""
+
+    events: list[str] = argument("files of events: CSV, Parquet or JSON lines; a folder of them")
+    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    time: str | None = option(None, "column of the events' times; without it each row is a step")
+    every: str | None = option(None, "with --time: length of a window, a step: 15m, 1h, 1d, 1w")
+    steps: int | None = option(None, "how many steps the stream will ever have")
+    start: str | None = option(None, "with --time: beginning of the first window", "--from")
+    until: str | None = option(
+        None, "with --time: release windows that ended by then, or by now; default: newest event"
+    )
+    timezone: str | None = option(None, "zone of local times and calendar windows; default: UTC")
+    epsilon: str | None = option(None, "privacy loss of one unit, which the output names")
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+    name: str = option("statistic", "name of the stream within the state")
+    key: str | None = option(
+        None, "file of the key, env:NAME or command:...; default: STATE.key, made for a new state"
+    )
+    file_format: str | None = option(
+        None, "csv, parquet or jsonl, where the name does not say", "--format"
+    )
+    time_format: str | None = option(
+        None, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
+    )
+    clock_change: str = option(
+        "raise", "local times that come twice a year: raise, earliest or latest"
+    )
+
+
+@dataclass(frozen=True)
+class StatisticOutputs:
+    """What is done with what was released."""
+
+    out: Path | None = option(
+        None, "write all released steps: .parquet, .csv, .json, .jsonl or .arrow"
+    )
+    plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
+    level: float = option(0.95, "probability that an interval holds the truth")
+    json: bool = option(False, "print one JSON object and nothing else", "--json")
+
+
+def perform(
+    options: StatisticOptions, columns: Any, parameters: Any, outputs: StatisticOutputs
+) -> None:
+    """Release what is due, then write and print from the journal.
+
+    Raises:
+        CountonError: see `counton.jobs.run_statistic`.
+    """
+    errors = Console(stderr=True)
+    statistic, parts = parameters.made(columns), columns.parts(parameters)
+    request = StatisticRequest(
+        statistic,
+        columns=parts.names,
+        numbers=parts.numbers,
+        flags=parts.flags,
+        **asdict(options),
+    )
+    events = [str(path) for path in options.events]
+    read = event_paths(events, options.file_format) if parts.names else events
+    check_outputs(outputs.out, outputs.plot, state=options.state, key=options.key, read=read)
+    refuse_among_events(events, outputs.out)
+    check_level(outputs.level)
+    asked = getattr(columns, "ask", None)
+    ask = None if asked is None else [name.strip() for name in asked.split(",")]
+    for name in ask or ():
+        statistic.cell(name)
+    with working(errors) as progress, run_statistic(request, progress) as outcome:
+        table = None
+        if outcome.after:
+            progress("reading the journal", 0.9)
+            table = _write(outcome, ask, outputs)
+        terms, last = outcome.stream.terms, outcome.after
+        std = float(terms.std(range(last, last + 1))[0]) if last else None
+        warn_of_weak(
+            errors, terms.guarantee, terms.contribution.unit, options.epsilon or options.rho
+        )
+        if outcome.outside:
+            print_line(
+                errors,
+                f"not private, for the operator: rows before the first window or after the last, "
+                f"counted nowhere: {outcome.outside:,}",
+            )
+        if outputs.json:
+            print_json(_as_json(outcome, table, options, outputs))
+            return
+        _show(Console(), outcome, table, std, outputs)
+
+
+def _write(
+    outcome: StatisticOutcome, ask: Sequence[str] | None, outputs: StatisticOutputs
+) -> pl.DataFrame:
+    """Write table and chart; the last step's rows."""
+    terms = outcome.stream.terms
+    whole = outputs.out is not None or outputs.plot is not None
+    last = range(outcome.after, outcome.after + 1)
+    table = outcome.table(outputs.level, ask, None if whole else last)
+    if outputs.out is not None:
+        facts = {**about(terms, outputs.level), "statistic": terms.statistic}
+        write_table(table, outputs.out, facts)
+    if outputs.plot is not None:
+        from counton.plots.statistic_charts import plot_statistic
+        from counton.plots.style import save_figure
+
+        columns = {name: table[name].to_numpy() for name in table.columns}
+        figure = plot_statistic(outcome.statistic, columns, outcome.times, terms, outputs.level)
+        replace_file(outputs.plot, partial(save_figure, figure))
+    import polars as pl
+
+    return table.filter(pl.col("step") == outcome.after)
+
+
+def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
+    terms, guarantee = outcome.stream.terms, outcome.stream.terms.guarantee
+    lines = [
+        ("statistic", repr(outcome.statistic)),
+        ("protected", str(terms.contribution)),
+        ("guarantee", f"{guarantee}, {guarantee.scope}"),
+        ("", guarantee.meaning_for(terms.contribution.unit)),
+        ("strategy", repr(terms.strategy)),
+    ]
+    if outcome.windows is None:
+        lines.append(
+            ("released", f"each row is a step: that there are {outcome.after:,} is public")
+        )
+        return lines
+    assert outcome.until is not None
+    until = local_time(outcome.until, outcome.windows.timezone)
+    stated = "as stated"
+    if not outcome.until_stated:
+        stated = (
+            "the time of the newest event; that time comes from the data and is not protected: "
+            "state --until to avoid this"
+        )
+    lines.append(("released", f"windows that ended by {until}, {stated}"))
+    return lines
+
+
+def _show(
+    console: Console,
+    outcome: StatisticOutcome,
+    table: pl.DataFrame | None,
+    std: float | None,
+    outputs: StatisticOutputs,
+) -> None:
+    new, after = outcome.after - outcome.before, outcome.after
+    steps = f"{after:,} step{'s' * (after != 1)}"
+    done = f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."
+    print_line(console, done, bold=True)
+    words = _protection(outcome)
+    if std is not None:
+        words.append(("noise", f"standard deviation {std:,.4g} of one cell at step {after:,}"))
+    print_words(console, words)
+    if table is None:
+        return
+    when = ""
+    if outcome.windows is not None:
+        ended = str(outcome.times(range(after, after + 1))[0].astype("datetime64[s]"))
+        when = f" ({ended.replace('T', ' ')}, {outcome.windows.timezone})"
+    print_line(console, f"\nafter step {after:,}{when}, intervals of {100 * outputs.level:g}%")
+    shown = table.drop("step", "window_start", "window_end", strict=False)
+    _print_rows(console, shown)
+    print_files(console, outputs.out, outputs.plot)
+
+
+def _print_rows(console: Console, rows: pl.DataFrame) -> None:
+    shown = Table()
+    for name, kind in rows.schema.items():
+        shown.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
+    most = rows
+    if rows.height > _SHOWN and "estimate" in rows.columns:
+        most = rows.sort("estimate", descending=True, maintain_order=True)
+    for row in most.head(_SHOWN).iter_rows():
+        shown.add_row(*(_cell(value) for value in row))
+    print_table(console, shown)
+    if rows.height > _SHOWN:
+        print_line(
+            console, f"the {_SHOWN} largest of {rows.height:,} rows: a table (--out) has them all"
+        )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
+
+
+def _as_json(
+    outcome: StatisticOutcome,
+    table: pl.DataFrame | None,
+    options: StatisticOptions,
+    outputs: StatisticOutputs,
+) -> dict[str, Any]:
+    terms = outcome.stream.terms
+    last = None
+    if table is not None:
+        rows = table.drop("step", "window_start", "window_end", strict=False).to_dicts()
+        last = {"step": outcome.after, "rows": rows}
+        if outcome.windows is not None:
+            ends = outcome.windows.ends(range(outcome.after, outcome.after + 1))
+            last["window_end"] = local_time(int(ends[0]), outcome.windows.timezone)
+    return {
+        "state": options.state,
+        "name": options.name,
+        "statistic": outcome.statistic.to_dict(),
+        "released": outcome.after,
+        "new": outcome.after - outcome.before,
+        "protected": str(terms.contribution),
+        "contribution": terms.contribution.to_dict(),
+        "guarantee": terms.guarantee.to_dict(),
+        "strategy": repr(terms.strategy),
+        "level": outputs.level,
+        "out": None if outputs.out is None else str(outputs.out),
+        "plot": None if outputs.plot is None else str(outputs.plot),
+        "last": last,
+    }
+
+
+def two_columns(given: str, what: str) -> list[str]:
+    """Names of two columns, ``A,B``.
+
+    >>> two_columns("from,to", "edge")
+    ['from', 'to']
+    """
+    names = [name.strip() for name in given.split(",")]
+    if len(names) != 2 or "" in names:
+        raise InvalidInput(
+            f"{field(what, given)} must name two columns, of the ends of an edge, as in from,to"
+        )
+    return names
+
+
+# ------------------------------------------------------------------------------- the statistics
+
+
+class Parts(NamedTuple):
+    """The columns of the parts of an event, in the order in which the statistic takes them.
+
+    Attributes:
+        names: none of a text, whose letters are the events.
+        numbers, flags: those that hold numbers, or true and false.
+    """
+
+    names: list[str]
+    numbers: list[str]
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class _TopK:
+    domain: str = option(
+        ..., "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
+    )
+    top: int = option(10, "how many are shown")
+    most: int | None = option(None, "protect a user of whom so many events count, not one event")
+    first: bool = option(False, "with --most: one event of a user in each group", "--first")
+    unit: str | None = option(None, "what one event, or one user, is called")
+
+    def made(self, columns: _Groups | None) -> Statistic:
+        if self.first and self.most is None:
+            raise InvalidInput(
+                f"{field('first', True)} needs {field('most')}; give it, or leave it out"
+            )
+        column = "group" if columns is None else columns.by
+        return _made(
+            "TopK",
+            groups=list(read_domain(self.domain, column)),
+            k=self.top,
+            most=self.most,
+            once="group" if self.first else None,
+            unit=self.unit,
+        )
+
+
+@dataclass(frozen=True)
+class _Groups:
+    by: str = option(..., "column of the events' groups")
+    user: str | None = option(None, "with --most: column of users")
+
+    def parts(self, parameters: _TopK) -> Parts:
+        if (self.user is None) != (parameters.most is None):
+            raise InvalidInput(
+                f"{field('user')} and {field('most')} belong together: whose events they are, and "
+                f"how many of each count; give both, or none"
+            )
+        return Parts([*([self.user] if self.user is not None else ()), self.by], [], [])
+
+
+@dataclass(frozen=True)
+class _Average:
+    lower: str = option(..., "smaller values count as this")
+    upper: str = option(..., "larger values count as this")
+    resolution: str = option(..., "values are rounded to multiples of this")
+    number: int | None = option(None, "how many values each step has, where that is public")
+    unit: str | None = option(None, "what one value is called")
+
+    def made(self, columns: object) -> Statistic:
+        return _made(
+            "Average",
+            lower=self.lower,
+            upper=self.upper,
+            resolution=self.resolution,
+            number=self.number,
+            unit=self.unit,
+        )
+
+
+@dataclass(frozen=True)
+class _Values:
+    value: str = option(..., "column of the values")
+
+    def parts(self, parameters: object) -> Parts:
+        return Parts([self.value], [self.value], [])
+
+
+@dataclass(frozen=True)
+class _Distinct:
+    window: int | None = option(None, "count users in each so many steps anew")
+    windows: int | None = option(None, "with --window: a user counts in at most so many of them")
+    changes: int | None = option(None, "users active now, who come and go so many times at most")
+
+    def made(self, columns: object) -> Statistic:
+        return _made("Distinct", window=self.window, windows=self.windows, changes=self.changes)
+
+
+@dataclass(frozen=True)
+class _Users:
+    user: str = option(..., "column of users")
+    comes: str | None = option(None, "with --changes: column that is true of who comes, or false")
+
+    def parts(self, parameters: _Distinct) -> Parts:
+        if (self.comes is None) != (parameters.changes is None):
+            raise InvalidInput(
+                f"{field('comes')} and {field('changes')} belong together: whether a user comes or "
+                f"goes, and how often at most; give both, or none"
+            )
+        names = [self.user, *([self.comes] if self.comes is not None else ())]
+        return Parts(names, [], names[1:])
+
+
+@dataclass(frozen=True)
+class _Words:
+    alphabet: str = option(..., "the letters, as ACGT; names of letters with commas: home,shop")
+    longest: int = option(..., "most letters of a word")
+
+
+class _Substrings(_Words):
+    def made(self, columns: object) -> Statistic:
+        return _made("Substrings", alphabet=_letters(self.alphabet), longest=self.longest)
+
+
+class _Episodes(_Words):
+    def made(self, columns: object) -> Statistic:
+        return _made("Episodes", alphabet=_letters(self.alphabet), longest=self.longest)
+
+
+@dataclass(frozen=True)
+class _Letters:
+    letter: str | None = option(
+        None, "column of letters; without it the file is a text (FASTA too), a step a letter"
+    )
+    ask: str | None = option(None, "only these words, after every step: ACG,TT; default: all, now")
+
+    def parts(self, parameters: object) -> Parts:
+        return Parts([] if self.letter is None else [self.letter], [], [])
+
+
+def _letters(given: str) -> str | list[str]:
+    return [name.strip() for name in given.split(",")] if "," in given else given
+
+
+def _made(statistic: str, **parameters: Any) -> Statistic:
+    stated = {name: value for name, value in parameters.items() if value is not None}
+    return statistic_from_dict({"statistic": statistic, **stated})
+
+
+#: All statistics by the name of their command: its help, what defines it, where its events are.
+KINDS: dict[str, tuple[str, type, type]] = {
+    "top-k": (
+        "The largest groups of a histogram, with intervals that hold for all of them at once.",
+        _TopK,
+        _Groups,
+    ),
+    "average": ("The mean of clipped values, and their sum and number.", _Average, _Values),
+    "distinct": ("How many users there are: so far, in each window, or now.", _Distinct, _Users),
+}
+
+
+def _command(app: typer.Typer, name: str) -> None:
+    said, parameters, columns = KINDS[name]
+
+    def command(*given: Any) -> None:
+        perform(*given)
+
+    command.__name__, command.__doc__ = name, said
+    app.command(name=name)(takes(StatisticOptions, columns, parameters, StatisticOutputs)(command))
+
+
+def commands() -> typer.Typer:
+    """All statistics as commands."""
+    app = typer.Typer(
+        name="statistic",
+        help="Release a statistic of events, step by step as they arrive.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root() -> None:
+        """Release a statistic of events, step by step as they arrive."""
+
+    for name in KINDS:
+        _command(app, name)
+    return app
+
+
+def parsed(words: str) -> Statistic:
+    """The statistic that words define, as they stand in its command.
+
+    Raises:
+        InvalidInput: no such statistic, or options that are not its own.
+
+    >>> parsed("top-k --domain JFK,LGA --top 1").parameters
+    {'groups': ['JFK', 'LGA'], 'k': 1}
+    """
+    try:
+        name, *rest = shlex.split(words) or [""]
+    except ValueError as error:
+        raise InvalidInput(f"{field('statistic', words)} is not understood ({error})") from error
+    if name not in KINDS:
+        raise InvalidInput(
+            f"{field('statistic')} is {name!r}; known are {', '.join(KINDS)}, each followed by the "
+            f"options that define it, as in 'distinct --changes 4'"
+        )
+    found: list[Statistic] = []
+
+    def command(parameters: Any) -> None:
+        found.append(parameters.made(None))
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name=name)(takes(KINDS[name][1])(command))
+    try:
+        app(rest, prog_name=name, standalone_mode=False)
+    except _REFUSED as error:
+        said = error.format_message()
+        raise InvalidInput(f"{field('statistic', words)} is not understood: {said}") from error
+    return found[0]
+
+
+def planned(options: PlanOptions) -> tuple[Contribution, tuple[int, ...], str]:
+    """What ``plan`` ranks strategies by: contribution, shape; and a note on what the errors are of.
+
+    Raises:
+        InvalidInput: see `parsed`; or an option that contradicts the statistic's own.
+    """
+    assert options.statistic is not None
+    if options.most is not None:
+        raise InvalidInput(
+            f"{field('most', options.most)} belongs into {field('statistic', options.statistic)}, "
+            f"where a statistic has users; leave it out"
+        )
+    statistic = parsed(options.statistic)
+    note = f"of one cell of {statistic!r}; steps have any number of events"
+    shape = () if statistic.on_demand else statistic.cells
+    return statistic.contribution(batched=True), shape, note

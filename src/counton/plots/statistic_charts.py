@@ -1,0 +1,144 @@
+"""Charts of statistics: how they grew, with bands, or how cells stand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.lazy import require
+from counton.plots.style import FAINT, INK, PALETTE, WIDTH, clean, heading_inches, write_heading
+from counton.plots.totals import Curves, largest_groups, plot_totals, shorten, tick
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.mechanisms import StreamTerms
+    from counton.statistics import Statistic
+
+#: Columns that name what a row is about; the first that is there.
+_NAMES = ("group", "name", "cell", "quantile", "degree")
+#: What a chart is called, what its axis shows, and which of the rows are drawn; None: all.
+_SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
+    "Average": ("Running average", "mean so far", ("mean",)),
+    "Distinct": ("Distinct users", "users", None),
+    "Edges": ("Edges of a growing graph", "edges", None),
+    "Forest": ("Weight of a minimum spanning forest", "weight", None),
+    "Quantiles": ("Running quantiles", "value", None),
+    "Stars": ("Stars of a growing graph", "stars", None),
+    "TopK": ("Largest groups so far", "count", None),
+    "Triangles": ("Triangles of a growing graph", "triangles", None),
+    "Degrees": ("Degrees of a growing graph", "nodes of each degree", None),
+}
+#: Cells that are drawn beside each other, at most.
+_MOST_BARS = 30
+
+
+def plot_statistic(
+    statistic: Statistic,
+    table: Mapping[str, NDArray[Any]],
+    times: Callable[[range], NDArray[Any]],
+    terms: StreamTerms,
+    level: float,
+    *,
+    title: str | None = None,
+    axis: str | None = None,
+) -> Figure:
+    """How a statistic grew, or how its cells stand after the last step.
+
+    Args:
+        statistic: which.
+        table: columns of `counton.jobs.StatisticOutcome.table`, at least one row.
+        times: of steps, as `counton.jobs.StatisticOutcome.times`.
+        terms: of the stream.
+        level: probability that an interval holds the truth.
+        title, axis: what is shown, instead of the statistic's own words.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    require("matplotlib")
+    kind = type(statistic).__name__
+    said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
+    steps, place = np.unique(table["step"], return_inverse=True)
+    names = next((table[name].astype(str) for name in _NAMES if name in table), None)
+    bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
+    promise = f"{terms.guarantee} protects {terms.contribution}; "
+    promise += f"{'lines' if bars else 'bands'}: {100 * level:g}% intervals"
+    if names is None:
+        names = np.full(len(place), said)
+    ends = [np.asarray(table[end], float) for end in ("estimate", "low", "high")]
+    last = place == len(steps) - 1
+    when = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
+    if bars:
+        estimate, low, high = (end[last] for end in ends)
+        heading = title or f"{said}, {_at(when[-1])}"
+        return plot_bars(names[last].tolist(), estimate, low, high, heading, promise, axis or shown)
+    drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
+    columns = {name: column for column, name in enumerate(drawn)}
+    column = np.array([columns.get(name, -1) for name in names.tolist()])
+    grids = np.full((3, len(steps), len(drawn)), np.nan)
+    grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
+    curves = Curves(when, drawn, grids[0], grids[1], grids[2])
+    return plot_totals(curves, title or said, promise, axis or shown)
+
+
+def _at(time: Any) -> str:
+    if isinstance(time, np.datetime64):
+        return f"{time.astype('datetime64[m]')}".replace("T", " ")
+    return f"after step {int(time):,}"
+
+
+def plot_bars(
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    title: str,
+    subtitle: str,
+    axis: str,
+) -> Figure:
+    """Cells beside each other, each with its interval; of many the largest.
+
+    Args:
+        names: of the cells.
+        estimates, low, high: of each.
+        title, subtitle: what is shown, what is protected.
+        axis: what lengths mean.
+
+    >>> counts = np.array([5.0, 2.0])
+    >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
+    >>> len(chart.axes)
+    1
+    """
+    require("matplotlib")
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    kept = list(range(len(names)))
+    if len(names) > _MOST_BARS:
+        kept = largest_groups(estimates, _MOST_BARS)
+        subtitle += f"; the {_MOST_BARS} largest of {len(names):,}"
+    head = heading_inches(title, subtitle) + 0.3
+    tall = head + 0.5 + 0.24 * len(kept)
+    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    longest = max(len(shorten(names[place])) for place in kept)
+    figure.subplots_adjust(
+        left=(0.25 + 0.1 * longest) / WIDTH, right=0.96, bottom=0.35 / tall, top=1 - head / tall
+    )
+    write_heading(figure, title, subtitle)
+    rows = np.arange(len(kept))
+    ax.barh(rows, estimates[kept], color=PALETTE[0], alpha=0.55, height=0.72)
+    ax.hlines(rows, low[kept], high[kept], color=INK, linewidth=1.6)
+    ax.set_yticks(rows, [shorten(names[place]) for place in kept])
+    ax.set_ylim(len(kept) - 0.4, -0.6)
+    ax.axvline(0, color="#b0b0b0", linewidth=0.8)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="x")
+    ax.tick_params(axis="y", labelcolor=INK)
+    ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
+    return figure
