@@ -27,7 +27,7 @@ _ENDINGS = ".parquet, .csv, .json, .jsonl or .arrow"
 def whole_number(text: str) -> int:
     """An integer as people write it; typer's own message does not name the value."""
     try:
-        return int(text.replace(",", "_"))
+        return int(str(text).replace(",", "_"))  # a default is a number already
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not a whole number; write it as in 8760") from error
 

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
 _REFUSED: Any = typer.BadParameter.__base__
+#: Steps that a chart shows, about.
+_DRAWN = 500
 #: Rows on the screen.
 _SHOWN = 20
 
@@ -150,9 +152,11 @@ def _write(
 ) -> pl.DataFrame:
     """Write table and chart; the last step's rows."""
     terms = outcome.stream.terms
-    whole = outputs.out is not None or outputs.plot is not None
-    last = range(outcome.after, outcome.after + 1)
-    table = outcome.table(outputs.level, ask, None if whole else last)
+    after, steps = outcome.after, None
+    if outputs.out is None and not (outcome.statistic.on_demand and ask is None):
+        stride = max(1, after // _DRAWN) if outputs.plot is not None else after
+        steps = range((after - 1) % stride + 1, after + 1, stride)
+    table = outcome.table(outputs.level, ask, steps)
     if outputs.out is not None:
         facts = {**about(terms, outputs.level), "statistic": terms.statistic}
         write_table(table, outputs.out, facts)

@@ -147,7 +147,7 @@ class StatisticOutcome:
         Args:
             level: probability that an interval holds the truth.
             ask: names of cells, where they are read on demand; None: all of the last step.
-            steps: which; None: all.
+            steps: which, in order; None: all.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9], names that are none, or given for a
@@ -174,17 +174,16 @@ class StatisticOutcome:
         if steps is None:
             first = self.after if on_demand and ask is None else 1
             steps = range(max(first, 1), self.after + 1)
-        readings = self.stream.readings(steps.start, steps.stop)
-        parts = [_columns(reading, level, ask) for reading in readings]
+        readings = self.stream.readings(steps.start, steps[-1] + 1) if steps else ()
+        parts = [_columns(readings[step - steps.start], level, ask) for step in steps]
         rows = [len(next(iter(part.values()))) for part in parts]
         place = np.repeat(np.arange(len(steps)), rows)
         columns: dict[str, Any] = {"step": np.asarray(steps, np.int64)[place]}
         if self.windows is not None:
-            for name, ends in (
-                ("window_start", self.windows.starts(steps)),
-                ("window_end", self.windows.ends(steps)),
-            ):
-                columns[name] = self._moments(ends).gather(place)
+            ends = self.windows.ends(range(self.after + 1))  # from the stream's beginning
+            at = np.asarray(steps, np.int64)[place]
+            columns["window_start"] = self._moments(ends[at - 1])
+            columns["window_end"] = self._moments(ends[at])
         for name in parts[0] if parts else ():
             columns[name] = np.concatenate([part[name] for part in parts])
         return pl.DataFrame(columns)

@@ -1,0 +1,129 @@
+"""The commands for statistics: each with options of its own, what is released stays released."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
+HEADER = "time,to,user,delay,comes"
+TOP = ("statistic", "top-k")
+
+
+def windows(place: Any, **changed: str | None) -> list[str]:
+    return place.new(**{"by": None, "domain": None, **changed})
+
+
+@pytest.fixture
+def events(place: Any) -> str:
+    return place.write("e.csv", ROWS, HEADER)
+
+
+def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
+    done = place(*words, "--json")
+    assert done.code == 0, done.err
+    found: list[dict[str, Any]] = json.loads(done.out)["last"]["rows"]
+    return found
+
+
+def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> None:
+    out, plot = place.folder / "t.csv", place.folder / "t.png"
+    words = [*TOP, events, *windows(place, by="to", domain="JFK,LGA,EWR"), "--top", "2"]
+    done = place(*words, "--out", str(out))
+    assert done.code == 0, done.err
+    assert "Released 3 new; 3 steps in all." in done.out
+    assert "one event, which counts in one cell" in done.out
+    table = pl.read_csv(out)
+    assert table["estimate"].to_list()[-2:] == [2, 1]
+    assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
+    first = out.read_bytes()
+    done = place(*TOP, events, "--by", "to", "--domain", "JFK,LGA,EWR", "--top", "2", *place.again)
+    assert "Nothing new: 3 steps released." in done.out
+    place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
+    done = place(*words, "--out", str(out), "--plot", str(plot))
+    assert "Released 2 new; 5 steps in all." in done.out
+    assert out.read_bytes().startswith(first)
+    assert plot.stat().st_size > 5000
+    place.write("e.csv", [*ROWS[1:], "05:00,EWR,cy,1,0"], HEADER)
+    done = place(*words)
+    assert done.code == 3
+    assert "step 1 of statistic 'statistic' was released with other events" in done.err
+    assert "--until" in done.err
+    assert place("verify", str(place.state)).code == 0
+    shown = place("show", *place.again).out
+    assert "TopK(3 groups, k=2)" in shown
+    assert "one event, which counts" in shown
+
+
+def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
+    common = ["--steps", "9", "--epsilon", "100", *place.again]
+    bounds = ["--lower", "-10", "--upper", "60", "--resolution", "1"]
+    (mean, *_) = rows_of(
+        place, "statistic", "average", events, "--value", "delay", *bounds, *common, "--name", "a"
+    )
+    assert abs(mean["estimate"] - (5 - 3 + 60 + 7) / 4) < 8
+    (users,) = rows_of(place, "statistic", "distinct", events, "--user", "user", *common)
+    assert users["estimate"] == 3
+    coming = ["--user", "user", "--comes", "comes", "--changes", "4", "--name", "now"]
+    (now,) = rows_of(place, "statistic", "distinct", events, *coming, *common)
+    assert round(now["estimate"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"], "--user and --most"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --most"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--user and --most"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK"], "group is 'LGA'"),
+        ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--every", "1h"], "no --time"),
+        (["statistic", "distinct", "E", "--user", "user", "--changes", "3"], "--comes and"),
+        (["statistic", "distinct", "E", "--user", "user", "--degree", "3"], "--degree"),
+        (["statistic", "distinct", "E"], "--user"),
+        (["statistic", "average", "E", "--value", "to", "--lower", "0"], "--upper"),
+        (["statistic", "nothing", "E"], "nothing"),
+    ],
+)
+def test_wrong_options_are_refused_in_words(
+    words: list[str], said: str, place: Any, events: str
+) -> None:
+    given = [events if word == "E" else word for word in words]
+    done = place(*given, "--steps", "9", "--epsilon", "1", *place.again)
+    assert done.code == 2, done.out
+    assert said in done.err
+    assert not place.state.exists()
+
+
+def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
+    common = ["--steps", "100", "--epsilon", "1"]
+    done = place("plan", "--statistic", "distinct --changes 4", *common)
+    assert done.code == 0, done.err
+    assert "one user, who comes or goes up to 4 times, added or removed" in done.out
+    plain, often = (
+        json.loads(place("plan", *more, *common, "--json").out)["choices"][0]["mean_std"]
+        for more in ([], ["--statistic", "distinct --changes 4"])
+    )
+    assert 2 * plain < often < 4.1 * plain
+    for words, said in (
+        ("distinct --degree 4", "No such option: --degree"),
+        ("nothing", "--statistic is 'nothing'; known are top-k"),
+        ("top-k '", "is not understood"),
+        ("", "--statistic is ''"),
+    ):
+        done = place("plan", "--statistic", words, *common)
+        assert done.code == 2
+        assert said in done.err
+    done = place("plan", "--statistic", "distinct", "--most", "3", *common)
+    assert "--most 3 belongs into --statistic distinct" in done.err
+
+
+def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:
+    assert "top-k" in place("statistic", "--help").out
+    shown = place("statistic", "distinct", "--help").out
+    assert "--changes" in shown
+    assert "--domain" not in shown
