@@ -447,6 +447,7 @@ KINDS: dict[str, tuple[str, type, type]] = {
     ),
     "average": ("The mean of clipped values, and their sum and number.", _Average, _Values),
     "distinct": ("How many users there are: so far, in each window, or now.", _Distinct, _Users),
+    "substrings": ("How often each word came as a part of the letters.", _Substrings, _Letters),
 }
 
 

@@ -7,6 +7,7 @@ released again.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -272,6 +273,7 @@ def run_statistic(
     events = _events(request, windows)
     ended, until = _ended(request, windows, events)
     if saved is None:
+        _try(request.statistic, events, ended)
         progress("choosing a strategy", 0.3)
         stream = StatisticStream.create(
             request.state,
@@ -471,6 +473,20 @@ def _ended(
     return windows.ended_by(until), until
 
 
+def _try(statistic: Statistic, events: Ordered, ended: int) -> None:
+    """Refuse events that are none, before anything is spent on them."""
+    exact = statistic.begin()
+    for steps in _chunks(0, ended, statistic):
+        exact.take(*_of(events, steps))
+
+
+def _of(events: Ordered, steps: range) -> tuple[Any, NDArray[np.int64]]:
+    """Events of some steps, counted from 0, and their stops."""
+    begin = int(events.stops[steps.start - 1]) if steps.start else 0
+    stops = events.stops[steps.start : steps.stop] - begin
+    return events.events[begin : begin + int(stops[-1])], stops
+
+
 def _release(
     stream: StatisticStream,
     request: StatisticRequest,
@@ -496,17 +512,14 @@ def _release(
                 f"{error} (late rows and corrections cannot be entered into steps that are "
                 f"released; release later, by {field('until')}, or leave them out)"
             ) from error
-    for steps in _chunks(before, ended, stream):
+    for steps in _chunks(before, ended, stream.statistic):
         progress("releasing", 0.5 + 0.4 * (steps.start - before) / max(1, ended - before))
-        begin = int(stops[steps.start - 1]) if steps.start else 0  # step k + 1 is stops[k]
-        end = int(stops[steps.stop - 1])
-        own = events.events[begin:end]
-        stream.release_batches(own, stops[steps.start : steps.stop] - begin)
+        stream.release_batches(*_of(events, steps))
 
 
-def _chunks(before: int, ended: int, stream: StatisticStream) -> Iterator[range]:
+def _chunks(before: int, ended: int, statistic: Statistic) -> Iterator[range]:
     """Steps that are released together, counted from 0."""
-    cells = 1 if stream.statistic.on_demand else max(1, stream.terms.cells)
+    cells = 1 if statistic.on_demand else math.prod(statistic.cells)
     size = max(1, _CHUNK // cells)
     for start in range(before, ended, size):
         yield range(start, min(start + size, ended))
