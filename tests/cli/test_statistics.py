@@ -15,12 +15,13 @@ TOP = ("statistic", "top-k")
 
 
 def windows(place: Any, **changed: str | None) -> list[str]:
-    return place.new(**{"by": None, "domain": None, **changed})
+    words: list[str] = place.new(**{"by": None, "domain": None, **changed})
+    return words
 
 
 @pytest.fixture
 def events(place: Any) -> str:
-    return place.write("e.csv", ROWS, HEADER)
+    return str(place.write("e.csv", ROWS, HEADER))
 
 
 def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
