@@ -56,7 +56,12 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     assert statistic.settled(ApproxDP(1, "1e-5"), 99).line == gaussian.line
     assert statistic.settled(ApproxDP(1, "1e-30"), 2).line == laplace.line
     assert laplace.settled(ZCDP(1)) is laplace
+    assert statistic.allows(laplace)
+    assert not laplace.allows(gaussian)
+    assert not Quantiles(lower=0, upper=2, cells=100).allows(laplace)
     named = Quantiles(EDGES, line="haar")
+    assert named.allows(named.settled(ZCDP(1)))
+    assert not named.allows(Quantiles(EDGES, line="hierarchy").settled(ZCDP(1)))
     assert Quantiles.from_dict(named.to_dict()) == named
     assert isinstance(named.settled(ZCDP(1)).line, Haar)
     running = statistic.counter(9, PureDP(1), key=Key.generate(), name="s")

@@ -384,13 +384,14 @@ def _check_saved(
 ) -> None:
     """A later run may leave out what defines a stream, and may not contradict it."""
     statistic, _ = statistic_of(saved.terms)
+    asked = statistic if request.statistic.allows(statistic) else request.statistic
     horizon, start = saved.terms.strategy.horizon, None
     if windows is not None:
         horizon = windows.steps
         start = _moment(request.start, windows.timezone)
     kept = saved.details
     for name, given, known in (
-        ("the statistic", request.statistic, statistic),
+        ("the statistic", asked, statistic),
         ("the columns", list(request.columns) or None, kept["columns"] or None),
         (field("time"), request.time, (kept["windows"] or {}).get("time")),
         (field("every"), request.every, windows and windows.every),

@@ -130,6 +130,10 @@ class Statistic(ABC):
         """
         return self
 
+    def allows(self, other: Statistic) -> bool:
+        """Whether ``other`` is this one, with what this one leaves open stated (`settled`)."""
+        return self == other
+
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters as JSON values."""
         return {"statistic": type(self).__name__, **self.parameters}

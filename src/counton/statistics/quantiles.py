@@ -203,6 +203,14 @@ class Quantiles(Statistic):
 
         return min((self._best(2), self._best(1)), key=error)
 
+    def allows(self, other: Statistic) -> bool:
+        """See `Statistic.allows`: any strategy for the cells, or the named one, unless stated."""
+        if self._line is not None or not isinstance(other, Quantiles):
+            return self == other
+        named = self._names == _COMPARED or other.line.name == self._names[0]
+        alike = (self.neighbours, self.unit) == (other.neighbours, other.unit)
+        return named and alike and np.array_equal(self.edges, other.edges)
+
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
         moved = self.line.shift("move" if self.neighbours == "replace" else "add_remove")

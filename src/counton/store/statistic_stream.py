@@ -110,7 +110,7 @@ class StatisticStream(Running):
             running = statistic.counter(
                 horizon, guarantee, key=held, name=name, strategy=strategy, batched=batched
             )
-            if statistic_of(running.terms)[0] != statistic:
+            if statistic_of(running.terms)[0] != running.statistic:
                 raise InvalidInput(
                     f"{statistic!r} is not what its parameters say, so that a state could not "
                     f"keep it: use a statistic of counton.statistics"

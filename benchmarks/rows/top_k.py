@@ -1,0 +1,52 @@
+"""The ten largest of 100,000 groups at each step, beside the same counter without a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import fastest
+from benchmarks.row import Row
+from counton import Counter, Key, PureDP
+from counton.statistics import TopK
+from counton.strategies import KAry
+
+GROUPS, HORIZON = 10**5, 8760
+#: Steps that are timed of the horizon, released at a time, and events in each.
+STEPS, AT_ONCE, EVENTS = 128, 64, 1000
+
+
+def measure() -> Iterator[Row]:
+    """Yield the row."""
+    statistic = TopK([f"group {number}" for number in range(GROUPS)])
+    strategy, guarantee = KAry.best(HORIZON), PureDP(epsilon=1)
+    cells = np.random.default_rng(1).zipf(1.3, AT_ONCE * EVENTS) % GROUPS
+    events = np.array(statistic.groups, dtype=object)[cells]
+    stops = np.arange(1, AT_ONCE + 1) * EVENTS
+    tallies = statistic.begin().take(events, stops)
+
+    def plain() -> None:
+        counter = Counter(
+            strategy, guarantee, key=Key.generate(), name="bench", shape=statistic.cells
+        )
+        for _ in range(STEPS // AT_ONCE):
+            counter.release_many(tallies)
+
+    def largest() -> None:
+        running = statistic.counter(
+            guarantee=guarantee, key=Key.generate(), name="bench", strategy=strategy, batched=True
+        )
+        for _ in range(STEPS // AT_ONCE):
+            readings: Any = running.release_batches(events, stops)
+            for reading in readings:
+                reading.ranking()
+
+    ours, peer = fastest(largest, plain)
+    yield Row(
+        f"top 10 of {GROUPS:,} groups, horizon {HORIZON:,}",
+        ours / peer,
+        2,
+        note="releases of the same tallies, counted before",
+    )

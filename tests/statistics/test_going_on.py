@@ -1,0 +1,64 @@
+"""Statistics of values and users in files: the same after every stop, and chosen only once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Key, PureDP
+from counton.jobs.statistic_runs import StatisticRequest, run_statistic
+from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
+from counton.statistics.running import Running
+from counton.store import StatisticStream
+from counton.strategies import Binary
+
+MOVES = [[("a", True), ("b", True)], [("a", False)], [], [("a", True), ("b", False)]]
+PAIRS = [[("u", "a"), ("u", "a")], [("u", "b"), ("v", "c")], [], [("u", "c")]]
+VALUES = [[1, 2.5], [9], [], [3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "batches"),
+    [
+        (TopK(list("abc"), 2, most=2), PAIRS),
+        (TopK(list("abc"), 2, most=2, once="group"), PAIRS),
+        (Average(0, 5, "0.5"), VALUES),
+        (Quantiles(lower=0, upper=5, cells=20), VALUES),
+        (Distinct(), [["a", "b"], ["b"], [], ["c", "a"]]),
+        (Distinct(window=2, windows=1), [["a", "b"], ["b"], [], ["c", "a"]]),
+        (Distinct(changes=2), MOVES),
+    ],
+    ids=repr,
+)
+def test_the_same_after_every_stop(
+    statistic: Statistic, batches: list[list[Any]], tmp_path: Path
+) -> None:
+    key, strategy = Key.generate(), Binary(4)
+    stops = np.cumsum([len(batch) for batch in batches])
+    events = [event for batch in batches for event in batch]
+    named: Any = {"guarantee": PureDP(1), "strategy": strategy, "batched": True}
+    running = statistic.counter(key=key, name="s", **named)
+    whole = running.release_batches(events, stops)
+    again = statistic.counter(key=key, name="s", **named)
+    file = tmp_path / "s.db"
+    StatisticStream.create(file, "s", statistic, key=key, **named).close()
+    for batch, there in zip(batches, whole, strict=True):
+        again = Running.resume(again.checkpoint(), key=key)
+        with StatisticStream.open(file, "s", key=key) as stream:
+            for one in again.release_batch(batch), stream.release_batch(batch):
+                np.testing.assert_array_equal(one.release.value, there.release.value)
+
+
+def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
+    events, statistic = tmp_path / "e.csv", Quantiles(lower=0, upper=5, cells=20)
+    for last in (2, 3):
+        events.write_text("delay\n" + "".join(f"{value}.5\n" for value in range(last)))
+        request = StatisticRequest(
+            statistic, events, tmp_path / "s.db", ["delay"], steps=9, epsilon=50
+        )
+        with run_statistic(request) as outcome:
+            assert outcome.after == last
+            assert outcome.statistic == statistic.settled(PureDP(50))
