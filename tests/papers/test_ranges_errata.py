@@ -91,3 +91,17 @@ def test_corollary_c_2_has_the_rates_of_nodes() -> None:
     # of nodes, the first is that of one node, and the total is smaller by a factor n.
     assert (np.diff(nodes) < 0).all()
     assert nodes[-1] * 2**8 == pytest.approx(2 * (1 + 8 / 3) / 8, rel=0.01)
+
+
+def test_appendix_e_2_compares_unlike_constants() -> None:
+    """Squared sensitivities over a node's variance: of the cascade 1 + k / 3, of a tree of which
+    every node has its own noise one for each of k + 1 levels."""
+    for height in range(1, 11):
+        cascade = np.linalg.inv(cascade_covariance(height)).diagonal().max()
+        nodes = np.vstack(
+            [np.kron(np.eye(2**d), np.ones(2 ** (height - d))) for d in range(height + 1)]
+        )
+        tree = (nodes**2).sum(axis=0).max()
+        assert (cascade, tree) == (pytest.approx(1 + height / 3), height + 1)
+        assert cascade < tree
+        assert (2 + 2 * height / 3 < height) == (height > 6)  # as printed

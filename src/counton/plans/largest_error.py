@@ -122,9 +122,11 @@ def largest_errors(
     cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.noise_law.variance)
     bits = fraction_bits(cell)
 
+    said = repr(strategy).encode()
+
     def simulated() -> Iterator[float]:
         for run in range(runs):
-            subkey = key.derive(b"largest error", repr(strategy).encode(), run.to_bytes(4, "big"))
+            subkey = key.derive(b"largest error", said, run.to_bytes(4, "big"))
             field = NoiseField(subkey, choice.noise_law)
             yield strategy.largest_error(asked, field, bits)
 

@@ -12,6 +12,7 @@ from counton.reproduce.evidence import Comparison, ErrorRow, Evidence, Figure, V
 PAPERS = {
     "elders": "counton.reproduce.elders",
     "smooth": "counton.reproduce.smooth",
+    "ranges": "counton.reproduce.ranges",
     "expiration": "counton.reproduce.expiration",
     "constants": "counton.reproduce.constants",
     "less-noise": "counton.reproduce.less_noise",

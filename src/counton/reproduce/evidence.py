@@ -83,7 +83,7 @@ class Comparison:
         if self.at_most:
             return Decimal(repr(float(self.computed))) <= printed
         if self.tolerance is not None:
-            return abs(self.computed - float(printed)) <= self.tolerance
+            return bool(abs(self.computed - float(printed)) <= self.tolerance)
         return Decimal(repr(float(self.computed))).quantize(printed) == printed
 
 

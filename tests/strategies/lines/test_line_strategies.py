@@ -12,6 +12,7 @@ from counton.errors import InvalidInput
 from counton.strategies.lines import (
     AllRanges,
     Dense,
+    Dyadic,
     Grid,
     Haar,
     Nodes,
@@ -73,6 +74,39 @@ def test_nodes_of_an_incomplete_tree_have_equal_variance_too(cells: Any) -> None
     strategy = Haar.cascade(cells)
     variance = strategy.variance(*TreeNodes(cells).intervals()) * strategy.weights[0] ** 2
     assert variance == pytest.approx(np.ones(len(variance)), rel=1e-11)
+
+
+def test_the_wavelet_is_privelets() -> None:
+    """Xiao, Wang and Gehrke (2010), section IV: each coefficient times its own weight.
+
+    The base coefficient is the mean of all n, weight n; that of a node over s cells is half of the
+    difference of its halves' means, weight s. Generalised sensitivity: 1 + log2 n.
+    """
+    for cells in (2, 8, 64):
+        rows = [cells * np.full(cells, 1 / cells)]
+        size = cells
+        while size > 1:
+            half = size // 2
+            for start in range(0, cells, size):
+                coefficient = np.zeros(cells)
+                coefficient[start : start + half] = 1 / half / 2
+                coefficient[start + half : start + size] = -1 / half / 2
+                rows.append(size * coefficient)
+            size = half
+        strategy = Haar.wavelet(cells)
+        assert sorted(strategy.matrix().tolist()) == sorted(np.array(rows).tolist())
+        assert strategy.l1_sensitivity() == cells.bit_length()
+
+
+@pytest.mark.parametrize("cells", SIZES)
+def test_intervals_are_answered_by_the_nodes_that_are_read(cells: Any) -> None:
+    strategy = Dyadic(cells)
+    measured = np.random.default_rng(cells).integers(-1000, 1000, strategy.measurements)
+    low, high = np.triu_indices(cells + 1)
+    place = np.arange(cells)
+    queries = ((low[:, None] <= place) & (place < high[:, None])).astype(float)
+    found = strategy.answer(measured, low, high)
+    assert found.tolist() == (strategy.reads(queries) @ measured).tolist()
 
 
 def test_haar_weights_are_a_minimum() -> None:

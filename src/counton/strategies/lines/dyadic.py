@@ -150,18 +150,43 @@ class Dyadic(LineStrategy):
         """See `LineStrategy.reads`."""
         return np.concatenate(list(self._used(weights)), axis=1)
 
-    def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`: the number of pieces."""
-        pieces = np.zeros(np.broadcast_shapes(low.shape, high.shape), np.int64)
+    def answer(self, measured: Integers, low: Integers, high: Integers) -> Integers:
+        """Sums over the intervals [low, high): of the largest nodes they are made of.
+
+        Args:
+            measured: y = C x + z, shape (measurements,).
+            low, high: ends of intervals, of one shape.
+
+        >>> strategy = Dyadic(5)
+        >>> nodes = strategy.measure(np.array([1, 2, 3, 4, 5]))
+        >>> strategy.answer(nodes, np.array([0, 1]), np.array([5, 3])).tolist()
+        [15, 5]
+        """
+        total = np.zeros(low.shape, np.int64)
+        for rows, pieces in zip(self._rows, self._ends(low, high), strict=True):
+            for where, node in pieces:
+                total[where] += measured[rows.start + node[where]]
+        return total
+
+    def _ends(
+        self, low: Integers, high: Integers
+    ) -> Iterator[list[tuple[NDArray[np.bool_], Integers]]]:
+        """By level, leaves first: which intervals read a node at one of their ends, and which."""
         first, stop = low, high
         for rows in self._rows[:-1]:
             more = first < stop
             only = (stop == len(rows)) & (len(rows) % 2 == 1)  # an only child is its parent
-            pieces += more & (first % 2 == 1)
-            pieces += more & (stop % 2 == 1) & ~only
+            yield [(more & (first % 2 == 1), first), (more & (stop % 2 == 1) & ~only, stop - 1)]
             first, stop = (first + 1) // 2, np.where(more & only, stop + 1, stop) // 2
-        pieces += first < stop
-        return pieces.astype(np.float64)
+        yield [(first < stop, first)]
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """See `LineStrategy.variance`: the number of pieces."""
+        pieces = np.zeros(low.shape)
+        for ends in self._ends(low, high):
+            for where, _ in ends:
+                pieces += where
+        return pieces
 
     def ranges_variance(self) -> float:
         """See `LineStrategy.ranges_variance`: a node is read where its parent is not covered."""
