@@ -166,7 +166,7 @@ def test_errors_stay_within_what_is_stated(guarantee: Guarantee) -> None:
     found = plan_sparse(4000, 150, guarantee)
     design = found.design
     kept, largest = 0, []
-    for run in range(30):
+    for run in range(20):
         stream = np.zeros(4000, int)
         where = rng.integers(0, 4000, 150) if run % 2 else np.arange(150) + 1000
         np.add.at(stream, where, 1)
@@ -178,7 +178,7 @@ def test_errors_stay_within_what_is_stated(guarantee: Guarantee) -> None:
         for place in (0, 1200, 3999):
             low, high = releases[place].interval()
             assert high - low == pytest.approx(2 * design.counter_error + design.lag)
-    assert kept >= 26  # at least 2/3 by the union bound, nearly all in truth
+    assert kept >= 17  # at least 2/3 by the union bound, nearly all in truth
     assert np.median(largest) > design.largest_error / 3
 
 

@@ -50,7 +50,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, NoReturn, overload
 
 import numpy as np
@@ -600,7 +600,7 @@ class SparsePlan:
 
         At this horizon and guarantee; None if there is none.
         """
-        return self._search.wins(self.plain_error)
+        return self._search.wins
 
     @property
     def best(self) -> str:
@@ -694,26 +694,27 @@ def plan_sparse(
             f"{int((1 - probability) / 3 / SMALLEST_TAIL):,} steps with probability "
             f"{probability:.3g}: lower one of them"
         )
-    ranked = plan(horizon, guarantee, "max", contribution=unit, compare=False)
-    errors = [(ranked.largest_error(choice, probability), choice) for choice in ranked]
-    plain_error, plain = min((error, choice.rank, choice) for error, choice in errors if error)[::2]
-    search = _Search(horizon, guarantee, unit, probability)
+    search = _searched(horizon, guarantee, unit, probability)
     return SparsePlan(
         design=search.best(ones),
-        plain=plain,
-        plain_error=plain_error,
+        plain=search.plain,
+        plain_error=search.plain_error,
         constant_error=math.ceil(ones / 2),
         _search=search,
     )
 
 
 class _Search:
-    """Designs of least largest error, for any promise of ones."""
+    """The plain counter and the designs of least largest error, for any promise of ones."""
 
     def __init__(
         self, horizon: int, guarantee: Guarantee, contribution: Contribution, probability: float
     ) -> None:
         self._asked = (horizon, guarantee, contribution, probability)
+        ranked = plan(horizon, guarantee, "max", contribution=contribution, compare=False)
+        errors = [(ranked.largest_error(choice, probability), choice) for choice in ranked]
+        known = [(error, choice) for error, choice in errors if error is not None]
+        self.plain_error, self.plain = min(known, key=lambda pair: pair[0])
         self._missed = (1 - probability) / 3
         self._strategies: dict[int, StreamStrategy] = {}
         self._errors: dict[tuple[int, Fraction], float] = {}
@@ -768,8 +769,10 @@ class _Search:
             self._errors[segments, closing] = error
         return self._errors[segments, closing]
 
-    def wins(self, plain_error: float) -> tuple[int, int] | None:
+    @cached_property
+    def wins(self) -> tuple[int, int] | None:
         """Least and largest promise for which it errs less than both others."""
+        plain_error = self.plain_error
 
         def error(ones: int) -> float:
             return self._least(ones)[0]
@@ -784,6 +787,9 @@ class _Search:
         while error(2 * most) < plain_error:
             most *= 2
         return least, _first(lambda ones: error(ones) >= plain_error, most, 2 * most) - 1
+
+
+_searched = lru_cache(maxsize=16)(_Search)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
