@@ -78,15 +78,14 @@ def _document(evidence: Evidence) -> dict[str, Any]:
 def _print(console: Console, evidence: Evidence) -> None:
     print_line(console, evidence.title, bold=True)
     _print_errors(console, evidence.errors)
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     numbers = ("printed", "computed", "difference")
-    for name in ("where", "what", *numbers, "verdict"):
+    for name in ("where and what", *numbers, "verdict"):
         table.add_column(name, justify="right" if name in numbers else "left")
     for row in evidence.comparisons:
-        printed = f"at most {row.printed}" if row.at_most else row.printed
+        printed = f"≤ {row.printed}" if row.at_most else row.printed
         table.add_row(
-            row.place,
-            row.quantity,
+            f"{row.place}: {row.quantity}",
             printed,
             f"{row.computed:.6g}",
             f"{row.difference:.2g}",
