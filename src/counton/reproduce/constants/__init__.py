@@ -28,6 +28,8 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         *streams.honaker(runs),
         *applications.bounds(runs),
         *sensitivities.histogram(),
+        *sensitivities.cuts(),
+        *sensitivities.words(),
     )
     figures: tuple[Figure, ...] = ()
     if folder is not None:
