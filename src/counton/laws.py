@@ -254,6 +254,7 @@ class Alternating:
         changes: how often a cell changes, at most.
         cells: in how many cells, at most.
         size: by how much, at most; sums of so many which each change a cell by 1 are included.
+        together: ``changes`` are those of all cells together, however they are shared out.
 
     Raises:
         InvalidInput: an amount below 1, or no integer.
@@ -263,6 +264,7 @@ class Alternating:
     changes: int
     cells: int = 1
     size: int = 1
+    together: bool = False
 
     def __post_init__(self) -> None:
         for name in ("changes", "cells", "size"):
@@ -278,7 +280,7 @@ class Bounded:
     Attributes:
         l1: ||C d||_1 is at most so many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most so many times the largest ||C e_t||_2^2, for every C
-            without negative products of columns.
+            whose columns are aligned (`counton.strategies.StreamStrategy`).
         once: whether all of d stands in one step, whose norms these then are.
 
     Raises:
@@ -312,7 +314,8 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
     if isinstance(pattern, Runs):
         return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
     if isinstance(pattern, Alternating):
-        return {"pattern": pattern.kind, "changes": pattern.changes, "cells": pattern.cells}
+        found = {"changes": pattern.changes, "cells": pattern.cells, "size": pattern.size}
+        return {"pattern": pattern.kind, **found, "together": pattern.together}
     once = {"once": True} if pattern.once else {}
     return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared, **once}
 

@@ -11,7 +11,10 @@ from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
+    from counton.statistics.degrees import Degrees as Degrees
     from counton.statistics.distinct import Distinct as Distinct
+    from counton.statistics.edges import Edges as Edges
+    from counton.statistics.forest import Forest as Forest
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
@@ -24,8 +27,10 @@ if TYPE_CHECKING:
     from counton.statistics.sparse import SparsePlan as SparsePlan
     from counton.statistics.sparse import SparseRelease as SparseRelease
     from counton.statistics.sparse import plan_sparse as plan_sparse
+    from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
     from counton.statistics.top_k import TopK as TopK
+    from counton.statistics.triangles import Triangles as Triangles
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
@@ -45,8 +50,11 @@ _HOME = {
 
 __all__ = [
     "Average",
+    "Degrees",
     "Distinct",
+    "Edges",
     "Exact",
+    "Forest",
     "LocalEstimate",
     "LocalMedian",
     "PureLocalMedian",
@@ -58,9 +66,11 @@ __all__ = [
     "SparseDesign",
     "SparsePlan",
     "SparseRelease",
+    "Stars",
     "Statistic",
     "Substrings",
     "TopK",
+    "Triangles",
     "plan_sparse",
     "ranked",
 ]

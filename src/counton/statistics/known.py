@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 #: Where each statistic lives.
 KNOWN: dict[str, str] = {
     "Average": "counton.statistics.average",
+    "Degrees": "counton.statistics.degrees",
     "Distinct": "counton.statistics.distinct",
+    "Edges": "counton.statistics.edges",
+    "Forest": "counton.statistics.forest",
     "Quantiles": "counton.statistics.quantiles",
+    "Stars": "counton.statistics.stars",
     "Substrings": "counton.statistics.substrings",
     "TopK": "counton.statistics.top_k",
+    "Triangles": "counton.statistics.triangles",
 }
 
 

@@ -227,7 +227,8 @@ class StreamStrategy(Strategy):
         local: noise on a window costs time in proportion to the window; otherwise in proportion to
             the window's end.
         aligned: no two columns of C have a negative product, so that changes of opposite signs
-            move nodes no more than if they were in different cells.
+            move nodes no more than if they were in different cells; and of three columns in order
+            the outer two have no larger product than both have with the middle one, added up.
     """
 
     horizon: int | None
@@ -539,6 +540,14 @@ class StreamStrategy(Strategy):
         they are found from `nodes_by_level` or the columns.
         """
         return None
+
+    def each_alternating(self, norm: Norm) -> int:
+        """At least `largest_alternating` of any number of changes, divided by that number.
+
+        Raises:
+            InvalidInput: an unbounded strategy.
+        """
+        return participation.each_alternating(self, norm)
 
     def divided(self, part: participation.Part | None) -> Sequence[tuple[participation.Part, int]]:
         """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.

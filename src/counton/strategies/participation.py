@@ -277,8 +277,12 @@ def _of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers | No
 
 
 def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:
-    l1, l2_squared = (strategy.largest_alternating(norm, pattern.changes) for norm in (1, 2))
     size, cells = pattern.size, pattern.cells
+    if pattern.together:
+        each = (strategy.each_alternating(norm) for norm in (1, 2))
+        l1, l2_squared = (pattern.changes * one for one in each)
+        return size * l1, size**2 * l2_squared
+    l1, l2_squared = (strategy.largest_alternating(norm, pattern.changes) for norm in (1, 2))
     return cells * size * l1, cells * size**2 * l2_squared
 
 
@@ -312,6 +316,27 @@ def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> i
     if strategy.horizon <= _MOST_WRITTEN_OUT:
         bounds += _alternating_bounds(_written_out(strategy), norm, changes)
     return min(bounds)
+
+
+def each_alternating(strategy: StreamStrategy, norm: Norm) -> int:
+    """What each of any number of alternating changes adds, at most: see `largest_alternating`.
+
+    >>> from counton.strategies import Binary
+    >>> each_alternating(Binary(14), 2)
+    4
+    """
+    one = strategy.shift()
+    if norm == 1:
+        return one.l1
+    if strategy.divided(None):
+        return one.l2_squared
+    horizon = strategy.horizon
+    assert horizon is not None
+    found = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
+    if horizon <= _MOST_WRITTEN_OUT:
+        _, *bounds = _alternating_bounds(_written_out(strategy), norm, 1)
+        found = min(found, *bounds)
+    return found
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:

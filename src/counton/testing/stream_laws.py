@@ -269,8 +269,12 @@ def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
     """
     count = count_steps(strategy, None)
     matrix = _written_out(strategy, min(count, 64))
-    nothing_negative = bool((matrix.T @ matrix >= 0).all())
-    require(nothing_negative or not strategy.aligned, strategy, "columns are not aligned")
+    products = matrix.T @ matrix
+    aligned = bool((products >= 0).all()) and all(
+        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
+        for q in range(1, len(products) - 1)
+    )
+    require(aligned or not strategy.aligned, strategy, "columns are not aligned")
     worst = [0, 0]  # also of fewer changes
     for most in range(1, min(changes, count) + 1):
         if count <= _ALL_SETS:

@@ -69,6 +69,8 @@ _CHUNK = 2**18
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
 #: How many lags between steps are looked at, at most.
 _LAGS = 256
+#: Lines of so many cells are looked at product by product of their columns.
+_MOST_CELLS = 1024
 
 
 class Solved(StreamStrategy):
@@ -299,10 +301,27 @@ class Solved(StreamStrategy):
 
     @cached_property
     def aligned(self) -> bool:  # type: ignore[override]
-        """Whether the line has no negative entry."""
+        """Whether the line has no negative entry, and rows that rise and then fall.
+
+        Then of the entries of a row at three places in order the first times the last is at most
+        the middle one times the larger of the others. Other lines are looked at product by product.
+        """
         line = self.line
         sums = line.under(np.ones((1, line.rows), np.int64))[0]
-        return bool((line.own >= 0).all() and np.array_equal(sums, line.powers(1)))
+        if not (line.own >= 0).all() or not np.array_equal(sums, line.powers(1)):
+            return False
+        rises, tops = self._variations
+        if rises == tops:
+            return True
+        if line.cells > _MOST_CELLS:
+            return False
+        rows = line.over(np.eye(line.cells))
+        products = rows @ rows.T
+        outer = products * (1 + 1e-9)  # more than its rounding
+        return all(
+            bool((outer[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all())
+            for q in range(1, line.cells - 1)
+        )
 
     def largest_alternating(self, norm: Norm, changes: int) -> int:
         """See `StreamStrategy.largest_alternating`: by how much rows vary."""
@@ -311,29 +330,42 @@ class Solved(StreamStrategy):
             return found
         return min(found, min(changes, self.horizon) * self._largest_varied)
 
+    def each_alternating(self, norm: Norm) -> int:
+        """See `StreamStrategy.each_alternating`."""
+        found = super().each_alternating(norm)
+        return found if norm == 1 else min(found, self._largest_varied)
+
     @cached_property
-    def _largest_varied(self) -> int:
-        """Largest sum of a column's entries, each times the variation of its row."""
-        blocks = [self.line.rows_of(block) for block in range(self.line.cells)]
-        # The sums of all rises and of all falls of a row, which begins and ends with 0, are equal,
-        # and no less than what rises or falls between its first step and its end.
+    def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
+        """For each of the line's rows the sum of its rises, from 0 to 0, and its largest entry.
+
+        All falls add up to as much, and no less than what rises or falls after the first step.
+        """
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
-        for block, rows in enumerate(blocks):
-            for row, weight in rows:
+        tops: dict[int, int] = {}
+        for block in range(self.line.cells):
+            for row, weight in self.line.rows_of(block):
                 at, before = latest.get(row, (-1, 0))
-                if at + 1 < block:  # it fell to 0 in between
+                if at + 1 < block:  # it was 0 in between
                     rises[row] = rises.get(row, 0) + max(-before, 0)
                     before = 0
                 rises[row] = rises.get(row, 0) + max(weight - before, 0)
+                tops[row] = max(tops.get(row, 0), weight)
                 latest[row] = block, weight
         for row, (_, weight) in latest.items():
             rises[row] += max(-weight, 0)
+        return rises, tops
+
+    @cached_property
+    def _largest_varied(self) -> int:
+        """Largest sum of a column's entries, each times the variation of its row."""
+        rises, _ = self._variations
         square, shared = self.tree.unit**2, sum(share**2 for share in self.tree.shares)
         return max(
-            square * sum(rises[row] * abs(weight) for row, weight in rows)
+            square * sum(rises[row] * abs(weight) for row, weight in self.line.rows_of(block))
             + shared * int(self.line.own[block]) ** 2
-            for block, rows in enumerate(blocks)
+            for block in range(self.line.cells)
         )
 
     def column(self, step: int) -> tuple[Node, ...]:

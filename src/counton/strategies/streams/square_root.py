@@ -460,7 +460,12 @@ class SqrtToeplitz(StreamStrategy):
 
     def largest_alternating(self, norm: Norm, changes: int) -> int:
         """At most D_2^2 for each change: products of columns only fall with their distance."""
-        return min(super().largest_alternating(norm, changes), _each_alone(self, norm, changes))
+        alone = min(changes, self.horizon) * self.each_alternating(norm)
+        return min(super().largest_alternating(norm, changes), alone)
+
+    def each_alternating(self, norm: Norm) -> int:
+        """D_2^2: see `largest_alternating`."""
+        return self.shift().l1 if norm == 1 else self.shift().l2_squared
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""
@@ -617,12 +622,6 @@ _PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 _ALL_OVERLAPS = 16
 
 
-def _each_alone(strategy: StreamStrategy, norm: Norm, changes: int) -> int:
-    """As if changes of alternating signs moved no node together."""
-    one = strategy.shift()
-    return min(changes, strategy.horizon or changes) * (one.l1 if norm == 1 else one.l2_squared)
-
-
 class _ShortSeries(SqrtToeplitz):
     """The square root on a coarser lattice."""
 
@@ -766,7 +765,12 @@ class NormalisedSqrt(StreamStrategy):
         """At most D_2^2 for each change: of all earlier columns the nearest has the largest
         product with a given one, and so on.
         """
-        return min(super().largest_alternating(norm, changes), _each_alone(self, norm, changes))
+        alone = min(changes, self.horizon) * self.each_alternating(norm)
+        return min(super().largest_alternating(norm, changes), alone)
+
+    def each_alternating(self, norm: Norm) -> int:
+        """D_2^2: see `largest_alternating`."""
+        return self.shift().l1 if norm == 1 else self.shift().l2_squared
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:

@@ -1,0 +1,505 @@
+"""A graph as a stream of its edges: what is known of it, and the bounds that are enforced."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError
+from counton.exact import check_integer, quoted
+from counton.privacy.contribution import Relation
+from counton.statistics.base import Events, Exact, Statistic
+
+#: What is protected, in words.
+UNIT = "edge (edge-level privacy)"
+#: What happens to an edge beyond the bounds.
+Beyond = Literal["refuse", "drop"]
+
+MOST = 2**20
+#: So many events, and a good part of all edges, are counted as arrays.
+_MANY, _PART = 1024, 8
+_LOW = 2**32 - 1
+_LABELS = {str, int}
+
+
+class GraphStatistic(Statistic):
+    """What is counted in a simple graph that nobody declared, whose edges come one after another.
+
+    An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
+    declared; ``None`` is a step without an edge. An edge has no direction. Protected is one edge:
+    a pair of nodes, with all the times it is seen. So an edge that is seen again changes nothing,
+    and neighbouring streams differ in all sightings of one pair, present or absent. What one node
+    has in all of its edges together is *not* protected, nor is how many edges a step has where
+    each has exactly one.
+
+    Attributes:
+        degree: most edges of a node over the whole stream; None where nothing depends on it.
+        changes: most times that an edge comes or goes.
+        beyond: what happens to an edge beyond these bounds.
+        neighbours: an edge is added or removed, or replaced by another.
+    """
+
+    event = "edge"
+
+    def __init__(
+        self,
+        degree: int | None = None,
+        changes: int = 1,
+        beyond: Beyond = "refuse",
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        if degree is not None:
+            degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
+        self.degree = degree
+        self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
+        if beyond not in ("refuse", "drop"):
+            raise InvalidInput(f"beyond is {quoted(beyond)}; it must be 'refuse' or 'drop'")
+        if neighbours not in ("add_remove", "replace"):
+            raise InvalidInput(
+                f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
+            )
+        self.beyond, self.neighbours = beyond, neighbours
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """Parameters that are not as they are without a word."""
+        given: dict[str, Any] = {}
+        if self.changes != 1:
+            given["changes"] = self.changes
+        if self.beyond != "refuse":
+            given["beyond"] = self.beyond
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        return given
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return Graph(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`."""
+        return Graph.restored(self, saved)
+
+    @abstractmethod
+    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+        """By how much which cells change where an edge is added that is not in the graph.
+
+        Args:
+            near: the neighbours of each node.
+            one, other: the nodes of the edge.
+        """
+
+    @abstractmethod
+    def of_many(
+        self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
+    ) -> NDArray[np.int64]:
+        """The changes of so many steps: shape ``(count, *cells)``.
+
+        Args:
+            edges: nodes of all edges in order, shape (edges, 2).
+            old: how many of them were there before.
+            steps: of each of the others, from 0.
+        """
+
+    def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
+        """What the first step counts of a graph without an edge.
+
+        Raises:
+            InvalidInput: more nodes are seen than there are.
+        """
+        return ()
+
+
+class Told(NamedTuple):
+    """Events of edges, checked: the numbers of their nodes, and what came with them.
+
+    Attributes:
+        ends: shape (edges, 2).
+        places: the number of each event.
+        rest: what stands after the nodes.
+    """
+
+    ends: NDArray[np.int64]
+    places: NDArray[np.int64]
+    rest: list[Any]
+
+
+class Nodes:
+    """Nodes by their labels, numbered as they are seen."""
+
+    def __init__(self, labels: Iterable[Any] = ()) -> None:
+        self.numbers = {label: number for number, label in enumerate(labels)}
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def forget(self, count: int) -> None:
+        """All but the first so many."""
+        while len(self.numbers) > count:
+            self.numbers.popitem()
+
+    def label(self, number: int) -> Any:
+        """Of a node; slow."""
+        return list(self.numbers)[number]
+
+    def read(self, events: Events, more: str | None = None) -> Told:
+        """Events as numbers of nodes; those who are new are numbered.
+
+        Args:
+            events: pairs of labels; with ``more`` triples.
+            more: what stands third.
+
+        Raises:
+            InvalidInput: what is no edge, naming it; nodes may then be numbered in vain.
+        """
+        width = 2 if more is None else 3
+        if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
+            return self._read_array(events)
+        listed = events.tolist() if isinstance(events, np.ndarray) else events
+        places = [place for place, event in enumerate(listed) if event is not None]
+        told: Sequence[Any] = listed if len(places) == len(listed) else [listed[i] for i in places]
+        for event in told:
+            if not isinstance(event, (tuple, list)) or len(event) != width:
+                third = "" if more is None else f" and {more}"
+                raise InvalidInput(
+                    f"event is {quoted(event)}; it must be an edge: its two nodes{third}"
+                )
+        labels: list[Any] = list(chain.from_iterable(told)) if more is None else []
+        if more is not None:
+            for event in told:
+                labels += event[:2]
+        if not set(map(type, labels)) <= _LABELS:
+            labels = [_checked(label) for label in labels]
+        ends = self._numbered(labels)
+        return Told(self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more])
+
+    def _read_array(self, events: NDArray[Any]) -> Told:
+        if events.ndim != 2 or events.shape[1] != 2:
+            raise InvalidInput(
+                f"edges have shape {events.shape}; they must be pairs of nodes: a row for each"
+            )
+        values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        numbers = np.empty(len(values), np.int64)
+        numbers[order] = self._numbered(values[order].tolist()).ravel()
+        ends = numbers[inverse].reshape(-1, 2)
+        return Told(self._no_loops(ends), np.arange(len(ends)), [])
+
+    def _numbered(self, labels: list[Any]) -> NDArray[np.int64]:
+        numbers = self.numbers
+        for label in dict.fromkeys(labels):
+            numbers.setdefault(label, len(numbers))
+        if len(numbers) > 2**31:
+            raise InvalidInput("a graph has at most 2^31 nodes: start another stream")
+        found = np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
+        return found if len(labels) % 2 else found.reshape(-1, 2)
+
+    def _no_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        loops = ends[:, 0] == ends[:, 1]
+        if loops.any():
+            label = self.label(int(ends[np.argmax(loops), 0]))
+            raise InvalidInput(
+                f"an edge joins node {quoted(label)} with itself; it must join two different "
+                f"nodes: leave it out"
+            )
+        return ends
+
+    def to_json(self) -> list[Any]:
+        """Labels in order."""
+        return list(self.numbers)
+
+
+def _checked(label: Any) -> Any:
+    held = label.item() if isinstance(label, np.generic) else label
+    if type(held) not in _LABELS:
+        raise InvalidInput(f"node is {quoted(held)}; it must be a text or an integer")
+    return held
+
+
+def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of nodes, whatever their order."""
+    return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
+
+
+def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Inverse of `keys_of`: shape (edges, 2)."""
+    return np.stack([keys >> 32, keys & _LOW], axis=1)
+
+
+def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many earlier edges each end of an edge has: shape (edges, 2).
+
+    >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
+    [[0, 0], [1, 0], [1, 2]]
+    """
+    flat = ends.ravel()
+    order = np.argsort(flat, kind="stable")
+    nodes = flat[order]
+    places = np.arange(len(flat))
+    begins = np.maximum.accumulate(np.where(np.diff(nodes, prepend=-1) != 0, places, 0))
+    ranks = np.empty(len(flat), np.int64)
+    ranks[order] = places - begins
+    return ranks.reshape(-1, 2)
+
+
+class _Index:
+    """What edges are there, for those that come one by one."""
+
+    def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
+        #: How often each pair came or went, in the order of first sight.
+        self.did = did
+        #: Edges of each node that were ever seen, and neighbours that it has now.
+        self.seen = [0] * nodes
+        self.near: list[set[int]] = [set() for _ in range(nodes)]
+        self.kept: set[int] | None = None if most is None else set()
+        for key, changes in did.items():
+            one, other = key >> 32, key & _LOW
+            if most is None or max(self.seen[one], self.seen[other]) < most:
+                if self.kept is not None:
+                    self.kept.add(key)
+                if changes % 2:
+                    self.near[one].add(other)
+                    self.near[other].add(one)
+            self.seen[one] += 1
+            self.seen[other] += 1
+
+    def grow(self, nodes: int) -> None:
+        """Room for so many nodes."""
+        while len(self.seen) < nodes:
+            self.seen.append(0)
+            self.near.append(set())
+
+    def shrink(self, nodes: int) -> None:
+        """Inverse of `grow`."""
+        del self.seen[nodes:], self.near[nodes:]
+
+
+class Graph(Exact):
+    """Edges as they were seen, and how often each came or went.
+
+    An edge is kept if it is among the first ``degree`` edges that both of its nodes ever had, kept
+    or not.
+    """
+
+    def __init__(
+        self, statistic: GraphStatistic, nodes: Nodes | None = None, step: int = 0
+    ) -> None:
+        self._statistic, self._nodes, self._step = statistic, nodes or Nodes(), step
+        #: All pairs in order of first sight, unless there is an index.
+        self._keys = np.empty(0, np.int64)
+        self._index: _Index | None = None
+        self._before: tuple[int, int, Any] | None = None
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        before = self._step, len(self._nodes)
+        cells = self._statistic.cells
+        self._before = None
+        try:
+            dynamic = self._statistic.changes > 1
+            more = "whether it comes (True) or goes (False)" if dynamic else None
+            told = self._nodes.read(events, more)
+            first = list(self._statistic.at_first(len(self._nodes)))
+            many = not dynamic and len(told.ends) >= max(_MANY, self._known // _PART)
+            steps = np.searchsorted(stops, told.places, side="right")
+            if many:
+                changes, undone = self._take_many(told, steps, len(stops))
+            else:
+                changes, undone = self._take_few(told, steps.tolist(), len(stops))
+        except BaseException:
+            self._nodes.forget(before[1])
+            if self._index is not None:
+                self._index.shrink(before[1])
+            raise
+        if not self._step and len(stops):
+            for cell, by in first:
+                changes.reshape(len(stops), -1)[0, cell] += by
+        self._step += len(stops)
+        self._before = (*before, undone)
+        return changes.reshape(len(stops), *cells)
+
+    @property
+    def _known(self) -> int:
+        return len(self._keys) if self._index is None else len(self._index.did)
+
+    def _all_keys(self) -> NDArray[np.int64]:
+        if self._index is None:
+            return self._keys
+        return np.fromiter(self._index.did, np.int64, len(self._index.did))
+
+    def _refuse(self, ends: Sequence[int], node: int) -> None:
+        edge = tuple(self._nodes.label(end) for end in ends)
+        degree = self._statistic.degree
+        raise InvalidInput(
+            f"edge {quoted(edge)} is one more than degree, {degree}, of node "
+            f"{quoted(self._nodes.label(node))}: start with a larger degree, or with "
+            f"beyond='drop', which leaves such edges out"
+        )
+
+    def _take_many(
+        self, told: Told, steps: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.int64], Any]:
+        """As arrays: every edge once, at first sight."""
+        statistic = self._statistic
+        old = self._all_keys()
+        keys = keys_of(told.ends)
+        every = np.concatenate([old, keys]) if len(old) else keys
+        new = np.sort(np.unique(every, return_index=True)[1])[len(old) :]
+        every, steps = every[np.concatenate([np.arange(len(old)), new])], steps[new - len(old)]
+        edges, known = ends_of(every), len(old)
+        if statistic.degree is not None:
+            ranks = ranks_of(edges)
+            kept = ranks.max(axis=1) < statistic.degree
+            if statistic.beyond == "refuse" and not kept.all():
+                place = int(np.argmin(kept))
+                worse = int(ranks[place].argmax())
+                self._refuse(edges[place].tolist(), int(edges[place, worse]))
+            edges, steps = edges[kept], steps[kept[known:]]
+            known = int(kept[:known].sum())
+        changes = statistic.of_many(edges, known, steps, count)
+        self._keys, self._index = every, None
+        return changes, len(old)
+
+    def _take_few(
+        self, told: Told, steps: list[int], count: int
+    ) -> tuple[NDArray[np.int64], list[tuple[int, bool]]]:
+        """One by one, in the sets of neighbours."""
+        statistic = self._statistic
+        if self._index is None:
+            did = dict.fromkeys(self._keys.tolist(), 1)
+            self._index = _Index(did, len(self._nodes), statistic.degree)
+        index = self._index
+        index.grow(len(self._nodes))
+        changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
+        done: list[tuple[int, bool]] = []
+        rest = [_whether(comes) for (comes,) in told.rest] or [True] * len(steps)
+        try:
+            keys = keys_of(told.ends).tolist()
+            for key, step, comes in zip(keys, steps, rest, strict=True):
+                self._one(index, key, comes, changes[step], done)
+        except BaseException:
+            self._take_back(done)
+            raise
+        return changes, done
+
+    def _one(
+        self,
+        index: _Index,
+        key: int,
+        comes: bool,
+        changes: NDArray[np.int64],
+        done: list[tuple[int, bool]],
+    ) -> None:
+        statistic = self._statistic
+        made = index.did.get(key, 0)
+        if comes == bool(made % 2):
+            return  # seen again, or gone already
+        one, other = key >> 32, key & _LOW
+        if made == statistic.changes:
+            if statistic.changes == 1 or statistic.beyond == "drop":
+                return
+            edge = tuple(self._nodes.label(end) for end in (one, other))
+            raise InvalidInput(
+                f"edge {quoted(edge)} comes or goes more often than changes, {statistic.changes}: "
+                f"start with more changes, or with beyond='drop', which leaves such changes out"
+            )
+        kept = index.kept is None or key in index.kept
+        if not made:
+            if statistic.degree is not None:
+                worse = max(one, other, key=index.seen.__getitem__)
+                kept = index.seen[worse] < statistic.degree
+                if not kept and statistic.beyond == "refuse":
+                    self._refuse((one, other), worse)
+                if kept and index.kept is not None:
+                    index.kept.add(key)
+            index.seen[one] += 1
+            index.seen[other] += 1
+        index.did[key] = made + 1
+        done.append((key, kept))
+        if not kept:
+            return
+        if not comes:
+            index.near[one].remove(other)
+            index.near[other].remove(one)
+        for cell, by in statistic.of_one(index.near, one, other):
+            changes[cell] += by if comes else -by
+        if comes:
+            index.near[one].add(other)
+            index.near[other].add(one)
+
+    def _take_back(self, done: list[tuple[int, bool]]) -> None:
+        index = self._index
+        assert index is not None
+        for key, kept in reversed(done):
+            one, other = key >> 32, key & _LOW
+            made = index.did[key]
+            if kept and made % 2:
+                index.near[one].remove(other)
+                index.near[other].remove(one)
+            elif kept:
+                index.near[one].add(other)
+                index.near[other].add(one)
+            if made > 1:
+                index.did[key] = made - 1
+                continue
+            del index.did[key]
+            index.seen[one] -= 1
+            index.seen[other] -= 1
+            if index.kept is not None:
+                index.kept.discard(key)
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+        if self._before is None:
+            return
+        self._step, nodes, undone = self._before
+        if isinstance(undone, int):
+            self._keys, self._index = self._all_keys()[:undone], None
+        else:
+            self._take_back(undone)
+            assert self._index is not None
+            self._index.shrink(nodes)
+        self._nodes.forget(nodes)
+        self._before = None
+
+    def save(self) -> bytes:
+        """See `Exact.save`: labels as JSON, pairs and how often each came or went."""
+        keys = self._all_keys()
+        did = [] if self._index is None else list(self._index.did.values())
+        changes = np.array(did or [1] * len(keys), np.int64)
+        head = json.dumps({"step": self._step, "nodes": self._nodes.to_json()}).encode()
+        return head + b"\n" + np.stack([keys, changes]).astype("<i8").tobytes()
+
+    @classmethod
+    def restored(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
+        """Inverse of `save`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        try:
+            head, body = saved.split(b"\n", 1)
+            told = json.loads(head)
+            graph = cls(statistic, Nodes(told["nodes"]), told["step"])
+            keys, changes = np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(f"edges cannot be read ({error}): restore a copy") from error
+        graph._keys = keys
+        if statistic.changes > 1:
+            did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
+            graph._index = _Index(did, len(graph._nodes), statistic.degree)
+        return graph
+
+
+def _whether(comes: Any) -> bool:
+    if isinstance(comes, (bool, np.bool_)):
+        return bool(comes)
+    raise InvalidInput(
+        f"whether an edge comes is {quoted(comes)}; it must be True (comes) or False (goes)"
+    )

@@ -1,0 +1,118 @@
+"""How many small subgraphs of one kind a growing graph has: edges, triangles, stars."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import quoted
+from counton.laws import Alternating, Bounded, Pattern
+from counton.mechanisms import Release
+from counton.privacy import Contribution
+from counton.statistics.graphs import UNIT, GraphStatistic
+from counton.statistics.readings import Reading
+
+
+class Subgraphs(GraphStatistic):
+    """A number of subgraphs with ``size`` edges each, of which one edge is in ``most`` at most.
+
+    *Sensitivity.* Let e be the edge in which two streams differ.
+
+    - Edges that only come: d, the difference of what the steps add, counts the subgraphs with e as
+      they are completed. d >= 0 and its sum is at most s = ``most``, so that ||C d||_1 <= s D_1 and
+      ||C d||_2 <= s D_2; all in one step attains it.
+    - Replaced by another: d = d' - d'' with two such, and where columns of C have no negative
+      product ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= 2 s^2 D_2^2; 2 s D_1.
+    - Dropping keeps an edge if it is among the first ``degree`` that both of its nodes ever had,
+      kept or not. Without e, at each of its nodes at most one later edge moves up into the first
+      ``degree``. So two graphs of kept edges differ in e on the one side and in at most two edges
+      on the other, from one to the next with a degree that is never larger: d = d' - d'' - d''',
+      hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 6 s D_1 and (9 + 9) s^2 D_2^2).
+    - Edges that come and go, each at most w times: one subgraph is there while all of its r edges
+      are. It appears at most r ceil(w / 2) - (r - 1) times, since of the first comings of its edges
+      only the last completes it; so it comes or goes at most c = r w - 2 r + 2 times (w even) or
+      r w - r + 1 times (w odd). e is in at most s that ever exist, as ``degree`` counts all edges
+      that a node ever has: d is a sum of s series that change by +1 and -1 in turn, at most c times
+      (`counton.laws.Alternating`). Twice or three times as much where it is replaced or dropped.
+    """
+
+    #: What is counted, in words.
+    counted: str
+    #: Edges of each.
+    size: int
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """How many an edge is in, at most."""
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return ()
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        most, replaced = self.most, self.neighbours == "replace"
+        dropped = self.beyond == "drop" and self.degree is not None
+        words = f"which changes the number of {self.counted} by up to {most:,} in all"
+        if self.changes == 1:
+            if most == 1 and not replaced and not dropped:
+                return Contribution.add_remove(unit=UNIT)
+            l1 = (3 if dropped else 1) * (2 if replaced else 1)
+            l2_squared = {(0, 0): 1, (0, 1): 2, (1, 0): 5, (1, 1): 18}[dropped, replaced]
+            pattern: Pattern = Bounded(l1 * most, l2_squared * most**2)
+        else:
+            r, w = self.size, self.changes
+            changes = r * w - (r - 1 if w % 2 else 2 * r - 2)
+            times = (3 if dropped else 1) * (2 if replaced else 1)
+            pattern = Alternating(changes, size=times * most)
+            words = (
+                f"which comes or goes up to {w:,} times, with up to {most:,} {self.counted} that "
+                f"it is in"
+            )
+        if dropped:
+            words += ", and which of the later edges of its nodes are kept"
+        return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    def read(self, release: Release) -> Reading:
+        """See `Statistic.read`."""
+        return SubgraphReading(self, release)
+
+    def cell(self, name: Any) -> int:
+        """See `Statistic.cell`: the only one is called as what is counted."""
+        if name != self.counted:
+            raise InvalidInput(f"cell is {quoted(name)}; there is only {self.counted!r}")
+        return 0
+
+    def name_of(self, cell: int) -> str:
+        """See `Statistic.name_of`."""
+        return self.counted
+
+
+class SubgraphReading(Reading):
+    """How many there are after a step.
+
+    Attributes:
+        count: the estimate.
+    """
+
+    @property
+    def count(self) -> Any:
+        """Estimate of the number."""
+        return np.ravel(self.release.value)[0].item()
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`."""
+        return self.release.table_columns(level)
+
+
+def summed(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Sums of values by step."""
+    total = np.zeros(count, np.int64)
+    np.add.at(total, steps, values)
+    return total

@@ -1,0 +1,332 @@
+"""Statistics of graphs: what an edge moves, by trying; enforced bounds; two ways to count."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import changes_of, check_exact, check_scores, check_sensitivity, scores
+
+from counton import ExpiringDP, Key, PureDP
+from counton.errors import InvalidInput, StateError
+from counton.privacy import ZCDP
+from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles, graphs
+from counton.statistics.known import statistic_from_dict
+from counton.strategies import Binary, Expiring, KAry
+
+Neighbours = Iterator[tuple[list[Any], list[Any]]]
+ALL = list(itertools.combinations(range(4), 2))
+
+
+def in_batches(steps: int) -> Neighbours:
+    """All streams of a graph with four nodes, with and without the edge (0, 1)."""
+    for own in range(steps):
+        for at in itertools.product(range(steps + 1), repeat=len(ALL) - 1):
+            rest = [[e for e, k in zip(ALL[1:], at, strict=True) if k == s] for s in range(steps)]
+            yield [[ALL[0], *r] if s == own else r for s, r in enumerate(rest)], rest
+
+
+def one_by_one(steps: int) -> Neighbours:
+    """The same with at most one edge in a step."""
+    for own in range(steps):
+        for rest in itertools.permutations([*ALL[1:], *[None] * (steps - 1)], steps - 1):
+            yield [*rest[:own], ALL[0], *rest[own:]], [*rest[:own], None, *rest[own:]]
+
+
+def some(nodes: int, steps: int, tries: int) -> Neighbours:
+    """Random streams in batches, in any order, with and without one edge."""
+    chance = random.Random(7)
+    edges = list(itertools.combinations(range(nodes), 2))
+    for _ in range(tries):
+        told = chance.sample(edges, chance.randint(3, len(edges)))
+        cuts = sorted(chance.randrange(len(told) + 1) for _ in range(steps - 1))
+        stream = [told[i:j] for i, j in itertools.pairwise([0, *cuts, len(told)])]
+        less = chance.choice(told)
+        yield stream, [[edge for edge in step if edge != less] for step in stream]
+
+
+def coming_and_going(steps: int, changes: int, tries: int) -> Neighbours:
+    """Random streams of edges that come and go, with and without the edge (0, 1)."""
+    chance = random.Random(7)
+    for _ in range(tries):
+        stream: list[list[Any]] = [[] for _ in range(steps)]
+        for edge in ALL:
+            times = sorted(chance.choices(range(steps), k=chance.randint(0, changes)))
+            for place, step in enumerate(times):
+                stream[step].append((*edge, place % 2 == 0))
+        yield stream, [[event for event in step if event[:2] != ALL[0]] for step in stream]
+
+
+@pytest.mark.parametrize("statistic", [Edges(), Triangles(3), Stars(3, 2), Stars(3, 3)])
+def test_no_edge_moves_more_than_claimed_and_one_as_much(statistic: Any) -> None:
+    check_sensitivity(statistic, 2, in_batches(2), batched=True)
+    check_sensitivity(statistic, 4, one_by_one(4), slack=math.inf)
+
+
+def test_no_edge_moves_a_histogram_more_than_claimed() -> None:
+    for nodes in None, 4:
+        ratios = check_sensitivity(Degrees(1, nodes=nodes), 2, perfect_matchings(), batched=True)
+        np.testing.assert_allclose(ratios, 1)
+        degrees = Degrees(2, nodes=nodes)
+        ratios = check_sensitivity(degrees, 3, legal(degrees, in_batches(3)), slack=2, batched=True)
+        assert ratios[3] == pytest.approx((1, 1))  # the smooth mechanism, whose columns are alike
+
+
+def perfect_matchings() -> Neighbours:
+    for own, other in itertools.product(range(2), repeat=2):
+        rest: list[list[Any]] = [[], []]
+        rest[other].append((2, 3))
+        yield [[(0, 1), *r] if s == own else r for s, r in enumerate(rest)], rest
+
+
+def legal(statistic: Statistic, neighbours: Neighbours) -> Neighbours:
+    for one, other in neighbours:
+        try:
+            changes_of(statistic, one)
+        except InvalidInput:
+            continue
+        yield one, other
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [Triangles(2, beyond="drop"), Stars(2, 2, beyond="drop"), Degrees(2, beyond="drop")],
+)
+def test_dropping_moves_no_more_than_three_edges(statistic: Any) -> None:
+    """An edge decides about one more at each of its nodes."""
+    check_sensitivity(statistic, 3, some(5, 3, 400), slack=math.inf, batched=True)
+
+
+def test_dropping_moves_more_than_one_edge() -> None:
+    """So that it is not free: with one edge less, two are kept that were not."""
+    one = [[(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 5), (1, 6)]]
+    other = [[], one[1]]
+    found = changes_of(Edges(), one) - changes_of(Edges(), other)
+    dropping = Stars(1, 1, beyond="drop")
+    with_edge = [[(0, 1)], [(0, 5), (1, 6)]]
+    found = changes_of(dropping, with_edge) - changes_of(dropping, [[], with_edge[1]])
+    assert found.ravel().tolist() == [2, -4]
+
+
+@pytest.mark.parametrize("changes", [2, 3])
+def test_no_edge_that_comes_and_goes_moves_more_than_claimed(changes: int) -> None:
+    for statistic, slack in (
+        (Edges(changes=changes), 1.0),
+        (Triangles(3, changes=changes), 3),
+        (Stars(3, 2, changes=changes), 3),
+        (Degrees(3, changes=changes), 9),
+    ):
+        neighbours = coming_and_going(5, changes, 250)
+        check_sensitivity(statistic, 5, neighbours, slack=slack, batched=True)
+
+
+@pytest.mark.parametrize("heaviest", [1, 3])
+def test_no_edge_moves_a_forest_more_than_claimed(heaviest: int) -> None:
+    """Exactly as much: what comes, and goes when its nodes are connected otherwise."""
+
+    def weighted() -> Neighbours:
+        weights = itertools.product((1, heaviest), repeat=3)
+        for own, others in itertools.product((1, 2, heaviest), weights):
+            if own > heaviest:
+                continue
+            cycle = [(0, 2, others[0]), (1, 2, others[1]), (1, 3, others[2])]
+            for order in itertools.permutations([None, None, *cycle], 4):
+                for place in range(3):
+                    without = [*order[:place], None, *order[place + 1 :]]
+                    yield [*without[:place], (0, 1, own), *without[place + 1 :]], without
+
+    check_sensitivity(Forest(heaviest), 4, weighted(), slack=1.0)
+
+
+def test_replaced_is_removed_and_added() -> None:
+    """One edge goes, and another comes that was not there, in whatever steps."""
+
+    def swapped() -> Neighbours:
+        for at in itertools.product(range(3), repeat=4):
+            rest = [[e for e, k in zip(ALL[1:5], at, strict=True) if k == s] for s in range(2)]
+            for one, other in itertools.product(range(2), repeat=2):
+                yield tuple(  # type: ignore[misc]
+                    [[edge, *r] if s == own else r for s, r in enumerate(rest)]
+                    for edge, own in ((ALL[0], one), (ALL[5], other))
+                )
+
+    for make in Edges, lambda **given: Triangles(3, **given), lambda **given: Degrees(3, **given):
+        statistic = make(neighbours="replace")
+        check_sensitivity(statistic, 2, swapped(), slack=math.inf, batched=True)
+    twice = Edges(neighbours="replace").shift(Binary(7))
+    assert (twice.l1, twice.l2_squared) == (6, 6)
+
+
+def test_a_stream_of_edges_is_counted() -> None:
+    stream: list[Any] = [("a", "b"), None, ("b", "c"), ("c", "a"), ("b", "a"), ("c", 1), (1, "1")]
+    assert changes_of(Edges(), stream).cumsum().tolist() == [1, 1, 2, 3, 3, 4, 5]
+    assert changes_of(Triangles(3), stream).cumsum().tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert changes_of(Stars(3, 2), stream).cumsum().tolist() == [0, 0, 1, 3, 3, 5, 6]
+    degrees = changes_of(Degrees(3, nodes=6), stream).cumsum(axis=0)
+    assert degrees[[0, 3, 6]].tolist() == [[4, 2, 0, 0], [3, 0, 3, 0], [1, 1, 3, 1]]
+    weighted: list[Any] = [("a", "b", 5), ("b", "c", 5), ("c", "a", 1), ("a", "b", 1), None]
+    assert changes_of(Forest(5), weighted).ravel().tolist() == [5, 5, -4, 0, 0]
+    moves: list[Any] = [("a", "b", True), ("b", "c", True), ("a", "c", True), ("b", "a", False)]
+    assert changes_of(Triangles(3, changes=2), moves).ravel().tolist() == [0, 0, 1, -1]
+
+
+def heaviest_first(edges: list[tuple[int, int, int]]) -> int:
+    """Weight of the forest by Kruskal's algorithm."""
+    part = {node: node for edge in edges for node in edge[:2]}
+    total = 0
+    for one, other, weight in sorted(edges, key=lambda edge: edge[2]):
+        first, second = part[one], part[other]
+        if first != second:
+            total += weight
+            part = {node: first if p == second else p for node, p in part.items()}
+    return total
+
+
+def test_forests_are_the_least() -> None:
+    chance = random.Random(5)
+    for _ in range(30):
+        pairs = list(itertools.combinations(range(8), 2))
+        told = [(*edge, chance.randint(1, 6)) for edge in chance.sample(pairs, 20)]
+        found = changes_of(Forest(6), told).cumsum().tolist()
+        assert found == [heaviest_first(told[: k + 1]) for k in range(20)]
+
+
+def test_at_one_go_and_one_by_one_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(3)
+    edges = chance.integers(0, 60, (1500, 2))
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    listed = [tuple(edge) for edge in edges.tolist()]
+    stops = np.append(np.arange(3, len(edges), 5), len(edges))
+    half = len(stops) // 2
+    for statistic in (
+        Edges(),
+        Triangles(59),
+        Stars(59, 3),
+        Degrees(59, nodes=70),
+        Triangles(20, beyond="drop"),
+        Stars(20, 2, beyond="drop"),
+        Degrees(20, beyond="drop"),
+    ):
+        at_once, later = statistic.begin(), statistic.begin()
+        whole = at_once.take(edges, stops)
+        with monkeypatch.context() as patched:
+            patched.setattr(graphs, "_MANY", 10**9)
+            first = later.take(listed[: stops[half - 1]], stops[:half])
+        with monkeypatch.context() as patched:
+            patched.setattr(graphs, "_MANY", 0)
+            for _ in range(2):
+                second = later.take(listed[stops[half - 1] :], stops[half:] - stops[half - 1])
+                assert later.save() == at_once.save()
+                later.undo()
+                assert len(later.save()) < len(at_once.save())
+        np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    assert int(changes_of(Triangles(59), listed).sum()) == triangles_of(listed)
+
+
+def triangles_of(edges: list[tuple[int, int]]) -> int:
+    adjacent = np.zeros((60, 60), np.int64)
+    for one, other in edges:
+        adjacent[one, other] = adjacent[other, one] = 1
+    return int(np.trace(adjacent @ adjacent @ adjacent)) // 6
+
+
+def test_state_is_whole() -> None:
+    stream: list[Any] = [[("a", "b"), (1, "b")], [None], [("a", 1), ("a", "b")], [("c", "a")]]
+    for statistic in (
+        Edges(),
+        Triangles(3),
+        Stars(3, 2),
+        Degrees(3, nodes=4),
+        Triangles(2, beyond="drop"),
+        Degrees(1, beyond="drop"),
+    ):
+        check_exact(statistic, stream)
+        assert statistic_from_dict(statistic.to_dict()) == statistic
+    moves: list[Any] = [
+        [("a", "b", True), ("b", "c", True)],
+        [("a", "b", False)],
+        [("a", "b", True)],
+    ]
+    for dynamic in Triangles(3, changes=3), Degrees(1, changes=3, beyond="drop"):
+        check_exact(dynamic, moves)
+    weighted = [[("a", "b", 3), ("c", "b", 2)], [("a", "c", 1)], [("d", "a", "0.5")]]
+    check_exact(Forest(3, resolution="0.5"), weighted)
+    for broken in Edges(), Forest(3):
+        with pytest.raises(StateError, match="copy"):
+            broken.restore(b"{}")
+
+
+def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
+    running = Triangles(2).counter(9, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running.release_batch([("a", "b"), ("a", "c")])
+    saved = running.checkpoint()
+    many = [(f"x{i}", f"y{i}") for i in range(2000)]
+    for wrong, match in (
+        ([("b", "c"), ("a", "d")], "more than degree, 2, of node 'a'"),
+        ([*many, ("d", "a")], "more than degree, 2, of node 'a'"),
+        ([("b", "c"), ("d", "d")], "itself"),
+        (["ab"], "two nodes"),
+        ([("b", "c"), ("a", 1.5)], "node is 1.5"),
+        ([(True, "a")], "node is True"),
+        ([("a", "b", 1)], "two nodes"),
+    ):
+        with pytest.raises(InvalidInput, match=match):
+            running.release_batch(wrong)
+        assert running.checkpoint() == saved
+    with pytest.raises(InvalidInput, match="4 nodes, and nodes is 3"):
+        Degrees(2, nodes=3).begin().take([("a", "b"), ("c", "d")], np.array([2]))
+    events = [("a", "b", True), ("b", "a", False), ("a", "b", True)]
+    with pytest.raises(InvalidInput, match="more often than changes, 2"):
+        Edges(changes=2).begin().take(events, np.array([3]))
+    with pytest.raises(InvalidInput, match="a multiple of"):
+        Forest(2, resolution="0.5").begin().take([("a", "b", 0.75)], np.array([1]))
+    dropping = Edges(changes=1, beyond="drop").begin()
+    assert dropping.take([("a", "b"), ("a", "b")], np.array([2])).tolist() == [1]
+    for make in (
+        lambda: Triangles(1),
+        lambda: Stars(2, 3),
+        lambda: Degrees(0),
+        lambda: Edges(beyond="keep"),  # type: ignore[arg-type]
+        lambda: Forest("0.3", resolution="0.2"),
+        lambda: Triangles(2, neighbours="nodes"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInput):
+            make()
+
+
+def test_noise_is_as_stated() -> None:
+    """Unbiased, and of the stated standard deviation."""
+    stream = [[("a", "b"), ("b", "c")], [("a", "c")], [], [("a", "d")]]
+    check_scores(scores(Degrees(3), Binary(4), PureDP("1/2"), stream, 350))
+    check_scores(scores(Triangles(3), Binary(4), PureDP("1/8"), stream, 1000))
+
+
+def test_readings_say_what_was_released() -> None:
+    sure: Any = {
+        "guarantee": ZCDP(10**9),
+        "key": Key.generate(),
+        "name": "s",
+        "strategy": KAry(4, 3, True),
+    }
+    degrees: Any = Degrees(2, nodes=5).counter(**sure).release(("a", "b"))
+    assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
+    assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]
+    assert "edge-level privacy" in degrees.describe()
+    with pytest.raises(InvalidInput, match="no cell"):
+        degrees[3]
+    forest: Any = Forest(3, resolution="0.25").counter(**sure).release(("a", "b", 0.75))
+    assert forest.weight == forest["weight"] == 0.75
+    assert forest.interval() == (0.75, 0.75)
+    assert forest.table_columns()["estimate"].tolist() == [0.75]
+    assert forest.std() < 1e-3
+    triangles: Any = Triangles(2).counter(**sure).release(("a", "b"))
+    assert triangles.count == triangles["triangles"] == 0
+    growing: Any = Edges().counter(
+        guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
+    )
+    assert growing.release(("a", "b")).count < 50
