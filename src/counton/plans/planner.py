@@ -199,10 +199,11 @@ class Plan:
         return bounds_beside(self)
 
     def largest_error(self, choice: Choice, probability: float) -> float | None:
-        """All errors of a choice, of all steps and cells, are at most this with a probability.
+        """All errors of a choice's totals, at all steps and cells, are within this together.
 
-        By a union bound over exact laws, so never too small; in data units. None for more numbers
-        than tails are known for (10^9 times 1 - probability), and where totals are not released.
+        With the stated probability; in data units. A union bound over the half-width of the widest
+        release, `widest_halfwidth`. None for more numbers than tails are known for (10^9 times
+        1 - probability), and where totals are not released.
 
         Raises:
             InvalidInput: a probability outside (0, 1).
