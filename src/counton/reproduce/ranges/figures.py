@@ -23,6 +23,7 @@ from counton.reproduce.ranges.mechanisms import (
     total_error,
 )
 from counton.reproduce.ranges.numbers import (
+    QUICK_RUNS,
     cascade_variances,
     defined_covariance,
     level_variances,
@@ -38,9 +39,11 @@ _COLOURS = {
     for each, colour in zip(MECHANISMS, (*PALETTE[:4], *PALETTE[4:7]), strict=True)
 }
 _MARKS = dict(zip(_COLOURS, "oDsv^*P", strict=True))
-#: Line lengths at which curves have points, and runs of each simulation.
-_FULL, _QUICK = tuple(2**k for k in range(4, 16)), (2**4, 2**6)
-_RUNS, _QUICK_RUNS = 200, 20
+#: Line lengths at which curves have points; in quick form of exact errors, and of simulations.
+_FULL = tuple(2**k for k in range(4, 16))
+_FEW, _SIMULATED = (2**4, 2**6, 2**8, 2**10, 2**15), (2**6, 2**10)
+#: Runs of each simulation; in quick form those that rows have, so that each runs once.
+_RUNS, _QUICK_RUNS = 200, QUICK_RUNS
 #: Simulations over 2,500 subsets stop here.
 _LARGEST_SUBSETS = 2**10
 
@@ -130,7 +133,8 @@ def _curve(ax: Axes, mechanism: Mechanism, cells: list[int], values: list[float]
 
 
 def _errors(path: Path, asked: str, title: str, shows: str, *, quick: bool) -> Figure:
-    sizes, runs = (_QUICK, _QUICK_RUNS) if quick else (_FULL, _RUNS)
+    sizes, runs = (_FEW, _QUICK_RUNS) if quick else (_FULL, _RUNS)
+    most = min(_LARGEST_SUBSETS, _SIMULATED[0]) if quick else _LARGEST_SUBSETS
     canvas, axes = panels(
         title,
         f"Guarantee: {GUARANTEE}; one unit more or less in one cell. Above exact values for the m "
@@ -146,14 +150,14 @@ def _errors(path: Path, asked: str, title: str, shows: str, *, quick: bool) -> F
         _curve(
             totals, each, cells, [_root(total_error(each.name, n, asked), asked, n) for n in cells]
         )
-        drawn = [n for n in cells if asked != "subsets" or n <= _LARGEST_SUBSETS]
+        drawn = [n for n in (_SIMULATED if quick else cells) if asked != "subsets" or n <= most]
         found = [largest_error(each.name, n, asked, runs) for n in drawn]
         _curve(largest, each, drawn, [one.mean for one in found])
         largest.fill_between(
             drawn, [one.mean - one.half for one in found], [one.mean + one.half for one in found],
             color=_COLOURS[each.name], alpha=0.2, linewidth=0,
         )  # fmt: skip
-    laplace = [n for n in sizes if n <= (2**8 if quick else 2**10)]
+    laplace = [n for n in sizes if n <= (2**6 if quick else 2**10)]
     totals.plot(
         laplace, [_root(laplace_total_error(n, asked), asked, n) for n in laplace],
         color=_COLOURS["optimal"], linestyle=":", linewidth=1.8,
@@ -309,11 +313,11 @@ def _variances(path: Path) -> Figure:
 def _growth(path: Path, *, quick: bool) -> Figure:
     title = "Theorem 3.15: how errors grow with the line"
     runs = _QUICK_RUNS if quick else _RUNS
-    sizes = list(_QUICK if quick else _FULL)
+    sizes = list(_SIMULATED if quick else _FULL)
     canvas, axes = panels(
         title,
-        f"Errors at fixed noise of a node or cell, as multiples of those at n = 16. Largest errors "
-        f"are means of {runs} runs with exact noise.",
+        f"Errors at fixed noise of a node or cell, as multiples of those at n = {sizes[0]}. "
+        f"Largest errors are means of {runs} runs with exact noise.",
         (1, 2),
         panel=3.8,
         legend=0.45,
@@ -348,7 +352,12 @@ def _growth(path: Path, *, quick: bool) -> Figure:
             ax.plot(n, law / law[0], color=INK, linestyle=style, linewidth=1, label=said)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-    label(axes[0, 0], "mean squared error of ranges", "number of cells n", "multiples of n = 16")
+    label(
+        axes[0, 0],
+        "mean squared error of ranges",
+        "number of cells n",
+        f"multiples of n = {sizes[0]}",
+    )
     label(axes[0, 1], "expected largest error", "number of cells n")
     legend_below(canvas, 5)
     return save(

@@ -24,12 +24,14 @@ from counton.reproduce.ranges.mechanisms import (
 from counton.reproduce.simulation import Measured
 from counton.strategies.lines import AllRanges, Dyadic, Haar, Nodes, TreeNodes, gaussian_bound
 
+#: Of every simulation in quick form.
+QUICK_RUNS = 40
 _formula = Comparison.with_formula
 
 
 def comparisons(*, quick: bool) -> tuple[Comparison, ...]:
     """All rows, in the paper's order; quick simulations have fewer runs."""
-    runs = 60 if quick else 1000
+    runs = QUICK_RUNS if quick else 1000
     return (
         *_covariance(),
         *_privacy(),
