@@ -95,6 +95,9 @@ class StatisticOutputs:
         None, "write all released steps: .parquet, .csv, .json, .jsonl or .arrow"
     )
     plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
+    title: str | None = option(None, "of the chart, in other words than the statistic's own")
+    axis: str | None = option(None, "what the chart's axis shows")
+    over: int | None = option(None, "show what came in the last so many steps, not in all so far")
     level: float = option(0.95, "probability that an interval holds the truth")
     json: bool = option(False, "print one JSON object and nothing else", "--json")
 
@@ -125,6 +128,11 @@ def perform(
     ask = None if asked is None else [name.strip() for name in asked.split(",")]
     for name in ask or ():
         statistic.cell(name)
+    for given in ("title", "axis"):
+        if getattr(outputs, given) is not None and outputs.plot is None:
+            raise InvalidInput(
+                f"{field(given, getattr(outputs, given))} is of a chart; give {field('plot')} too"
+            )
     with working(errors) as progress, run_statistic(request, progress) as outcome:
         table = None
         if outcome.after:
@@ -156,16 +164,24 @@ def _write(
     if outputs.out is None and not (outcome.statistic.on_demand and ask is None):
         stride = max(1, after // _DRAWN) if outputs.plot is not None else after
         steps = range((after - 1) % stride + 1, after + 1, stride)
-    table = outcome.table(outputs.level, ask, steps)
+    table = outcome.table(outputs.level, ask, steps, outputs.over)
     if outputs.out is not None:
         facts = {**about(terms, outputs.level), "statistic": terms.statistic}
         write_table(table, outputs.out, facts)
-    if outputs.plot is not None:
+    if outputs.plot is not None and table.height:
         from counton.plots.statistic_charts import plot_statistic
         from counton.plots.style import save_figure
 
         columns = {name: table[name].to_numpy() for name in table.columns}
-        figure = plot_statistic(outcome.statistic, columns, outcome.times, terms, outputs.level)
+        figure = plot_statistic(
+            outcome.statistic,
+            columns,
+            outcome.times,
+            terms,
+            outputs.level,
+            title=outputs.title,
+            axis=outputs.axis,
+        )
         replace_file(outputs.plot, partial(save_figure, figure))
     import polars as pl
 
@@ -219,7 +235,8 @@ def _show(
     if outcome.windows is not None:
         ended = str(outcome.times(range(after, after + 1))[0].astype("datetime64[s]"))
         when = f" ({ended.replace('T', ' ')}, {outcome.windows.timezone})"
-    print_line(console, f"\nafter step {after:,}{when}, intervals of {100 * outputs.level:g}%")
+    which = "after" if outputs.over is None else f"in the {outputs.over:,} steps up to"
+    print_line(console, f"\n{which} step {after:,}{when}, intervals of {100 * outputs.level:g}%")
     shown = table.drop("step", "window_start", "window_end", strict=False)
     _print_rows(console, shown)
     print_files(console, outputs.out, outputs.plot)

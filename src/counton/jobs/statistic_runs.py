@@ -31,6 +31,7 @@ from counton.events.windows import (
     moment,
     parse_time,
 )
+from counton.exact import check_integer
 from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
 from counton.privacy import Guarantee
 from counton.statistics.base import Statistic
@@ -142,6 +143,7 @@ class StatisticOutcome:
         level: float = 0.95,
         ask: Sequence[Any] | None = None,
         steps: range | None = None,
+        over: int | None = None,
     ) -> pl.DataFrame:
         """Readings of steps below each other: step, window, and the statistic's own columns.
 
@@ -149,10 +151,12 @@ class StatisticOutcome:
             level: probability that an interval holds the truth.
             ask: names of cells, where they are read on demand; None: all of the last step.
             steps: which, in order; None: all.
+            over: what came in so many steps up to each; None: in all steps so far.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9], names that are none, or given for a
-                statistic whose cells are all released.
+            InvalidInput: a level outside (0, 1 - 1e-9]; names that are none, or given for a
+                statistic whose cells are all released; or ``over`` below 1, or of a statistic
+                whose cells are read on demand.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -175,15 +179,30 @@ class StatisticOutcome:
         if steps is None:
             first = self.after if on_demand and ask is None else 1
             steps = range(max(first, 1), self.after + 1)
-        readings = self.stream.readings(steps.start, steps[-1] + 1) if steps else ()
-        parts = [_columns(readings[step - steps.start], level, ask) for step in steps]
+        if over is not None and on_demand:
+            raise InvalidInput(
+                f"{field('over', over)} takes an earlier reading of all cells away, and "
+                f"{type(self.statistic).__name__} computes cells when they are asked for; leave "
+                f"it out"
+            )
+        begin = 0 if over is None else check_integer("over", over, 1)
+        steps = steps[sum(step < begin for step in steps[:begin]) :]
+        first = 1 if begin else steps.start if steps else 1
+        readings = self.stream.readings(first, steps[-1] + 1) if steps else None
+        parts = []
+        for step in steps:
+            assert readings is not None
+            reading = readings[step - first]
+            if 0 < begin < step:
+                reading = reading.since(readings[step - begin - first])
+            parts.append(_columns(reading, level, ask))
         rows = [len(next(iter(part.values()))) for part in parts]
         place = np.repeat(np.arange(len(steps)), rows)
         columns: dict[str, Any] = {"step": np.asarray(steps, np.int64)[place]}
         if self.windows is not None:
             ends = self.windows.ends(range(self.after + 1))  # from the stream's beginning
             at = np.asarray(steps, np.int64)[place]
-            columns["window_start"] = self._moments(ends[at - 1])
+            columns["window_start"] = self._moments(ends[at - max(begin, 1)])
             columns["window_end"] = self._moments(ends[at])
         for name in parts[0] if parts else ():
             columns[name] = np.concatenate([part[name] for part in parts])
