@@ -46,7 +46,7 @@ def print_plan(options: PlanOptions) -> None:
     if options.statistic is not None:
         from counton.cli.statistic import planned
 
-        unit, shape, about = planned(options)
+        unit, shape, about = planned(options, guarantee)
         whom = str(unit)
     ranked = plan(
         options.steps,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.cli.options import PlanOptions
-    from counton.privacy import Contribution
+    from counton.privacy import Contribution, Guarantee
     from counton.statistics import Statistic
 
 #: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
@@ -124,10 +124,7 @@ def perform(
     check_outputs(outputs.out, outputs.plot, state=options.state, key=options.key, read=read)
     refuse_among_events(events, outputs.out)
     check_level(outputs.level)
-    asked = getattr(columns, "ask", None)
-    ask = None if asked is None else [name.strip() for name in asked.split(",")]
-    for name in ask or ():
-        statistic.cell(name)
+    ask = columns.asked(statistic) if hasattr(columns, "asked") else None
     for given in ("title", "axis"):
         if getattr(outputs, given) is not None and outputs.plot is None:
             raise InvalidInput(
@@ -156,7 +153,7 @@ def perform(
 
 
 def _write(
-    outcome: StatisticOutcome, ask: Sequence[str] | None, outputs: StatisticOutputs
+    outcome: StatisticOutcome, ask: Sequence[Any] | None, outputs: StatisticOutputs
 ) -> pl.DataFrame:
     """Write table and chart; the last step's rows."""
     terms = outcome.stream.terms
@@ -395,6 +392,48 @@ class _Values:
 
 
 @dataclass(frozen=True)
+class _Quantiles:
+    lower: str | None = option(None, "lower end of the values; smaller ones count as this")
+    upper: str | None = option(None, "upper end of the values; larger ones count as this")
+    cells: int | None = option(None, "so many cells of one width between them")
+    edges: str | None = option(None, "instead, where cells begin and end: 0,15,60,180")
+    line: str | None = option(
+        None, "how cells are measured: auto, identity, haar, hierarchy or optimal"
+    )
+    unit: str | None = option(None, "what one value is called")
+
+    def made(self, columns: object) -> Statistic:
+        edges = None if self.edges is None else _numbers(self.edges, "edges")
+        line = None if self.line == "auto" else self.line
+        return _made(
+            "Quantiles",
+            edges=edges,
+            lower=self.lower,
+            upper=self.upper,
+            cells=self.cells,
+            line=line,
+            unit=self.unit,
+        )
+
+
+@dataclass(frozen=True)
+class _Shares(_Values):
+    shares: str = option("0.1,0.25,0.5,0.75,0.9", "which quantiles are shown: 0.5 is the median")
+
+    def asked(self, statistic: Statistic) -> list[Any]:
+        return _numbers(self.shares, "shares")
+
+
+def _numbers(given: str, name: str) -> list[float]:
+    try:
+        return [float(number) for number in given.split(",")]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{field(name, given)} is not a list of numbers; write it as in 0.5,0.9"
+        ) from error
+
+
+@dataclass(frozen=True)
 class _Distinct:
     window: int | None = option(None, "count users in each so many steps anew")
     windows: int | None = option(None, "with --window: a user counts in at most so many of them")
@@ -445,6 +484,15 @@ class _Letters:
     def parts(self, parameters: object) -> Parts:
         return Parts([] if self.letter is None else [self.letter], [], [])
 
+    def asked(self, statistic: Statistic) -> list[Any] | None:
+        """Names of cells, of which none is unknown."""
+        if self.ask is None:
+            return None
+        names = [name.strip() for name in self.ask.split(",")]
+        for name in names:
+            statistic.cell(name)
+        return names
+
 
 def _letters(given: str) -> str | list[str]:
     return [name.strip() for name in given.split(",")] if "," in given else given
@@ -463,6 +511,7 @@ KINDS: dict[str, tuple[str, type, type]] = {
         _Groups,
     ),
     "average": ("The mean of clipped values, and their sum and number.", _Average, _Values),
+    "quantiles": ("How values are distributed: median and other quantiles.", _Quantiles, _Shares),
     "distinct": ("How many users there are: so far, in each window, or now.", _Distinct, _Users),
     "substrings": ("How often each word came as a part of the letters.", _Substrings, _Letters),
 }
@@ -532,7 +581,9 @@ def parsed(words: str) -> Statistic:
     return found[0]
 
 
-def planned(options: PlanOptions) -> tuple[Contribution, tuple[int, ...], str]:
+def planned(
+    options: PlanOptions, guarantee: Guarantee
+) -> tuple[Contribution, tuple[int, ...], str]:
     """What ``plan`` ranks strategies by: contribution, shape; and a note on what the errors are of.
 
     Raises:
@@ -544,7 +595,7 @@ def planned(options: PlanOptions) -> tuple[Contribution, tuple[int, ...], str]:
             f"{field('most', options.most)} belongs into {field('statistic', options.statistic)}, "
             f"where a statistic has users; leave it out"
         )
-    statistic = parsed(options.statistic)
+    statistic = parsed(options.statistic).settled(guarantee, options.steps)
     note = f"of one cell of {statistic!r}; steps have any number of events"
     shape = () if statistic.on_demand else statistic.cells
     return statistic.contribution(batched=True), shape, note

@@ -35,6 +35,7 @@ from counton.exact import check_integer
 from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
 from counton.privacy import Guarantee
 from counton.statistics.base import Statistic
+from counton.statistics.quantiles import Quantiles, QuantilesReading
 from counton.statistics.readings import OnDemandReading, Reading
 from counton.statistics.running import statistic_of
 from counton.store import Store, state_file
@@ -149,7 +150,8 @@ class StatisticOutcome:
 
         Args:
             level: probability that an interval holds the truth.
-            ask: names of cells, where they are read on demand; None: all of the last step.
+            ask: names of cells, where they are read on demand, None: all of the last step; or
+                shares of quantiles.
             steps: which, in order; None: all.
             over: what came in so many steps up to each; None: in all steps so far.
 
@@ -171,7 +173,7 @@ class StatisticOutcome:
         >>> folder.cleanup()
         """
         on_demand = self.statistic.on_demand
-        if ask is not None and not on_demand:
+        if ask is not None and not on_demand and not isinstance(self.statistic, Quantiles):
             raise InvalidInput(
                 f"{field('ask', ','.join(map(str, ask)))} names cells, and "
                 f"{type(self.statistic).__name__} releases all it has to say; leave it out"
@@ -225,10 +227,11 @@ class StatisticOutcome:
 
 
 def _columns(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, Any]:
-    if isinstance(reading, OnDemandReading):
-        found = reading.table_columns(level, ask)
-    else:
+    if ask is None:
         found = reading.table_columns(level)
+    else:
+        assert isinstance(reading, OnDemandReading | QuantilesReading)
+        found = reading.table_columns(level, ask)
     return {name: values for name, values in found.items() if name != "step"}
 
 
@@ -408,7 +411,9 @@ def _check_saved(
     if windows is not None:
         horizon = windows.steps
         start = _moment(request.start, windows.timezone)
-    kept = saved.details
+    kept, asked = saved.details, request.statistic
+    if asked != statistic:
+        asked = asked.settled(saved.terms.guarantee, horizon)
     for name, given, known in (
         ("the statistic", asked, statistic),
         ("the columns", list(request.columns) or None, kept["columns"] or None),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
 
 #: Columns that name what a row is about; the first that is there.
-_NAMES = ("group", "name", "cell", "quantile", "degree")
+_NAMES = ("group", "name", "cell", "share", "degree")
 #: What a chart is called, what its axis shows, and which of the rows are drawn; None: all.
 _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Average": ("Running average", "mean so far", ("mean",)),
@@ -69,7 +69,10 @@ def plot_statistic(
     promise += f"{'lines' if bars else 'bands'}: {100 * level:g}% intervals"
     if names is None:
         names = np.full(len(place), said)
-    ends = [np.asarray(table[end], float) for end in ("estimate", "low", "high")]
+    if "share" in table:
+        names = np.array([_share(share) for share in table["share"]])
+    estimate = "estimate" if "estimate" in table else "value"
+    ends = [np.asarray(table[end], float) for end in (estimate, "low", "high")]
     last = place == len(steps) - 1
     when = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if bars:
@@ -83,6 +86,10 @@ def plot_statistic(
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     curves = Curves(when, drawn, grids[0], grids[1], grids[2])
     return plot_totals(curves, title or said, promise, axis or shown)
+
+
+def _share(share: float) -> str:
+    return "median" if share == 0.5 else f"{100 * share:g}%"
 
 
 def _at(time: Any) -> str:
