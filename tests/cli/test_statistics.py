@@ -74,6 +74,52 @@ def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
     assert round(now["estimate"]) == 2
 
 
+def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) -> None:
+    often = [f"{minute // 60:02}:{minute % 60:02},{to}" for minute in range(120) for to in "aab"]
+    file = place.write("e.csv", [*often, "01:30,rare"])
+    words = [*TOP, file, *windows(place, by="group", epsilon="10", delta="1e-9")]
+    rows = rows_of(place, *words, "--unknown", "discover", "--until", "2013-01-01T02:00")
+    assert [(row["rank"], row["group"], row["sure"]) for row in rows] == [
+        (1, "a", True),
+        (2, "b", True),
+    ]
+    assert all(row["low"] <= times <= row["high"] for row, times in zip(rows, (240, 120)))
+    out = place.folder / "t.csv"
+    done = place(*words, "--unknown", "discover", "--out", str(out), "--top", "1")
+    assert "for all of up to 1,000,000 groups at once" in done.out
+    assert set(pl.read_csv(out)["group"]) == {"a"}
+    assert "rare" not in done.out + out.read_text()
+    for more in (["--domain", "a"], ["--over", "2"]):
+        done = place(*words, "--unknown", "discover", *more)
+        assert (done.code, "--unknown discover" in done.err) == (2, True)
+
+
+def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events: str) -> None:
+    words = [*TOP, events, "--by", "to", "--domain", "JFK", "--unknown", "drop"]
+    done = place(*words, "--steps", "9", "--epsilon", "1", *place.again)
+    assert (done.code, "give --time" in done.err) == (2, True)
+    done = place(*words, *windows(place))
+    assert "rows of undeclared groups, counted nowhere: 1" in done.err
+    assert "JFK" in done.out
+    done = place(*[word for word in words if word not in ("--unknown", "drop")], *place.again)
+    assert "what is left out is [], but stream 'statistic' was created with ['to']" in done.err
+
+
+def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
+    words = ["statistic", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
+    (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
+    assert median["low"] <= 60 <= median["high"]
+    (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "1")
+    for more, said in (
+        (["--edges", "0,x"], "--edges 0,x is not a list"),
+        (["--shares", "2"], "share is 2"),
+        (["--over", "0"], "over is 0"),
+        (["--title", "x"], "--title x is of a chart"),
+    ):
+        done = place(*words, "0,6,60,80", *more)
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -81,6 +127,8 @@ def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --most"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--user and --most"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK"], "group is 'LGA'"),
+        ([*TOP, "E", "--by", "to"], "--unknown discover"),
+        ([*TOP, "E", "--by", "to", "--unknown", "guess"], "refuse, drop, discover"),
         ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--every", "1h"], "no --time"),
         (["statistic", "distinct", "E", "--user", "user", "--changes", "3"], "--comes and"),

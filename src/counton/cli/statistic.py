@@ -29,6 +29,7 @@ from counton.cli.printing import (
 )
 from counton.errors import InvalidInput, field
 from counton.events.files import event_paths, read_domain, refuse_among_events
+from counton.events.tally import UNKNOWN
 from counton.jobs.outputs import about, check_outputs, write_table
 from counton.jobs.statistic_runs import (
     StatisticOutcome,
@@ -110,6 +111,10 @@ def perform(
     Raises:
         CountonError: see `counton.jobs.run_statistic`.
     """
+    if isinstance(columns, _Groups) and columns.unknown == "discover":
+        columns.parts(parameters)
+        _perform_discovered(options, columns, parameters, outputs)
+        return
     errors = Console(stderr=True)
     statistic, parts = parameters.made(columns), columns.parts(parameters)
     request = StatisticRequest(
@@ -117,6 +122,7 @@ def perform(
         columns=parts.names,
         numbers=parts.numbers,
         flags=parts.flags,
+        only=columns.only(statistic) if isinstance(columns, _Groups) else None,
         **asdict(options),
     )
     events = [str(path) for path in options.events]
@@ -146,10 +152,109 @@ def perform(
                 f"not private, for the operator: rows before the first window or after the last, "
                 f"counted nowhere: {outcome.outside:,}",
             )
+        if outcome.left_out:
+            print_line(
+                errors,
+                f"not private, for the operator: rows of undeclared groups, counted nowhere: "
+                f"{outcome.left_out:,}",
+            )
         if outputs.json:
             print_json(_as_json(outcome, table, options, outputs))
             return
         _show(Console(), outcome, table, std, outputs)
+
+
+def _perform_discovered(
+    options: StatisticOptions, columns: _Groups, parameters: _TopK, outputs: StatisticOutputs
+) -> None:
+    """The largest of groups that nobody declared: a ranking of what a count releases."""
+    from counton.cli.count import operator_notes, progress_line, protection
+    from counton.jobs.discovered_ranking import rankings
+    from counton.jobs.job import run
+    from counton.jobs.request import Request
+
+    if parameters.domain is not None or outputs.over is not None:
+        name = "domain" if parameters.domain is not None else "over"
+        given = parameters.domain if parameters.domain is not None else outputs.over
+        raise InvalidInput(
+            f"{field(name, given)} does not go with {field('unknown', 'discover')}, where no group "
+            f"is declared and each is shown from some step on; leave one of them out"
+        )
+    check_outputs(
+        outputs.out,
+        outputs.plot,
+        state=options.state,
+        key=options.key,
+        read=event_paths(options.events, options.file_format),
+    )
+    check_level(outputs.level)
+    request = Request(
+        "count",
+        by=columns.by,
+        user=columns.user,
+        most=parameters.most,
+        first=parameters.first,
+        unit=parameters.unit,
+        unknown="discover",
+        **asdict(options),
+    )
+    errors = Console(stderr=True)
+    with working(errors) as progress, run(request, progress) as outcome:
+        for note in operator_notes(outcome):
+            print_line(errors, note)
+        if not outcome.after:
+            print_line(Console(), progress_line(outcome), bold=True)
+            return
+        released = outcome.released(outputs.level)
+        table = rankings(released, parameters.top, columns.room, outputs.level)
+        terms = outcome.stream.terms
+        if outputs.out is not None:
+            write_table(table, outputs.out, about(terms, outputs.level))
+        if outputs.plot is not None and table.height:
+            from counton.plots.statistic_charts import plot_statistic
+            from counton.plots.style import save_figure
+
+            ends = released.local_ends()
+            figure = plot_statistic(
+                _made("TopK", groups=list(released.groups), k=parameters.top),
+                {name: table[name].to_numpy() for name in table.columns},
+                lambda steps: ends[steps.start - 1 : steps.stop - 1],
+                terms,
+                outputs.level,
+                title=outputs.title,
+                axis=outputs.axis,
+            )
+            replace_file(outputs.plot, partial(save_figure, figure))
+        last = table.filter(table["step"] == outcome.after)
+        last = last.drop("step", "window_start", "window_end")
+        if outputs.json:
+            print_json(
+                {
+                    "state": options.state,
+                    "name": options.name,
+                    "released": outcome.after,
+                    "new": outcome.after - outcome.before,
+                    "protected": str(terms.contribution),
+                    "guarantee": terms.guarantee.to_dict(),
+                    "strategy": repr(terms.strategy),
+                    "level": outputs.level,
+                    "last": {"step": outcome.after, "rows": last.to_dicts()},
+                }
+            )
+            return
+        console = Console()
+        print_line(console, progress_line(outcome), bold=True)
+        print_words(console, protection(outcome))
+        print_line(
+            console,
+            f"\nafter step {outcome.after:,}, intervals of {100 * outputs.level:g}% for all of up "
+            f"to {columns.room:,} groups at once",
+        )
+        if last.height:
+            _print_rows(console, last)
+        else:
+            print_line(console, "no group is large enough to be shown yet")
+        print_files(console, outputs.out, outputs.plot if table.height else None)
 
 
 def _write(
@@ -326,8 +431,8 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class _TopK:
-    domain: str = option(
-        ..., "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
+    domain: str | None = option(
+        None, "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
     )
     top: int = option(10, "how many are shown")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
@@ -338,6 +443,11 @@ class _TopK:
         if self.first and self.most is None:
             raise InvalidInput(
                 f"{field('first', True)} needs {field('most')}; give it, or leave it out"
+            )
+        if self.domain is None:
+            raise InvalidInput(
+                f"{field('domain')} is missing: which groups are there? to show those that nobody "
+                f"declared, once they are large, give {field('unknown', 'discover')}"
             )
         column = "group" if columns is None else columns.by
         return _made(
@@ -354,8 +464,20 @@ class _TopK:
 class _Groups:
     by: str = option(..., "column of the events' groups")
     user: str | None = option(None, "with --most: column of users")
+    unknown: str = option(
+        "refuse", "rows of undeclared groups: refuse or drop; discover: none is declared"
+    )
+    room: int = option(1_000_000, "with --unknown discover: how many groups there can be, public")
+
+    def only(self, statistic: Any) -> dict[str, list[str]] | None:
+        """Values of columns that are counted, where rows of others are dropped."""
+        return {self.by: list(statistic.groups)} if self.unknown == "drop" else None
 
     def parts(self, parameters: _TopK) -> Parts:
+        if self.unknown not in UNKNOWN:
+            raise InvalidInput(
+                f"{field('unknown')} is {self.unknown!r}; use one of {', '.join(UNKNOWN)}"
+            )
         if (self.user is None) != (parameters.most is None):
             raise InvalidInput(
                 f"{field('user')} and {field('most')} belong together: whose events they are, and "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ class Ordered(NamedTuple):
         newest: microsecond of the last event; None without times, or events.
         before: rows before the first window, which count nowhere.
         beyond: rows after the last window.
+        left_out: rows with values that are none of those known.
     """
 
     events: list[Any] | NDArray[Any]
@@ -41,6 +42,7 @@ class Ordered(NamedTuple):
     newest: int | None = None
     before: int = 0
     beyond: int = 0
+    left_out: int = 0
 
     def until(self, steps: int) -> Ordered:
         """Those of the first steps."""
@@ -54,6 +56,7 @@ def ordered_rows(
     numbers: Sequence[str] = (),
     flags: Sequence[str] = (),
     *,
+    only: Mapping[str, Collection[str]] | None = None,
     time: str | None = None,
     windows: Windows | None = None,
     clock_change: ClockChange = "raise",
@@ -66,6 +69,7 @@ def ordered_rows(
         columns: the parts of an event, as the statistic takes them: texts, or numbers.
         numbers: those of them that are numbers.
         flags: those of them that are true or false, also as 1 and 0, yes and no.
+        only: values that a column may have; rows with others are left out.
         time, windows: steps are windows of this column's times; None: each row is a step.
         clock_change, time_format: see `counton.events.windows.moments`.
 
@@ -96,9 +100,13 @@ def ordered_rows(
         rows = collected(Source((part,), part.name), frame.select(**taken))
         _check(rows, part, columns, numbers, time, windows)
         parts.append(rows)
-    rows = pl.concat(parts)
+    rows, left_out = pl.concat(parts), 0
+    for name, known in (only or {}).items():
+        kept = rows.filter(pl.col(f"part {columns.index(name)}").is_in(list(known)))
+        left_out, rows = left_out + rows.height - kept.height, kept
     if not timed:
-        return Ordered(_events(rows, columns), np.arange(1, rows.height + 1))
+        stops = np.arange(1, rows.height + 1)
+        return Ordered(_events(rows, columns), stops, left_out=left_out)
     assert windows is not None
     rows = rows.sort("us", maintain_order=True)
     steps = windows.step_of(rows["us"].to_numpy())
@@ -110,6 +118,7 @@ def ordered_rows(
         int(rows["us"][-1]) if rows.height else None,
         before,
         rows.height - within,
+        left_out,
     )
 
 

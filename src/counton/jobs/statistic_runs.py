@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -65,6 +65,7 @@ class StatisticRequest:
             the file is a text, and its letters are the events.
         numbers: those of the columns that hold numbers.
         flags: those of the columns that hold true and false.
+        only: values that a column may have; rows with others are counted nowhere.
         time: column of times; None: each row is a step.
         every, start, until, timezone: windows of time, as of `counton.jobs.Request`.
         steps: how many steps the stream will ever have.
@@ -85,6 +86,7 @@ class StatisticRequest:
     columns: Sequence[str] = ()
     numbers: Sequence[str] = ()
     flags: Sequence[str] = ()
+    only: Mapping[str, Sequence[str]] | None = None
     time: str | None = None
     every: str | None = None
     steps: int | None = None
@@ -112,6 +114,7 @@ class StatisticOutcome:
         until: microsecond by which windows had ended; None without windows.
         until_stated: the caller gave ``until``; else it is the newest event's time.
         outside: rows before the first window, or after the last. Only for the operator.
+        left_out: rows with values that are none of those known. Only for the operator.
     """
 
     stream: StatisticStream
@@ -121,6 +124,7 @@ class StatisticOutcome:
     until: int | None
     until_stated: bool
     outside: int
+    left_out: int = 0
 
     @property
     def statistic(self) -> Statistic:
@@ -272,6 +276,12 @@ def run_statistic(
     (0, 1, ['step', 'window_start', 'window_end', 'rank'])
     >>> folder.cleanup()
     """
+    if request.only and request.time is None:
+        raise InvalidInput(
+            f"rows with other values of {', '.join(request.only)} cannot be left out where each "
+            f"row is a step, since how many steps there are would tell of them; give "
+            f"{field('time')}"
+        )
     if request.clock_change not in CLOCK_CHANGE:
         raise InvalidInput(
             f"{field('clock_change')} is {request.clock_change!r}; use one of "
@@ -323,6 +333,7 @@ def run_statistic(
         until,
         request.until is not None,
         events.before + events.beyond,
+        events.left_out,
     )
 
 
@@ -390,6 +401,7 @@ def _details(request: StatisticRequest, windows: Windows | None) -> dict[str, An
         "columns": list(request.columns),
         "numbers": list(request.numbers),
         "flags": list(request.flags),
+        "only": sorted(request.only or ()),
         "windows": windows
         and {
             "time": request.time,
@@ -417,6 +429,7 @@ def _check_saved(
     for name, given, known in (
         ("the statistic", asked, statistic),
         ("the columns", list(request.columns) or None, kept["columns"] or None),
+        ("what is left out", sorted(request.only or ()), kept["only"]),
         (field("time"), request.time, (kept["windows"] or {}).get("time")),
         (field("every"), request.every, windows and windows.every),
         (field("start"), start, windows and windows.start),
@@ -448,6 +461,7 @@ def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
         request.columns,
         request.numbers,
         request.flags,
+        only=request.only,
         time=request.time,
         windows=windows,
         clock_change=cast("ClockChange", request.clock_change),
