@@ -399,20 +399,6 @@ def _as_json(
     }
 
 
-def two_columns(given: str, what: str) -> list[str]:
-    """Names of two columns, ``A,B``.
-
-    >>> two_columns("from,to", "edge")
-    ['from', 'to']
-    """
-    names = [name.strip() for name in given.split(",")]
-    if len(names) != 2 or "" in names:
-        raise InvalidInput(
-            f"{field(what, given)} must name two columns, of the ends of an edge, as in from,to"
-        )
-    return names
-
-
 # ------------------------------------------------------------------------------- the statistics
 
 

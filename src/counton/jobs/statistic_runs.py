@@ -423,9 +423,7 @@ def _check_saved(
     if windows is not None:
         horizon = windows.steps
         start = _moment(request.start, windows.timezone)
-    kept, asked = saved.details, request.statistic
-    if asked != statistic:
-        asked = asked.settled(saved.terms.guarantee, horizon)
+    kept = saved.details
     for name, given, known in (
         ("the statistic", asked, statistic),
         ("the columns", list(request.columns) or None, kept["columns"] or None),
