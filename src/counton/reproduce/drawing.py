@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +90,12 @@ def legend_below(canvas: Canvas, columns: int = 3) -> None:
         handles.values(), handles.keys(), loc="lower left", ncols=columns, frameon=False,
         fontsize=9.5, labelcolor=INK, bbox_to_anchor=(0.03, 0.005), columnspacing=1.4,
     )  # fmt: skip
+
+
+def name_colours(ax: Axes, colours: Mapping[str, str]) -> None:
+    """Squares of these colours in the legend, for boxes that draw none themselves."""
+    for name, colour in colours.items():
+        ax.plot([], [], "s", markersize=10, markeredgecolor=FAINT, color=colour, label=name)
 
 
 class Box(NamedTuple):

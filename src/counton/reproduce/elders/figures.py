@@ -10,7 +10,15 @@ import numpy as np
 
 from counton.plots.style import FAINT, INK, PALETTE
 from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.reproduce.drawing import Box, draw_boxes, label, legend_below, panels, save
+from counton.reproduce.drawing import (
+    Box,
+    draw_boxes,
+    label,
+    legend_below,
+    name_colours,
+    panels,
+    save,
+)
 from counton.reproduce.elders.laplace_or_gaussian import (
     HORIZONS,
     exact_crossing,
@@ -77,12 +85,6 @@ def _tree(ax: Axes, tree: KAry, step: int, levels: int) -> None:
     ax.set_xticks(range(1, leaves + 1))
 
 
-def _key(ax: Axes, colours: Mapping[str, str]) -> None:
-    """Squares of these colours in the legend."""
-    for name, colour in colours.items():
-        ax.plot([], [], "s", markersize=10, markeredgecolor=FAINT, color=colour, label=name)
-
-
 def _quinary(path: Path) -> Figure:
     title = "Figure 1: a tree of arity 5"
     canvas, axes = panels(
@@ -95,7 +97,7 @@ def _quinary(path: Path) -> Figure:
     ax = axes[0, 0]
     _tree(ax, KAry(24, 5, subtraction=False), 24, 3)
     label(ax, "the first 24 of 25 inputs", "input", grid=None)
-    _key(ax, {"added": _ADDED, "not read": _HELD})
+    name_colours(ax, {"added": _ADDED, "not read": _HELD})
     legend_below(canvas)
     return save(
         canvas, path, title,
@@ -119,7 +121,7 @@ def _ternary(path: Path) -> Figure:
     ):
         _tree(ax, tree, 8, 3)
         label(ax, name, grid=None)
-        _key(ax, {"added": _ADDED, "subtracted": _TAKEN, "not read": _HELD})
+        name_colours(ax, {"added": _ADDED, "subtracted": _TAKEN, "not read": _HELD})
     legend_below(canvas)
     return save(
         canvas, path, title,

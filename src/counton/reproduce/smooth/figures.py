@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counton.plots.style import FAINT, INK, PALETTE, shade
-from counton.reproduce.drawing import Box, draw_boxes, label, legend_below, panels, save
+from counton.reproduce.drawing import (
+    Box,
+    draw_boxes,
+    label,
+    legend_below,
+    name_colours,
+    panels,
+    save,
+)
 from counton.reproduce.evidence import Figure
 from counton.reproduce.smooth.numbers import (
     LAST,
@@ -27,7 +35,7 @@ from counton.strategies.streams.smooth import successor, unrank
 from counton.strategies.streams.square_root import square_root_coefficients
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _COLOURS = {BINARY: PALETTE[1], SMOOTH: PALETTE[0], ROOT: PALETTE[2]}
 _READ, _STORED, _PATH, _EMPTY = PALETTE[1], shade(PALETTE[0], 1.6), "#ffffff", "#f0f0f0"
@@ -41,12 +49,6 @@ def draw_all(folder: Path, times: Times | None) -> Iterator[Figure]:
     yield _variance(folder / "figure-4.png")
     yield efficiency(folder / "figure-5.png", times)
     yield _zeros(folder / "zeros.png")
-
-
-def _key(ax: Axes, colours: dict[str, str]) -> None:
-    """Squares of these colours in the legend."""
-    for name, colour in colours.items():
-        ax.plot([], [], "s", markersize=10, markeredgecolor=FAINT, color=colour, label=name)
 
 
 def _binary_tree(path: Path) -> Figure:
@@ -84,8 +86,8 @@ def _binary_tree(path: Path) -> Figure:
     label(axes[0, 0], "(a) what is measured", "item", grid=None)
     label(axes[1, 0], "(b) M(6) = Σ[1,4] + Σ[5,6], for 6 = 110 in binary",
           "item t, and t - 1 in binary", grid=None)  # fmt: skip
-    _key(axes[0, 0], {"measured": _STORED, "read by no total": _PATH})
-    _key(axes[1, 0], {"read by M(6)": _READ})
+    name_colours(axes[0, 0], {"measured": _STORED, "read by no total": _PATH})
+    name_colours(axes[1, 0], {"read by M(6)": _READ})
     legend_below(canvas)
     return save(
         canvas, path, title,
@@ -136,7 +138,7 @@ def _smooth_tree(path: Path) -> Figure:
     label(ax, "M(5) = Σ[1,8] + Σ[9,12], for m(6) = 1100", "leaf in binary, from 0000 to 1111",
           grid=None)  # fmt: skip
     ax.tick_params(axis="x", labelsize=8)
-    _key(ax, {"read by M(5)": _READ, "measured": _STORED, "read by no total": _PATH})
+    name_colours(ax, {"read by M(5)": _READ, "measured": _STORED, "read by no total": _PATH})
     legend_below(canvas)
     assert len(tree.row(5)) == len(read)
     return save(
@@ -181,7 +183,7 @@ def _neighbours(path: Path) -> Figure:
     ax.set_xticklabels(["highest bit", "lowest"])
     label(ax, "the leaf that the total reads", "bit", grid=None)
     canvas.subplots_adjust(left=0.16)
-    _key(ax, {"node read anew": _READ, "node kept": _STORED, "bit 0": _PATH})
+    name_colours(ax, {"node read anew": _READ, "node kept": _STORED, "bit 0": _PATH})
     legend_below(canvas)
     return save(
         canvas, path, title,
