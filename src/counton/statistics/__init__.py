@@ -11,6 +11,7 @@ from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
+    from counton.statistics.cuts import Cuts as Cuts
     from counton.statistics.degrees import Degrees as Degrees
     from counton.statistics.distinct import Distinct as Distinct
     from counton.statistics.edges import Edges as Edges
@@ -50,6 +51,7 @@ _HOME = {
 
 __all__ = [
     "Average",
+    "Cuts",
     "Degrees",
     "Distinct",
     "Edges",

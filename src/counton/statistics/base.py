@@ -21,7 +21,7 @@ from counton.laws import Shift
 from counton.mechanisms import Release
 from counton.mechanisms.calibration import shift_of
 from counton.privacy import Contribution, Guarantee
-from counton.statistics.readings import Reading
+from counton.statistics.readings import OnDemandReading, Reading
 from counton.statistics.running import Running
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
@@ -117,6 +117,10 @@ class Statistic(ABC):
     @abstractmethod
     def read(self, release: Release) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
+
+    def asked(self, running: Running, step: int) -> OnDemandReading:
+        """A step whose cells are read on demand; a statistic with words of its own overrides it."""
+        return OnDemandReading(running, step)
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """This statistic with all of its parameters, as far as they depend on what is promised.

@@ -174,9 +174,7 @@ class Nodes:
         if more is not None:
             for event in told:
                 labels += event[:2]
-        if not set(map(type, labels)) <= _LABELS:
-            labels = [_checked(label) for label in labels]
-        ends = self._numbered(labels)
+        ends = self.number(labels).reshape(-1, 2)
         return Told(self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more])
 
     def _read_array(self, events: NDArray[Any]) -> Told:
@@ -187,18 +185,24 @@ class Nodes:
         values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
         order = np.argsort(first)
         numbers = np.empty(len(values), np.int64)
-        numbers[order] = self._numbered(values[order].tolist()).ravel()
+        numbers[order] = self.number(values[order].tolist())
         ends = numbers[inverse].reshape(-1, 2)
         return Told(self._no_loops(ends), np.arange(len(ends)), [])
 
-    def _numbered(self, labels: list[Any]) -> NDArray[np.int64]:
+    def number(self, labels: list[Any]) -> NDArray[np.int64]:
+        """Numbers of labels; those who are new get one.
+
+        Raises:
+            InvalidInput: a label that is neither a text nor an integer.
+        """
+        if not set(map(type, labels)) <= _LABELS:
+            labels = [_checked(label) for label in labels]
         numbers = self.numbers
         for label in dict.fromkeys(labels):
             numbers.setdefault(label, len(numbers))
         if len(numbers) > 2**31:
             raise InvalidInput("a graph has at most 2^31 nodes: start another stream")
-        found = np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
-        return found if len(labels) % 2 else found.reshape(-1, 2)
+        return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
 
     def _no_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         loops = ends[:, 0] == ends[:, 1]

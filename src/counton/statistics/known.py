@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Where each statistic lives.
 KNOWN: dict[str, str] = {
     "Average": "counton.statistics.average",
+    "Cuts": "counton.statistics.cuts",
     "Degrees": "counton.statistics.degrees",
     "Distinct": "counton.statistics.distinct",
     "Edges": "counton.statistics.edges",

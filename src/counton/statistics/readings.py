@@ -194,7 +194,7 @@ class Readings(Sequence[Reading]):
             return Readings(self._running, steps, Releases(steps, values, self._running.terms))
         step = self.steps[place]
         if self.releases is None:
-            return OnDemandReading(self._running, step)
+            return self._running.statistic.asked(self._running, step)
         value = self.releases.values[step - self.steps.start]
         std = float(self._running.terms.std(range(step, step + 1))[0])
         alone = value if self._running.terms.shape else value.item()

@@ -21,7 +21,7 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Guarantee
 from counton.statistics.known import statistic_from_dict
-from counton.statistics.readings import OnDemandReading, Reading, Readings
+from counton.statistics.readings import Reading, Readings
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Cells of one step that are computed at a time.
 _CHUNK = 2**16
+#: Cells that are at most so far apart are computed together.
+_NEAR = 16
 _FORMAT = "counton-statistic-1"
 
 
@@ -223,23 +225,27 @@ class Running:
                 f"{type(self.statistic).__name__} releases all of its cells at each step and keeps "
                 f"none: keep what release returned"
             )
-        return OnDemandReading(self, step)
+        return self.statistic.asked(self, step)
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """What is released of some cells at a step, where cells are read on demand.
 
-        Consecutive numbers cost one call of the noise; a value is a function of key, cell and step.
+        Numbers close to each other cost one call of the noise; a value is a function of key, cell
+        and step.
         """
         strategy, values = self.terms.strategy, np.empty(len(cells), np.int64)
         if not len(cells):
             return self.terms.to_data(values)
         exact = self._exact.counts(cells, step)
-        breaks = np.flatnonzero(np.diff(cells) != 1) + 1
+        gaps = np.diff(cells)
+        breaks = np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1
         for begin, stop in zip([0, *breaks.tolist()], [*breaks.tolist(), len(cells)], strict=True):
             for at in range(begin, stop, _CHUNK):
                 end = min(at + _CHUNK, stop)
-                field = self._field.part(int(cells[at]), end - at)
-                values[at:end] = strategy.noise(field, range(step, step + 1))[0]
+                first = int(cells[at])
+                field = self._field.part(first, int(cells[end - 1]) - first + 1)
+                noise = strategy.noise(field, range(step, step + 1))[0]
+                values[at:end] = noise[cells[at:end] - first]
         values += exact << strategy.fraction_bits
         return self.terms.to_data(values)
 

@@ -1,0 +1,127 @@
+"""Synthetic graphs: any cut, with its exact error."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import check_exact, check_sensitivity
+
+from counton import Key, PureDP
+from counton.errors import InvalidInput, StateError
+from counton.privacy import ZCDP
+from counton.statistics import Cuts
+from counton.strategies import Binary, KAry, SmoothBinary
+
+
+def test_a_sighting_moves_as_much_as_claimed() -> None:
+    """1 for a weight in [0, 1], 2 if the edge may change, 4 if the weight is in [-1, 1]."""
+    edges: list[Any] = [(0, 1, 1), (1, 2, 1), (0, 2, 0.5), (0, 1, -1), (1, 2, -1), None]
+    smooth = SmoothBinary.best(3)
+    for statistic, squared in (
+        (Cuts(3, resolution=0.5), 4),
+        (Cuts(3, resolution=0.5, neighbours="replace"), 8),
+        (Cuts(3, lower=-1, resolution=0.5), 4),
+        (Cuts(3, lower=-1, resolution=0.5, neighbours="replace"), 16),
+    ):
+        lowest = statistic.bounds.lower or 0
+        kept = [edge for edge in edges if edge is None or edge[2] >= lowest]
+        others = [None] if statistic.neighbours == "add_remove" else [e for e in kept if e]
+        before, after = edges[2], edges[1]
+        pairs: Any = [
+            tuple([*[before] * own, event, *[after] * (2 - own)] for event in (one, other))
+            for own, one, other in itertools.product(range(3), kept, others)
+            if one is not None
+        ]
+        check_sensitivity(statistic, 3, pairs)
+        assert statistic.shift(smooth).l2_squared == squared * smooth.shift().l2_squared
+
+
+def test_any_cut_can_be_asked() -> None:
+    labels = ["a", "b", 3, "d", "e"]
+    cuts = Cuts(labels)
+    sure: Any = {"guarantee": ZCDP(10**9), "name": "s", "strategy": KAry(6, 3, True)}
+    events = [("a", "b"), (3, "a"), ("d", "e"), ("b", "a"), None, ("e", "b")]
+    readings: Any = cuts.counter(**sure, key=Key.generate()).release_many(events)
+    weights = {frozenset(edge): 0 for edge in itertools.combinations(labels, 2)}
+    for event, reading in zip(events, readings, strict=True):
+        if event is not None:
+            weights[frozenset(event)] += 1
+        for size in (1, 2):
+            for one in itertools.combinations(labels, size):
+                rest = [label for label in labels if label not in one]
+                across = [weights[frozenset(pair)] for pair in itertools.product(one, rest)]
+                assert reading.cut(one) == (sum(across), reading.cut(one).std, *[sum(across)] * 2)
+        assert (
+            reading.cut(["a"], ["b", 3]).estimate
+            == weights[frozenset("ab")] + weights[frozenset(["a", 3])]
+        )
+    assert readings[3]["b", "a"] == 2
+    table = readings[3].table_columns()
+    assert table["cell"].tolist()[:4] == ["a b", "a 3", "a d", "a e"]
+    pairs = list(itertools.combinations(range(40), 2))
+    many = Cuts(40)
+    assert [many.cell(pair) for pair in pairs] == list(range(len(pairs)))
+    assert [many.name_of(cell) for cell in range(len(pairs))] == [f"{u} {v}" for u, v in pairs]
+
+
+def test_noise_of_a_cut_is_as_stated() -> None:
+    """In standard deviations: variance 1 within what 1500 cuts of two sizes tell."""
+    found = []
+    for number in range(500):
+        counter: Any = Cuts(7).counter(
+            guarantee=PureDP(1), key=Key.generate(), name=str(number), strategy=Binary(3)
+        )
+        reading = counter.release_many([(0, 1), (2, 3), (0, 4)])[-1]
+        small, large = reading.cut([5], [6]), reading.cut([0, 2, 5])
+        assert large.std == pytest.approx(12**0.5 * small.std)
+        found.append([small.estimate / small.std, (large.estimate - 3) / large.std, small.std])
+    scores = np.array(found)
+    assert np.abs(scores[:, :2].mean(axis=0)).max() * 500**0.5 < 4.5
+    assert np.abs((scores[:, :2] ** 2).mean(axis=0) - 1).max() < 4.5 * (5 / 500) ** 0.5
+    half = (large.high - large.low) / 2
+    assert (np.abs(scores[:, 1]) * large.std <= half).mean() > 0.9
+
+
+def test_state_is_whole() -> None:
+    stream: list[Any] = [
+        [("a", "b", 1), ("b", "c", 0.5)],
+        [None],
+        [("c", "a", 0.25), ("a", "b", 1)],
+    ]
+    check_exact(Cuts(["a", "b", "c"], resolution=0.25), stream)
+    counter: Any = Cuts(4).counter(9, ZCDP(1), key=(key := Key.generate()), name="s")
+    counter.release_many([(0, 1), (1, 2)])
+    again = type(counter).resume(counter.checkpoint(), key=key)
+    assert counter.release((2, 3)).cut([0, 1]) == again.release((2, 3)).cut([0, 1])
+    assert again.reading(1)[0, 1] == counter.reading(1)[0, 1]
+    with pytest.raises(StateError, match="copy"):
+        Cuts(3).restore(b"[]")
+
+
+def test_what_is_refused() -> None:
+    counter: Any = Cuts(4, resolution=0.5).counter(9, ZCDP(1), key=Key.generate(), name="s")
+    saved = counter.checkpoint()
+    for wrong in ((0, 4, 1), (0, 1), (0, 0, 1), (0, 1, "heavy"), (0, 1, float("nan"))):
+        with pytest.raises(InvalidInput):
+            counter.release(wrong)
+    assert counter.checkpoint() == saved
+    reading = counter.release((0, 1, 1))
+    for one, other in (([0], [0]), ([], None), ([0, 0], [1]), ([9], None), ([0, 1, 2, 3], None)):
+        with pytest.raises(InvalidInput):
+            reading.cut(one, other)
+    wrongs: list[tuple[Any, dict[str, Any]]] = [
+        (1, {}),
+        ("ab", {}),
+        (["a", "a"], {}),
+        ([], {}),
+        (3, {"neighbours": "nodes"}),
+        (3, {"lower": 2, "resolution": 1}),
+    ]
+    for nodes, more in wrongs:
+        with pytest.raises(InvalidInput):
+            Cuts(nodes, **more)
+    assert "edge-level privacy" in reading.describe()
+    assert Cuts.from_dict(Cuts(9, lower=-1, resolution="0.5").to_dict()).weighted
