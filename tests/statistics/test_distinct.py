@@ -62,6 +62,12 @@ def test_no_user_who_comes_and_goes_moves_more_than_claimed(changes: int) -> Non
     check_sensitivity(Distinct(changes=changes), HORIZON, moves, slack=1.0)
 
 
+@pytest.mark.parametrize("changes", [2, 3])
+def test_no_user_who_stays_for_a_while_moves_more_than_claimed(changes: int) -> None:
+    moves = with_and_without([[], ["a"]])
+    check_sensitivity(Distinct(stay=2, changes=changes), HORIZON, moves, slack=1.25)
+
+
 def test_what_is_counted() -> None:
     def counted(statistic: Distinct, *batches: Any) -> Any:
         stops = np.cumsum([len(batch) for batch in batches])
@@ -74,6 +80,11 @@ def test_what_is_counted() -> None:
     assert counted(Distinct(window=3, windows=1), *seen) == [1, 1, 3, 4]
     comes, goes = ("a", True), ("a", False)
     moves = [comes, comes], [goes], [goes, ("b", True)], [comes], [goes, goes]
+    seen = ["a", "b"], ["a"], [], ["c"], ["a"], [], [], []
+    assert counted(Distinct(stay=2, changes=4), *seen) == [2, 2, 1, 1, 2, 1, 0, 0]
+    assert counted(Distinct(stay=2, changes=3), *seen) == [2, 2, 1, 1, 2, 1, 1, 1]
+    assert counted(Distinct(stay=2, changes=1), *seen) == [2, 2, 2, 3, 3, 3, 3, 3]
+    assert counted(Distinct(stay=1, changes=9), *seen) == [2, 1, 0, 1, 1, 0, 0, 0]
     assert counted(Distinct(changes=9), *moves) == [1, 0, 1, 2, 1]
     assert counted(Distinct(changes=3), *moves) == [1, 0, 1, 2, 2]
     assert counted(Distinct(changes=1), *moves) == [1, 1, 2, 2, 2]
@@ -83,6 +94,7 @@ def test_state_is_whole() -> None:
     seen = [["a", "b"], ["b"], [], ["c", "a"], ["a"]]
     for statistic in Distinct(), Distinct(window=2), Distinct(window=2, windows=2):
         check_exact(statistic, seen)
+    check_exact(Distinct(stay=2, changes=3), [*seen, [], ["a", "b"], [], []])
     moves = [[("a", True), ("a", False)], [("a", True)], [("b", True)], [("a", False)]]
     check_exact(Distinct(changes=3), moves)
     with pytest.raises(StateError, match="copy"):
@@ -104,7 +116,7 @@ def test_wrong_events_change_nothing() -> None:
         with pytest.raises(InvalidInput, match="it must be"):
             running.release_batch([("b", True), wrong])
     assert running.checkpoint() == saved
-    for arguments in ({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}):
+    for arguments in ({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}, {"stay": 2}):
         with pytest.raises(InvalidInput):
             Distinct(**arguments)
 

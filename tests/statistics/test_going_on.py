@@ -30,6 +30,7 @@ VALUES = [[1, 2.5], [9], [], [3, 3]]
         (Distinct(), [["a", "b"], ["b"], [], ["c", "a"]]),
         (Distinct(window=2, windows=1), [["a", "b"], ["b"], [], ["c", "a"]]),
         (Distinct(changes=2), MOVES),
+        (Distinct(stay=2, changes=2), [["a", "b"], ["b"], [], ["c", "a"]]),
     ],
     ids=repr,
 )

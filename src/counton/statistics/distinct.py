@@ -30,6 +30,8 @@ class Distinct(Statistic):
       this one.
     - ``Distinct(changes=4)``: users active now. An event is ``(user, True)`` for one who comes and
       ``(user, False)`` for one who goes.
+    - ``Distinct(stay=24, changes=4)``: users active within the last 24 steps. An event is a user,
+      who comes with it, and goes when there was none in the last 24 steps.
 
     Protected is one user, with all events: neighbouring streams differ in all of one user's events,
     present or absent. What is counted of a user depends on that user's own events alone, so that
@@ -41,15 +43,17 @@ class Distinct(Statistic):
     - Active now, a user changes the number by +1, -1, +1, ... at most ``changes`` times; further
       changes are not counted, so that the user stays as the last counted change left it. Coming
       while active, and going while not, is no change. Several changes within a step add up to
-      -1, 0 or 1, and still alternate.
+      -1, 0 or 1, and still alternate. With ``stay``, an even number leaves nobody active for ever.
 
     Args:
         window: steps of a window; None for all steps.
         windows: in how many windows a user counts, at most.
         changes: how often a user comes or goes, at most; None where users only come.
+        stay: how many steps a user stays active with an event.
 
     Raises:
-        InvalidInput: a number below 1, windows without a window, or changes in windows.
+        InvalidInput: a number below 1, windows without a window, changes in windows, or stay
+            without changes.
 
     Source: section 6.1 of Andersson, Jain and Sivakumar, "Private Continual Counting of Unbounded
     and Fully Dynamic Streams" (arXiv 2601.02257) for users who come and go.
@@ -72,12 +76,13 @@ class Distinct(Statistic):
         window: int | None = None,
         windows: int | None = None,
         changes: int | None = None,
+        stay: int | None = None,
     ) -> None:
-        given = {"window": window, "windows": windows, "changes": changes}
+        given = {"window": window, "windows": windows, "changes": changes, "stay": stay}
         for name, number in given.items():
             if number is not None:
                 given[name] = check_integer(name, number, 1, _MOST)
-        self.window, self.windows, self.changes = given.values()
+        self.window, self.windows, self.changes, self.stay = given.values()
         if window is None and windows is not None:
             raise InvalidInput(
                 f"windows is {windows}, but there are none: state window too, how many steps one "
@@ -88,11 +93,17 @@ class Distinct(Statistic):
                 f"window is {window} and changes is {changes}; users who come and go are counted "
                 f"as they are active at each step: leave window out"
             )
+        if stay is not None and changes is None:
+            raise InvalidInput(
+                f"stay is {stay}, and users then come and go without end: state changes too, how "
+                f"often each does at most"
+            )
 
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        given = {"window": self.window, "windows": self.windows, "changes": self.changes}
+        names = ("window", "windows", "changes", "stay")
+        given = {name: getattr(self, name) for name in names}
         return {name: number for name, number in given.items() if number is not None}
 
     @property
@@ -161,42 +172,65 @@ class DistinctReading(Reading):
 class _Users(Exact):
     """What each user did.
 
-    Of each: the number of counted changes (active if it is odd); or the last window in which it was
-    seen, from 1, and in how many it counted.
+    Of each two numbers: how many changes counted (active if it is odd), and with ``stay`` the step
+    of the last event; or the last window in which it was seen, from 1, and in how many it counted.
     """
 
     def __init__(self, statistic: Distinct, step: int, did: dict[bytes, tuple[int, int]]) -> None:
         self._statistic, self._step, self._did = statistic, step, did
         self._before: tuple[int, dict[bytes, tuple[int, int] | None]] = (step, {})
+        # With ``stay``: users to be looked at in later steps, when they may go.
+        self._due: dict[int, list[bytes]] = {}
+        if statistic.stay is not None:
+            for user, (_, last) in did.items():
+                self._due.setdefault(last + statistic.stay, []).append(user)
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`."""
+        this = self._statistic
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        come: list[bool] = []
-        if self._statistic.changes is not None:
+        come = [True] * len(listed)
+        if this.changes is not None and this.stay is None:
             pairs = [pair_of(event, "whether it comes (True) or goes (False)") for event in listed]
             listed = [user for user, _ in pairs]
             come = [_whether(comes) for _, comes in pairs]
         users = digests_of(listed)
-        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0)).tolist()
+        self._before = self._step, {}
+        for step in [step for step in self._due if step <= self._step]:
+            del self._due[step]  # can no longer be undone
         changes = np.zeros(len(stops), np.int64)
-        undone: dict[bytes, tuple[int, int] | None] = {}
-        for place, (user, step) in enumerate(zip(users, steps, strict=True)):
-            did = self._did.get(user)
-            now, by = (
-                self._moved(did, come[place])
-                if come
-                else self._seen(did, 1 + (self._step + step) // (self._statistic.window or _MOST))
-            )
-            if now != did:
-                undone.setdefault(user, did)
-                self._did[user] = now
-                changes[step] += by
-        self._before = self._step, undone
+        begin = 0
+        for place, stop in enumerate(stops.tolist()):
+            step = self._step + 1 + place
+            by = 0
+            for user, comes in zip(users[begin:stop], come[begin:stop], strict=True):
+                did = self._did.get(user)
+                if this.changes is None:
+                    by += self._write(user, did, *self._seen(did, step))
+                else:
+                    by += self._write(user, did, *self._moved(did, comes, step))
+            for user in self._due.get(step, ()):
+                did = self._did.get(user)
+                if did is not None and did[1] + (this.stay or 0) == step:
+                    by += self._write(user, did, *self._moved(did, False, did[1]))
+            changes[place], begin = by, stop
         self._step += len(stops)
         return changes
 
-    def _seen(self, did: tuple[int, int] | None, window: int) -> tuple[tuple[int, int], int]:
+    def _write(
+        self, user: bytes, did: tuple[int, int] | None, now: tuple[int, int], by: int
+    ) -> int:
+        if now != did:
+            self._before[1].setdefault(user, did)
+            self._did[user] = now
+            stay = self._statistic.stay
+            if stay is not None and (did is None or now[1] != did[1]):
+                self._due.setdefault(now[1] + stay, []).append(user)
+        return by
+
+    def _seen(self, did: tuple[int, int] | None, step: int) -> tuple[tuple[int, int], int]:
+        """What is then known of a user who is seen, and by how much the total changes."""
+        window = 1 + (step - 1) // (self._statistic.window or _MOST)
         last, counted = did or (0, 0)
         most = self._statistic.windows
         if last == window or (most is not None and counted == most):
@@ -204,12 +238,17 @@ class _Users(Exact):
         # Without a limit nobody asks in how many windows.
         return (window, 0 if most is None else counted + 1), 1
 
-    def _moved(self, did: tuple[int, int] | None, comes: bool) -> tuple[tuple[int, int], int]:
-        made, _ = did or (0, 0)
+    def _moved(
+        self, did: tuple[int, int] | None, comes: bool, step: int
+    ) -> tuple[tuple[int, int], int]:
+        """The same of a user who comes or goes."""
+        made, last = did or (0, 0)
+        if self._statistic.stay is not None:
+            last = step
         active = made % 2 == 1
         if comes == active or made == self._statistic.changes:
-            return (made, 0), 0
-        return (made + 1, 0), 1 if comes else -1
+            return (made, last), 0
+        return (made + 1, last), 1 if comes else -1
 
     def undo(self) -> None:
         """See `Exact.undo`."""
@@ -219,6 +258,7 @@ class _Users(Exact):
                 del self._did[user]
             else:
                 self._did[user] = did
+        self._before = self._step, {}
 
     def save(self) -> bytes:
         """See `Exact.save`."""
