@@ -255,7 +255,7 @@ def test_constants_corollary_4_understates_what_a_letter_changes(longest: int) -
 
 
 def test_constants_corollary_3_needs_the_l1_norm() -> None:
-    """An edge completes a triangle in each of the next four steps: differences 1, 1, 1, 1."""
+    """A function whose differences two neighbouring streams move by 1 in each of four steps."""
     horizon = 64
     root = toeplitz_root(horizon)
     changed = np.zeros(horizon)

@@ -30,6 +30,7 @@ def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
         *sensitivities.histogram(),
         *sensitivities.cuts(),
         *sensitivities.words(),
+        *sensitivities.graphs(),
     )
     figures: tuple[Figure, ...] = ()
     if folder is not None:
