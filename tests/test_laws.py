@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -10,7 +11,19 @@ from typing import Any
 import pytest
 
 from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace, law_from_dict, law_to_dict
+from counton.laws import (
+    Alternating,
+    Bounded,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Pattern,
+    Run,
+    Runs,
+    law_from_dict,
+    law_to_dict,
+    pattern_from_dict,
+    pattern_to_dict,
+)
 
 KINDS = (DiscreteLaplace, DiscreteGaussian)
 
@@ -49,3 +62,17 @@ def test_laws_survive_being_saved(kind: Any) -> None:
 def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         law_from_dict(saved)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        Runs((Run(3, 1, 2, 4, 5), Run(1))),
+        Alternating(4, 3, 2),
+        Alternating(4),
+        Bounded(4, 8),
+        Bounded(4, 8, once=True),
+    ],
+)
+def test_patterns_survive_being_saved(pattern: Pattern) -> None:
+    assert pattern_from_dict(json.loads(json.dumps(pattern_to_dict(pattern)))) == pattern

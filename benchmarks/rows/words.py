@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key, PureDP
-from counton.statistics import Substrings
+from counton.statistics import Episodes, Substrings
 from counton.strategies import KAry
 
 LETTERS, LONGEST, ASKED = 10**6, 6, 1000
@@ -29,17 +30,16 @@ def measure() -> Iterator[Row]:
                 codes = 4 * codes + numbers[place : LETTERS - length + 1 + place]
             np.bincount(codes, minlength=4**length)
 
-    for words in (Substrings("ACGT", LONGEST),):
-        cells = np.arange(words.cells[0])
+    def counted(words: Substrings | Episodes) -> None:
+        exact = words.begin()
+        exact.take(stream, stops)
+        exact.counts(np.arange(words.cells[0]), LETTERS)
 
-        def counted(words: Substrings = words, cells: np.ndarray = cells) -> None:
-            exact = words.begin()
-            exact.take(stream, stops)
-            exact.counts(cells, LETTERS)
-
-        ours, peer = fastest(counted, numpy_alone)
+    substrings, episodes = Substrings("ACGT", LONGEST), Episodes("ACGT", 5)
+    for words in (substrings, episodes):
+        ours, peer = fastest(partial(counted, words), numpy_alone)
         yield Row(
-            f"{type(words).__name__}: all {len(cells):,} counts of 10^6 letters",
+            f"{type(words).__name__}: all {words.cells[0]:,} counts of 10^6 letters",
             LETTERS / ours / 1e6,
             1,
             "at least",
@@ -47,11 +47,11 @@ def measure() -> Iterator[Row]:
             f"letters per second; {ours / peer:.2g} times numpy's count of substrings",
         )
 
-    running = words.counter(
+    running = substrings.counter(
         guarantee=PureDP(1), key=Key.generate(), name="bench", strategy=KAry.best(LETTERS)
     )
     running.release_many(stream)
     reading = running.reading()
-    names = generator.choice(words.words(4), ASKED).tolist()
+    names = generator.choice(substrings.words(4), ASKED).tolist()
     (seconds,) = fastest(lambda: [reading[name] for name in names])
     yield Row("one word of 10^6 letters, with noise", seconds / ASKED * 1e6, 1000, unit="us")

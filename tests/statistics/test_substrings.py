@@ -151,7 +151,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     truth = changes_of(statistic, stream).sum(axis=0)
     found = []
     for guarantee, strategy in ((PureDP(1), KAry.best(21)), (ZCDP(1), SqrtToeplitz(21))):
-        for number in range(40):
+        for number in range(20):
             running = statistic.counter(
                 guarantee=guarantee, key=Key.generate(), name=str(number), strategy=strategy
             )

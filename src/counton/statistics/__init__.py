@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counton.statistics.degrees import Degrees as Degrees
     from counton.statistics.distinct import Distinct as Distinct
     from counton.statistics.edges import Edges as Edges
+    from counton.statistics.episodes import Episodes as Episodes
     from counton.statistics.forest import Forest as Forest
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
@@ -55,6 +56,7 @@ __all__ = [
     "Degrees",
     "Distinct",
     "Edges",
+    "Episodes",
     "Exact",
     "Forest",
     "LocalEstimate",

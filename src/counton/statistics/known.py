@@ -19,6 +19,7 @@ KNOWN: dict[str, str] = {
     "Degrees": "counton.statistics.degrees",
     "Distinct": "counton.statistics.distinct",
     "Edges": "counton.statistics.edges",
+    "Episodes": "counton.statistics.episodes",
     "Forest": "counton.statistics.forest",
     "Quantiles": "counton.statistics.quantiles",
     "Stars": "counton.statistics.stars",
