@@ -18,15 +18,13 @@ within h of the line through the origin and the truth, with the stated probabili
 one of the directions whose lines pass within h. With Gaussian noise the distance from a line has
 one law for all lines. With Laplace noise it depends on the direction, and h is the larger of two
 half-widths: of a single cell, which belongs to the lines with the heaviest tails, and of a normal
-law of the same variance. To it comes a grid unit, since draws are whole ones. The interval is then
-conservative.
+law of the same variance. The interval is then conservative.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -39,7 +37,7 @@ from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import Contribution
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.readings import Difference, Reading, halfwidth
+from counton.statistics.readings import Difference, Reading, combined_halfwidths, halfwidth
 
 _NAMES = ("mean", "sum", "count")
 
@@ -234,18 +232,18 @@ class AverageReading(Reading):
         """
         this, level = self.statistic, check_level(level)
         lower, upper = float(this.lower), float(this.upper)
-        half = halfwidth(self.release, level)
         if this.number is not None:
+            half = halfwidth(self.release, level)
             count = self["count"]
             if _known(name) != "mean":
                 half = half if name == "sum" else 0.0
                 return self[name] - half, self[name] + half
             middle, half = self["mean"], half / count
             return max(middle - half, lower), min(middle + half, upper)
-        wide = max(half, NormalDist().inv_cdf((1 + level) / 2) * self.release.std) + 1
-        if _known(name) != "mean":
-            # A sum of both cells with weights: as far from 0 as a distance along a line.
-            wide *= self._weight(name)
+        # A distance from a line, and sum or count along a line, are sums of both cells.
+        weight = 1.0 if _known(name) == "mean" else self._weight(name)
+        wide = float(combined_halfwidths(self.release, np.array(self.release.std), level)) * weight
+        if name != "mean":
             return self[name] - wide, self[name] + wide
         low, high = _directions(*self._moments()[:2], wide)
         return lower + (upper - lower) * low, lower + (upper - lower) * high

@@ -55,8 +55,7 @@ class Distinct(Statistic):
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay
             without changes.
 
-    Source: section 6.1 of Andersson, Jain and Sivakumar, "Private Continual Counting of Unbounded
-    and Fully Dynamic Streams" (arXiv 2601.02257) for users who come and go.
+    Source: Andersson, Jain and Sivakumar (arXiv 2601.02257) for users who come and go.
 
     >>> from counton import Key, ZCDP
     >>> from counton.statistics import Distinct

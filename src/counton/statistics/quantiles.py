@@ -25,11 +25,11 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
-from counton.mechanisms.intervals import check_level, smooth_halfwidth
+from counton.mechanisms.intervals import check_level
 from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.readings import Difference, Reading
+from counton.statistics.readings import Difference, Reading, combined_halfwidths
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines import LineStrategy, Prefixes
@@ -283,7 +283,7 @@ class QuantilesReading(Reading):
         terms, start = self.release._terms, 0
         if isinstance(self.release, Difference):
             start = self.release.start
-        half = smooth_halfwidth(self.release.std * np.sqrt(variances), terms.law, level)
+        half = combined_halfwidths(self.release, self.release.std * np.sqrt(variances), level)
         # Rows are rounded; by Cauchy and Schwarz that moves a query by no more than this.
         each = float(terms.strategy.window_rounding(start, self.step)) * float(terms.released_unit)
         moved = each * np.sqrt(variances * self.statistic.line.measurements)

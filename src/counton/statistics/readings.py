@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
-from counton.mechanisms.intervals import check_level, halfwidths, window_halfwidths
+from counton.mechanisms.intervals import check_level, halfwidths, is_narrow, window_halfwidths
 from counton.statistics.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
@@ -66,6 +67,31 @@ def halfwidth(release: Release, level: float = 0.95) -> float:
         steps = range(release.step, release.step + 1)
         half = halfwidths(terms.strategy, terms.law, steps, level)
     return float(half.reshape(-1)[0]) * float(terms.resolution)
+
+
+def combined_halfwidths(
+    release: Release, std: NDArray[np.float64], level: float = 0.95
+) -> NDArray[np.float64]:
+    """Half-widths of intervals of sums of cells with weights, in data units.
+
+    Cells have independent noise of one law. In standard deviations that is the larger of the
+    half-width of a single cell and of a normal law: sums with weights lie between them. To it comes
+    what whole draws can do: half of the largest weight that one can have, all of it where noise is
+    narrow.
+
+    Args:
+        release: of the cells.
+        std: standard deviations of the sums.
+        level: as of `halfwidth`.
+
+    Raises:
+        InvalidInput: a level outside (0, 1 - 1e-9].
+    """
+    one, law = halfwidth(release, level), release._terms.law
+    if not release.std:
+        return np.zeros_like(std)
+    factor = max(one / release.std, NormalDist().inv_cdf((1 + check_level(level)) / 2))
+    return np.asarray(std * (factor + (1.0 if is_narrow(law) else 0.5) / law.std))
 
 
 class Reading(ABC):
