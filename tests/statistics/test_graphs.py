@@ -283,8 +283,10 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
     events = [("a", "b", True), ("b", "a", False), ("a", "b", True)]
     with pytest.raises(InvalidInput, match="more often than changes, 2"):
         Edges(changes=2).begin().take(events, np.array([3]))
-    with pytest.raises(InvalidInput, match="a multiple of"):
-        Forest(2, resolution="0.5").begin().take([("a", "b", 0.75)], np.array([1]))
+    for weight in (2.5, 0.1, -1, "heavy", float("nan")):
+        with pytest.raises(InvalidInput, match="weight"):
+            Forest(2, resolution="0.5").begin().take([("a", "b", weight)], np.array([1]))
+    assert changes_of(Forest(2, resolution="0.5"), [("a", "b", 0.8)]).tolist() == [[2]]
     dropping = Edges(changes=1, beyond="drop").begin()
     assert dropping.take([("a", "b"), ("a", "b")], np.array([2])).tolist() == [1]
     for make in (

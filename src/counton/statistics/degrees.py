@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating, Bounded, Pattern
 from counton.mechanisms import Release
@@ -135,8 +135,8 @@ class Degrees(GraphStatistic):
             return ()
         if nodes > self.nodes:
             raise InvalidInput(
-                f"the edges have {nodes:,} nodes, and nodes is {self.nodes:,}: state their number, "
-                f"or leave it out"
+                f"the edges have {nodes:,} nodes, and {field('nodes')} is {self.nodes:,}: state "
+                f"their number, or leave it out"
             )
         return ((0, self.nodes),)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quoted, text
 from counton.laws import Alternating
 from counton.mechanisms import Release
@@ -27,8 +27,9 @@ _MOST_WEIGHT = 2**32
 class Forest(Statistic):
     """Weight of a minimum spanning forest of a growing graph; edge-level privacy.
 
-    An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are multiples of
-    ``resolution``, above 0 and at most ``largest``. Protected is one edge: a pair of nodes, with
+    An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are rounded to
+    multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``. See
+    `Triangles` for nodes. Protected is one edge: a pair of nodes, with
     all the times it is seen; only the first sighting of a pair counts, and its weight.
 
     *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are connected by
@@ -69,14 +70,14 @@ class Forest(Statistic):
         self.largest, self.resolution = exact(largest, "largest"), exact(resolution, "resolution")
         if self.resolution <= 0:
             raise InvalidInput(
-                f"resolution is {text(self.resolution)}; it must be above 0: the finest difference "
-                f"of weights"
+                f"{field('resolution')} is {text(self.resolution)}; it must be above 0: the finest "
+                f"difference of weights"
             )
         units = self.largest / self.resolution
         if units.denominator != 1 or not 1 <= units <= _MOST_WEIGHT:
             raise InvalidInput(
-                f"largest is {text(self.largest)}; it must be a multiple of the resolution, "
-                f"{text(self.resolution)}: from 1 to 2^32 times as much"
+                f"{field('largest')} is {text(self.largest)}; it must be a multiple of the "
+                f"resolution, {text(self.resolution)}: from 1 to 2^32 times as much"
             )
         if neighbours not in ("add_remove", "replace"):
             raise InvalidInput(
@@ -223,17 +224,17 @@ class _Forest(Exact):
     def _units(self, weight: Any) -> int:
         statistic = self._statistic
         held = weight.item() if isinstance(weight, np.generic) else weight
-        if type(held) in (int, float) and statistic.resolution == 1 and held == held // 1:
-            units = Fraction(int(held))
+        if type(held) is int and statistic.resolution == 1:
+            units = held
         else:
-            units = exact(held, "weight") / statistic.resolution
-        if units.denominator != 1 or not 1 <= units <= statistic.units:
+            units = round(exact(held, "weight") / statistic.resolution)
+        if not 1 <= units <= statistic.units:
             raise InvalidInput(
-                f"weight of an edge is {quoted(held)}; it must be above 0, at most "
-                f"{text(statistic.largest)} and a multiple of {text(statistic.resolution)}: round "
-                f"it, or start with a larger bound"
+                f"weight of an edge is {quoted(held)}; it must be above 0 and at most "
+                f"{field('largest', text(statistic.largest))}, on a grid of "
+                f"{text(statistic.resolution)}: start with other bounds"
             )
-        return int(units)
+        return units
 
     def _enter(self, key: int, weight: int, moved: list[tuple[int, int, float]]) -> int:
         """By how much the forest becomes heavier."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
@@ -59,7 +59,9 @@ class GraphStatistic(Statistic):
         self.degree = degree
         self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
         if beyond not in ("refuse", "drop"):
-            raise InvalidInput(f"beyond is {quoted(beyond)}; it must be 'refuse' or 'drop'")
+            raise InvalidInput(
+                f"{field('beyond')} is {quoted(beyond)}; it must be 'refuse' or 'drop'"
+            )
         if neighbours not in ("add_remove", "replace"):
             raise InvalidInput(
                 f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
@@ -341,9 +343,9 @@ class Graph(Exact):
         edge = tuple(self._nodes.label(end) for end in ends)
         degree = self._statistic.degree
         raise InvalidInput(
-            f"edge {quoted(edge)} is one more than degree, {degree}, of node "
-            f"{quoted(self._nodes.label(node))}: start with a larger degree, or with "
-            f"beyond='drop', which leaves such edges out"
+            f"edge {quoted(edge)} is one more than {field('degree')}, {degree}, of node "
+            f"{quoted(self._nodes.label(node))}: start with a larger one, or with "
+            f"{field('beyond', 'drop')}, which leaves such edges out"
         )
 
     def _take_many(
@@ -410,8 +412,9 @@ class Graph(Exact):
                 return
             edge = tuple(self._nodes.label(end) for end in (one, other))
             raise InvalidInput(
-                f"edge {quoted(edge)} comes or goes more often than changes, {statistic.changes}: "
-                f"start with more changes, or with beyond='drop', which leaves such changes out"
+                f"edge {quoted(edge)} comes or goes more often than {field('changes')}, "
+                f"{statistic.changes}: start with more, or with {field('beyond', 'drop')}, which "
+                f"leaves such changes out"
             )
         kept = index.kept is None or key in index.kept
         if not made:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import check_integer
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs import Beyond, ranks_of
@@ -55,8 +55,8 @@ class Stars(Subgraphs):
         self.leaves = self.size = check_integer("leaves", leaves, 1)
         if leaves > degree:
             raise InvalidInput(
-                f"leaves is {leaves} and degree is {degree}, so that there is no star: choose a "
-                f"degree of at least {leaves}"
+                f"{field('leaves')} is {leaves} and {field('degree')} is {degree}, so that there "
+                f"is no star: choose a degree of at least {leaves}"
             )
         if self.most > _MOST_STARS:
             raise InvalidInput(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs import Beyond, keys_of
 from counton.statistics.subgraphs import Subgraphs, summed
@@ -74,8 +74,8 @@ class Triangles(Subgraphs):
         super().__init__(degree, changes, beyond, neighbours)
         if self.most < 1:
             raise InvalidInput(
-                f"degree is {degree!r}, so that there is no triangle; it must be at least 2: the "
-                f"most edges of one node"
+                f"{field('degree')} is {degree!r}, so that there is no triangle; it must be at "
+                f"least 2: the most edges of one node"
             )
 
     @property
