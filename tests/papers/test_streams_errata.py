@@ -220,6 +220,22 @@ def test_constants_table_1_and_corollary_5_disagree_on_episodes() -> None:
         assert log(6 * horizon) + log(2 * words) == pytest.approx(log(6 * horizon * 2 * words))
 
 
+def test_constants_corollary_5_shows_episodes_by_their_true_support() -> None:
+    """Letters that are part of minimal occurrences of ab, in streams that differ in one letter."""
+
+    def support(text: str) -> int:
+        letters: set[int] = set()
+        for end, letter in enumerate(text):
+            begin = text.rfind("a", 0, end)
+            if letter == "b" and begin >= 0 and "b" not in text[begin:end]:
+                letters |= {begin, end}
+        return len(letters)
+
+    # Shown from a support of 4 on: in one of the streams always, in the other never.
+    assert support("abcab") == 4
+    assert support("abcac") == 2
+
+
 def toeplitz_root(horizon: int) -> NDArray[np.float64]:
     """C of the square root, with C C the matrix of running totals."""
     series = [comb(2 * k, k) / 4**k for k in range(horizon)]

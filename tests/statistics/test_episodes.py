@@ -95,6 +95,15 @@ def test_sensitivity_is_never_below_the_truth(
     check_sensitivity(statistic, steps, _replaced(alphabet, steps), slack=slack)
 
 
+def test_sensitivity_of_batches_is_never_below_the_truth() -> None:
+    pairs = [
+        ([list(one[:cut]), list(one[cut:])], [list(other[:cut]), list(other[cut:])])
+        for one, other in _replaced("ab", 7)
+        for cut in (0, 4)
+    ]
+    check_sensitivity(Episodes("ab", 3), 2, pairs, batched=True, slack=4.0)
+
+
 def test_changes_are_the_largest_over_all_streams() -> None:
     for longest in (1, 2, 3, 4, 5):
         words = words_over("ab", range(1, longest + 1))
