@@ -264,6 +264,9 @@ def demo(
     hierarchy: Annotated[
         bool, typer.Option("--hierarchy", help="inhabitants of 34,000 cities by country and region")
     ] = False,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="top destinations, delays, episodes, graphs")
+    ] = False,
 ) -> None:
     """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
     with explained():
@@ -272,6 +275,11 @@ def demo(
             from counton.cli.tables import perform_hierarchy
 
             perform_hierarchy(*hierarchy_options_for(folder))
+            return
+        if statistics:
+            from counton.cli.statistic_demo import run_statistics
+
+            run_statistics(folder)
             return
         from counton.cli.count import perform
         from counton.cli.demo import options_for

