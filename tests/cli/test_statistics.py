@@ -122,6 +122,46 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
         assert (done.code, said in done.err) == (2, True), done.err
 
 
+GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]
+
+
+def test_graphs_are_streams_of_edges(place: Any) -> None:
+    file = place.write("g.csv", GRAPH, "time,u,v,w")
+    common = [*windows(place, epsilon="10000"), "--edge", "u,v"]
+    for name, options, found in (
+        ("edges", [], [4]),
+        ("triangles", ["--degree", "3"], [1]),
+        ("stars", ["--degree", "3", "--leaves", "2"], [5]),
+        ("degrees", ["--degree", "3"], [1, 2, 1]),
+        ("forest", ["--weight", "w", "--largest", "9"], [6]),
+        ("cuts", ["--domain", "a,b,c,d", "--cut", "a;a,b"], [3, 2]),
+        ("cuts", ["--domain", "a,b,c,d", "--weight", "w", "--upper", "9", "--resolution", "1"], 6),
+    ):
+        wanted = [*common, *options, "--name", f"{name} {options}", "--until", "2013-01-01T04:00"]
+        rows = rows_of(place, "statistic", name, file, *wanted)
+        if isinstance(found, int):
+            assert len(rows) == found
+            assert {row["cell"]: round(row["estimate"]) for row in rows}["a c"] == 9
+            continue
+        assert [round(row["estimate"]) for row in rows] == found
+    assert place("verify", str(place.state)).code == 0
+    for words, said in (
+        (["triangles", file, "--degree", "1"], "degree is 1"),
+        (["stars", file, "--degree", "2", "--leaves", "2"], "one more than degree, 2, of node 'c'"),
+        (["edges", file, "--changes", "3"], "--comes and --changes"),
+        (["cuts", file, "--domain", "a,b,c"], "'d'"),
+        (["cuts", file, "--domain", "a,b,c,d", "--cut", "x"], "node 'x'"),
+        (["cuts", file, "--domain", "a,b,c,d", "--weight", "w"], "--weight and --resolution"),
+    ):
+        done = place("statistic", *words, *common, "--name", "new")
+        assert (done.code, said in done.err) == (2, True), done.err
+    done = place("statistic", "edges", file, *windows(place), "--edge", "u")
+    assert "--edge u must name two columns" in done.err
+    dropped = ["--degree", "2", "--beyond", "drop", "--name", "dropped"]
+    (row,) = rows_of(place, "statistic", "triangles", file, *common, *dropped)
+    assert round(row["estimate"]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -264,8 +264,9 @@ def _write(
     terms = outcome.stream.terms
     after, steps = outcome.after, None
     if outputs.out is None and not (outcome.statistic.on_demand and ask is None):
-        stride = max(1, after // _DRAWN) if outputs.plot is not None else after
-        steps = range((after - 1) % stride + 1, after + 1, stride)
+        steps = range(after, after + 1)
+        if outputs.plot is not None and type(outcome.statistic).__name__ != "TopK":
+            steps = _some(after)
     table = outcome.table(outputs.level, ask, steps, outputs.over)
     if outputs.out is not None:
         facts = {**about(terms, outputs.level), "statistic": terms.statistic}
@@ -274,7 +275,11 @@ def _write(
         from counton.plots.statistic_charts import plot_statistic
         from counton.plots.style import save_figure
 
-        columns = {name: table[name].to_numpy() for name in table.columns}
+        drawn = table
+        if "rank" in table.columns:  # those that are shown last, all along
+            shown = table.filter(table["step"] == after)["group"].to_list()
+            drawn = outcome.table(outputs.level, shown, _some(after), outputs.over)
+        columns = {name: drawn[name].to_numpy() for name in drawn.columns}
         figure = plot_statistic(
             outcome.statistic,
             columns,
@@ -288,6 +293,12 @@ def _write(
     import polars as pl
 
     return table.filter(pl.col("step") == outcome.after)
+
+
+def _some(after: int) -> range:
+    """The steps that a chart shows, the last among them."""
+    stride = max(1, after // _DRAWN)
+    return range((after - 1) % stride + 1, after + 1, stride)
 
 
 def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
@@ -328,7 +339,7 @@ def _show(
     done = f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."
     print_line(console, done, bold=True)
     words = _protection(outcome)
-    if std is not None:
+    if std is not None and table is not None and "std" in table.columns:
         words.append(("noise", f"standard deviation {std:,.4g} of one cell at step {after:,}"))
     print_words(console, words)
     if table is None:
@@ -560,9 +571,11 @@ class _Distinct:
     window: int | None = option(None, "count users in each so many steps anew")
     windows: int | None = option(None, "with --window: a user counts in at most so many of them")
     changes: int | None = option(None, "users active now, who come and go so many times at most")
+    stay: int | None = option(None, "with --changes: each event keeps its user for so many steps")
 
     def made(self, columns: object) -> Statistic:
-        return _made("Distinct", window=self.window, windows=self.windows, changes=self.changes)
+        stated = {"window": self.window, "windows": self.windows, "changes": self.changes}
+        return _made("Distinct", **stated, stay=self.stay)
 
 
 @dataclass(frozen=True)
@@ -571,10 +584,12 @@ class _Users:
     comes: str | None = option(None, "with --changes: column that is true of who comes, or false")
 
     def parts(self, parameters: _Distinct) -> Parts:
-        if (self.comes is None) != (parameters.changes is None):
+        told = parameters.changes is not None and parameters.stay is None
+        if (self.comes is not None) != told:
             raise InvalidInput(
                 f"{field('comes')} and {field('changes')} belong together: whether a user comes or "
-                f"goes, and how often at most; give both, or none"
+                f"goes, and how often at most; give both, or none, or {field('stay')} with "
+                f"{field('changes')} alone"
             )
         names = [self.user, *([self.comes] if self.comes is not None else ())]
         return Parts(names, [], names[1:])
@@ -694,6 +709,45 @@ class _Weighted:
         return Parts([*two_columns(self.edge, "edge"), self.weight], [self.weight], [])
 
 
+@dataclass(frozen=True)
+class _Cuts:
+    domain: str = option(..., "the nodes, public: a file (one per line, or a table) or a list A,B")
+    lower: str | None = option(None, "with --weight: smaller weights count as this; default: 0")
+    upper: str | None = option(None, "with --weight: larger weights count as this; default: 1")
+    resolution: str | None = option(None, "with --weight: weights are rounded to multiples of this")
+
+    def made(self, columns: object) -> Statistic:
+        bounds = {"lower": self.lower, "upper": self.upper, "resolution": self.resolution}
+        return _made("Cuts", nodes=list(read_domain(self.domain, "node")), **bounds)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    edge: str = option(..., "columns of the two nodes of an edge: from,to")
+    weight: str | None = option(None, "column of the weights of edges; default: each weighs 1")
+    cut: str | None = option(
+        None, "sets of nodes, A,B;C: the weight between each set and all other nodes, every step"
+    )
+
+    def parts(self, parameters: _Cuts) -> Parts:
+        if (self.weight is None) != (parameters.resolution is None):
+            raise InvalidInput(
+                f"{field('weight')} and {field('resolution')} belong together: how much an edge "
+                f"weighs, and the finest difference; give both, or none"
+            )
+        more = [] if self.weight is None else [self.weight]
+        return Parts([*two_columns(self.edge, "edge"), *more], more, [])
+
+    def asked(self, statistic: Any) -> list[Any] | None:
+        """Sets of nodes, of which none is unknown."""
+        if self.cut is None:
+            return None
+        sets = [[node.strip() for node in side.split(",")] for side in self.cut.split(";")]
+        for side in sets:
+            statistic.pairs(side, None)
+        return sets
+
+
 def _letters(given: str) -> str | list[str]:
     return [name.strip() for name in given.split(",")] if "," in given else given
 
@@ -718,6 +772,11 @@ KINDS: dict[str, tuple[str, type, type]] = {
     "triangles": ("How many triangles a growing graph has.", _Triangles, _Ends),
     "stars": ("How many stars of so many edges a growing graph has.", _Stars, _Ends),
     "degrees": ("How many nodes of a growing graph have so many edges.", _Degrees, _Ends),
+    "cuts": (
+        "A noisy weight for every pair of nodes, so that any cut can be asked.",
+        _Cuts,
+        _Sides,
+    ),
     "forest": ("The weight of a minimum spanning forest of a growing graph.", _Forest, _Weighted),
 }
 

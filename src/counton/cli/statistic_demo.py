@@ -40,8 +40,8 @@ def run_statistics(folder: str) -> None:
         {"by": "dest"},
         {"domain": str(target / "destinations.txt"), "top": 6, "unit": "departure"},
         title="Where departures from New York go",
-        axis="departures of the last 7 days, hour by hour",
-        over=168,
+        axis="departures of the last 30 days, hour by hour",
+        over=720,
     )
     _run(
         target,

@@ -35,9 +35,11 @@ from counton.exact import check_integer
 from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
 from counton.privacy import Guarantee
 from counton.statistics.base import Statistic
+from counton.statistics.cuts import Cut, CutsReading
 from counton.statistics.quantiles import Quantiles, QuantilesReading
 from counton.statistics.readings import OnDemandReading, Reading
 from counton.statistics.running import statistic_of
+from counton.statistics.top_k import TopK, TopKReading
 from counton.store import Store, state_file
 from counton.store.statistic_stream import StatisticStream
 
@@ -154,8 +156,9 @@ class StatisticOutcome:
 
         Args:
             level: probability that an interval holds the truth.
-            ask: names of cells, where they are read on demand, None: all of the last step; or
-                shares of quantiles.
+            ask: names of cells, where they are read on demand, None: all of the last step; sets
+                of nodes, whose cuts from all others are asked; shares of quantiles; or groups,
+                instead of the largest.
             steps: which, in order; None: all.
             over: what came in so many steps up to each; None: in all steps so far.
 
@@ -177,7 +180,8 @@ class StatisticOutcome:
         >>> folder.cleanup()
         """
         on_demand = self.statistic.on_demand
-        if ask is not None and not on_demand and not isinstance(self.statistic, Quantiles):
+        choose = isinstance(self.statistic, Quantiles | TopK)
+        if ask is not None and not on_demand and not choose:
             raise InvalidInput(
                 f"{field('ask', ','.join(map(str, ask)))} names cells, and "
                 f"{type(self.statistic).__name__} releases all it has to say; leave it out"
@@ -233,6 +237,21 @@ class StatisticOutcome:
 def _columns(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, Any]:
     if ask is None:
         found = reading.table_columns(level)
+    elif isinstance(reading, TopKReading):
+        ranking = reading.ranking(len(reading.statistic.groups), level)
+        kept = np.isin(ranking.names, ask)
+        found = {
+            "group": np.array(ranking.names)[kept],
+            "estimate": ranking.values[kept],
+            "std": np.full(kept.sum(), reading.std()),
+            "low": ranking.low[kept],
+            "high": ranking.high[kept],
+        }
+    elif isinstance(reading, CutsReading):
+        cuts = [reading.cut(nodes, level=level) for nodes in ask]
+        columns = zip(*cuts, strict=True)
+        found = {"cut": np.array([" ".join(map(str, nodes)) for nodes in ask])}
+        found |= {n: np.array(v) for n, v in zip(Cut._fields, columns, strict=True)}
     else:
         assert isinstance(reading, OnDemandReading | QuantilesReading)
         found = reading.table_columns(level, ask)

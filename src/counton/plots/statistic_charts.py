@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
 
 #: Columns that name what a row is about; the first that is there.
-_NAMES = ("group", "name", "cell", "share", "degree")
+_NAMES = ("group", "name", "cell", "share", "degree", "cut")
 #: What a chart is called, what its axis shows, and which of the rows are drawn; None: all.
 _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
-    "Average": ("Running average", "mean so far", ("mean",)),
+    "Average": ("Running average", "mean", ("mean",)),
+    "Cuts": ("Cuts of a growing graph", "weight of a cut", None),
     "Distinct": ("Distinct users", "users", None),
     "Edges": ("Edges of a growing graph", "edges", None),
     "Forest": ("Weight of a minimum spanning forest", "weight", None),
@@ -68,7 +69,7 @@ def plot_statistic(
     promise = f"{terms.guarantee} protects {terms.contribution}; "
     promise += f"{'lines' if bars else 'bands'}: {100 * level:g}% intervals"
     if names is None:
-        names = np.full(len(place), said)
+        names = np.full(len(place), shown)
     if "share" in table:
         names = np.array([_share(share) for share in table["share"]])
     estimate = "estimate" if "estimate" in table else "value"

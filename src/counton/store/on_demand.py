@@ -7,7 +7,6 @@ keyed digest of the step's events, so that writer, witness and `verify` have som
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, StateError
 from counton.mechanisms import Counter, Releases, StreamTerms
@@ -36,10 +35,12 @@ class OnDemand(Counter):
     def release_many(self, xs: Totals) -> Releases:
         """Take the digests of consecutive steps, shape ``(n, 1)``, and give them back.
 
+        They come in data units like any input, where a contribution has a resolution.
+
         Raises:
             HorizonExceeded: the strategy serves no more steps.
         """
-        digests: NDArray[np.int64] = np.asarray(xs, np.int64)
+        digests = self.terms.contribution.grid_total(xs)
         first, horizon = self.step + 1, self.terms.strategy.horizon
         last = self.step + len(digests)
         if horizon is not None and last > horizon:

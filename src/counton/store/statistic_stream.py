@@ -320,9 +320,9 @@ class StatisticStream(Running):
         changes = self._exact.take(events, stops)
         try:
             new = digests[_DIGEST * known :]
-            inputs = self.terms.contribution.exact_from_grid(changes)
             if self.statistic.on_demand:
-                inputs = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
+                changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
+            inputs = self.terms.contribution.exact_from_grid(changes)
             saved = Saved(self._exact.save(), self._saved.events + new)
 
             def also(connection: Connection) -> None:
