@@ -270,6 +270,14 @@ def test_constants_corollary_4_understates_what_a_letter_changes(longest: int) -
     assert measured <= longest * (longest + 1) * (longest + 2) / 3 * norm
 
 
+def test_constants_corollary_1_is_too_small_for_small_cuts() -> None:
+    """Weights of single pairs of vertices in the first step, each with noise of its own."""
+    vertices, steps = 1000, 1
+    bound = 3 * sqrt(2 * log(2) * log(6 * steps))  # in standard deviations, |S| = |P| = 1
+    within = 2 * NormalDist().cdf(bound) - 1
+    assert within ** (vertices * (vertices - 1) // 2) < 0.33  # printed: at least 2/3, for all cuts
+
+
 def test_constants_corollary_3_needs_the_l1_norm() -> None:
     """A function whose differences two neighbouring streams move by 1 in each of four steps."""
     horizon = 64
