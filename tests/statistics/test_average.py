@@ -85,10 +85,10 @@ def test_noise_is_as_stated() -> None:
 @pytest.mark.parametrize(
     ("values", "guarantee", "keys", "sharp"),
     [
-        ([4] * 60 + [1] * 20, ZCDP("1/50"), 800, True),
-        ([4] * 60 + [1] * 20, PureDP("1/4"), 300, False),
-        ([4] * 4, PureDP("1/4"), 300, False),
-        ([], ZCDP("1/50"), 300, False),
+        ([4] * 60 + [1] * 20, ZCDP("1/50"), 600, True),
+        ([4] * 60 + [1] * 20, PureDP("1/4"), 250, False),
+        ([4] * 4, PureDP("1/4"), 250, False),
+        ([], ZCDP("1/50"), 250, False),
     ],
 )
 def test_intervals_hold_as_often_as_they_say(

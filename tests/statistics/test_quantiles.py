@@ -114,6 +114,14 @@ def test_noise_is_as_stated() -> None:
     assert np.abs(np.var(found, axis=0) - 1).max() < 4 * np.sqrt(2 / 300)
 
 
+@pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
+def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
+    edge, cell = np.arange(5)[:, None], np.arange(4)
+    weights = (cell < edge) - 0.3
+    found = [line.functional_variance(row[None]) for row in weights]
+    np.testing.assert_allclose(Quantiles(EDGES, line=line).excess_variance(0.3), found)
+
+
 @pytest.mark.parametrize(
     ("guarantee", "strategy", "most"),
     [(ZCDP("1/1000"), Binary(7), 0.97), (PureDP("1/20"), KAry(7, 3, True), 0.99)],

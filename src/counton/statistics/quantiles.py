@@ -254,6 +254,18 @@ class Quantiles(Statistic):
             f"{quoted(value)} is no edge of a cell: ask for {' or '.join(f'{e:g}' for e in near)}"
         )
 
+    def excess_variance(self, share: float) -> Floats:
+        """Of how many lie below each edge, less ``share`` of all; for rows of variance 1.
+
+        >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
+        [0.125, 0.625, 1.125]
+        """
+        below, above, whole = self._variances
+        # That is (1 - share) of those below, less share of those from the edge on.
+        both = (whole - below - above) / 2
+        found = (1 - share) ** 2 * below + share**2 * above - 2 * share * (1 - share) * both
+        return np.maximum(found, 0.0)
+
     @cached_property
     def _variances(self) -> tuple[Floats, Floats, float]:
         """Of how many lie below each edge, and from it on, and of all; for rows of variance 1."""
@@ -352,12 +364,8 @@ class QuantilesReading(Reading):
             part = math.nan
         if not 0 < part < 1:
             raise InvalidInput(f"share is {quoted(share)}; it must be above 0 and below 1: try 0.5")
-        below, above, whole = this._variances
-        # Noise of (values below an edge) - share * (all): (1 - share) below - share * (from it on).
-        both = (whole - below - above) / 2
-        variances = (1 - part) ** 2 * below + part**2 * above - 2 * part * (1 - part) * both
         excess = self._below - part * self._below[-1]
-        half = self._halves(np.maximum(variances, 0.0), level)
+        half = self._halves(this.excess_variance(part), level)
         first = _first(excess[1:] >= -half[1:])
         last = len(this.edges) - 2 - _first((excess[:-1] < half[:-1])[::-1])
         value = self._inverse(part)
