@@ -109,21 +109,25 @@ def by_letters(statistic: Statistic, letters: str, steps: int) -> float:
     return moved(differences(), steps)
 
 
-def claimed(statistic: Statistic, steps: int) -> float:
-    """What counton covers with noise, squared and in Psi*(T)."""
-    return statistic.sensitivity(SqrtToeplitz(steps), 2) ** 2 / psi_star(steps)
-
-
 def words() -> Iterator[Comparison]:
     """Corollaries 4 and 5: a letter of a stream is another."""
-    from counton.statistics import Substrings
+    from counton.statistics import Episodes, Substrings
 
-    steps = 7
-    for longest in (2, 3):
-        statistic = Substrings(alphabet="ab", longest=longest)
-        true = by_letters(statistic, "ab", steps)
-        yield from _both("Corollary 4", f"substrings up to {longest} of ab, T = {steps}",
-                         longest**2, true, claimed(statistic, steps), _WHY)  # fmt: skip
+    for kind, letters, longest, steps in (
+        (Substrings, "ab", 2, 7),
+        (Substrings, "ab", 3, 7),
+        (Episodes, "ab", 2, 7),
+        (Episodes, "ab", 3, 7),
+        (Episodes, "abc", 2, 5),
+    ):
+        statistic = kind(alphabet=letters, longest=longest)
+        printed, place = longest**2, "Corollary 4"
+        if kind is Episodes:
+            printed, place = 4 * len(letters) ** (longest - 1) * longest, "Corollary 5"
+        covered = statistic.sensitivity(SqrtToeplitz(steps), 2) ** 2 / psi_star(steps)
+        what = f"{kind.__name__.lower()} up to {longest} of {letters}, T = {steps}"
+        true = by_letters(statistic, letters, steps)
+        yield from _both(place, what, printed, true, covered, _WHY)
 
 
 def _both(
