@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from counton.mechanisms.calibration import law_for
 from counton.privacy import ApproxDP, Contribution
-from counton.reproduce.constants.numbers import DELTA, multiplier, psi
+from counton.reproduce.constants.numbers import DELTA, multiplier, psi, psi_star
 from counton.reproduce.constants.streams import FIGURE_4, ITEMS, mechanisms, zipf_stream
 from counton.reproduce.evidence import Comparison
 from counton.reproduce.simulation import errors
+from counton.statistics import Statistic
 from counton.strategies import SqrtToeplitz
 
 #: Privacy and number of steps of all applications.
@@ -55,6 +56,17 @@ class Application(NamedTuple):
 
 def table_1() -> Iterator[Application]:
     """Every application that counts, with the bound as printed."""
+    from counton.statistics import Episodes, Substrings, Triangles
+
+    letters = "abcdefgh"[:LETTERS]
+    substrings, episodes, triangles = (
+        _moved(statistic)
+        for statistic in (
+            Substrings(alphabet=letters, longest=LONGEST),
+            Episodes(alphabet=letters, longest=LONGEST),
+            Triangles(degree=DEGREE),
+        )
+    )
     c, norm, tall = multiplier(EPSILON), psi(STEPS), 6 * STEPS
     word = LETTERS**LONGEST
     spread = LETTERS ** (LONGEST - 1) * LONGEST
@@ -65,32 +77,37 @@ def table_1() -> Iterator[Application]:
     yield Application("Corollary 3", "number of edges", c * norm * math.sqrt(math.log(tall)), 1, 1)
     yield Application(
         "Corollary 3", f"triangles, degree at most {DEGREE}",
-        (DEGREE - 1) * c * norm * math.sqrt(math.log(tall)), 1, (DEGREE - 1) ** 2,
-        "with the 1-norm D - 1 of the differences, as the 2-norm is not enough",
+        (DEGREE - 1) * c * norm * math.sqrt(math.log(tall)), 1, triangles,
+        "the differences have the 1-norm D - 1, and the same 2-norm if they meet in one step",
     )  # fmt: skip
     yield Application(
         "Table 1", f"substrings up to {LONGEST} of {LETTERS} letters",
         c * norm * LONGEST * math.sqrt(math.log(tall * word)), _WORDS,
-        LONGEST * (LONGEST + 1) * (LONGEST + 2) / 3,
-        f"a letter moves l (l + 1) (l + 2) / 3 = {LONGEST * (LONGEST + 1) * (LONGEST + 2) // 3}, "
-        f"not l^2 = {LONGEST**2}, squared and in units of Psi*; the bound is made for the latter",
+        substrings,
+        f"a letter moves {substrings:.1f} Psi*, squared, and not l^2 = {LONGEST**2}, for which the "
+        "bound is made",
         missed=True,
     )  # fmt: skip
     yield Application(
         "Corollary 4", f"substrings up to {LONGEST} of {LETTERS} letters",
         c * norm * LONGEST * math.sqrt(math.log(2 * word) * math.log(tall)), _WORDS,
-        LONGEST * (LONGEST + 1) * (LONGEST + 2) / 3,
+        substrings,
         "the product of logarithms, where their sum would do, covers the norm that is too small",
     )  # fmt: skip
     yield Application(
         "Table 1", f"episodes up to {LONGEST} of {LETTERS} letters",
-        2 * c * norm * LONGEST * math.sqrt(spread * math.log(tall * word)), _WORDS, 4 * spread,
-        "a factor l above what the proof gives",
+        2 * c * norm * LONGEST * math.sqrt(spread * math.log(tall * word)), _WORDS, episodes,
+        "a factor l above what the proof gives; that is more than a letter moves, too",
     )  # fmt: skip
     yield Application(
         "Corollary 5", f"episodes up to {LONGEST} of {LETTERS} letters",
-        c * norm * math.sqrt(spread * math.log(2 * word) * math.log(tall)), _WORDS, 4 * spread,
+        c * norm * math.sqrt(spread * math.log(2 * word) * math.log(tall)), _WORDS, episodes,
     )  # fmt: skip
+
+
+def _moved(statistic: Statistic) -> float:
+    """What counton covers with noise, squared and in Psi*(T)."""
+    return statistic.sensitivity(mechanisms(STEPS).ours, 2) ** 2 / psi_star(STEPS)
 
 
 def kept(values: NDArray[np.float64]) -> float:
