@@ -81,7 +81,7 @@ class Average(Statistic):
         resolution: Number,
         *,
         number: int | None = None,
-        unit: str = "value",
+        unit: str = "event",
     ) -> None:
         self.bounds = Contribution.clipped(lower, upper, resolution, "replace", unit=unit)
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
@@ -93,7 +93,7 @@ class Average(Statistic):
         given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
         if self.number is not None:
             given["number"] = self.number
-        if self.bounds.unit != "value":
+        if self.bounds.unit != "event":
             given["unit"] = self.bounds.unit
         return given
 
@@ -132,7 +132,7 @@ class Average(Statistic):
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
         return Contribution.patterned(
             Bounded(self.width, self.width**2, once=True),
-            f"which counts once, clipped to {ends}, in a sum and in the number of values",
+            f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.bounds.unit,
         )
 

@@ -119,7 +119,7 @@ class Quantiles(Statistic):
         cells: int | None = None,
         line: str | Mapping[str, Any] | LineStrategy | None = None,
         neighbours: Relation = "add_remove",
-        unit: str = "value",
+        unit: str = "event",
     ) -> None:
         even = (lower, upper, cells)
         if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
@@ -161,7 +161,7 @@ class Quantiles(Statistic):
             given["line"] = self._names[0]
         if self.neighbours != "add_remove":
             given["neighbours"] = self.neighbours
-        if self.unit != "value":
+        if self.unit != "event":
             given["unit"] = self.unit
         return given
 
@@ -217,7 +217,7 @@ class Quantiles(Statistic):
         cells = len(self.edges) - 1
         return Contribution.patterned(
             Bounded(moved.l1, moved.l2_squared, once=True),
-            f"which counts once, in one of {cells:,} cells, and these are measured together",
+            f"whose value counts in one of {cells:,} cells, which are measured together",
             relation=self.neighbours,
             unit=self.unit,
         )
