@@ -54,6 +54,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -621,6 +622,7 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
     return lengths, np.abs(weights.T @ weights)
 
 
+@lru_cache(maxsize=4)
 def _written_out(strategy: StreamStrategy) -> Integers:
     """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
@@ -638,7 +640,9 @@ def _written_out(strategy: StreamStrategy) -> Integers:
     # Every sum of products is at most the square of that of all lengths.
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     small = (longest * horizon) ** 2 < _LARGEST_SUM
-    return weights.astype(np.int64) if small else weights
+    found = weights.astype(np.int64) if small else weights
+    found.flags.writeable = False
+    return found
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
