@@ -35,7 +35,7 @@ def measure() -> Iterator[Row]:
         exact.take(stream, stops)
         exact.counts(np.arange(words.cells[0]), LETTERS)
 
-    substrings, episodes = Substrings("ACGT", LONGEST), Episodes("ACGT", 5)
+    substrings, episodes = Substrings("ACGT", LONGEST), Episodes("ACGT", LONGEST)
     for words in (substrings, episodes):
         ours, peer = fastest(partial(counted, words), numpy_alone)
         yield Row(

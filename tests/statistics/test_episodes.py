@@ -127,7 +127,7 @@ def test_long_words_are_added_up() -> None:
 def test_no_stream_changes_more_than_is_stated() -> None:
     """Streams that change much: many words before and after, a and b nearest to the change."""
     random = np.random.default_rng(7)
-    for longest, alphabet in ((4, "abcd"), (5, "abcd"), (5, "abc"), (4, "abcde")):
+    for longest, alphabet in ((4, "abcd"), (5, "abcd"), (6, "abc"), (4, "abcde")):
         statistic = Episodes(alphabet, longest)
         pattern = statistic.contribution().pattern
         assert isinstance(pattern, Bounded)
@@ -183,7 +183,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     statistic, stream = Episodes("ACGT", 2), "GATTACA" * 3
     truth = changes_of(statistic, stream).sum(axis=0)
     found = []
-    for number in range(30):
+    for number in range(16):
         running = statistic.counter(
             guarantee=ZCDP(1), key=Key.generate(), name=str(number), strategy=SqrtToeplitz(21)
         )
@@ -195,5 +195,9 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
 
 
 def test_longer_episodes_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="up to 5 letters"):
-        Episodes("ab", 6)
+    pattern = Episodes("ACGT", 6).contribution().pattern
+    assert isinstance(pattern, Bounded)
+    assert pattern.l2_squared < 4 * 6 * 4**5
+    for alphabet, longest in (("ab", 7), ("abcde", 6)):
+        with pytest.raises(InvalidInput, match="up to 5 letters"):
+            Episodes(alphabet, longest)

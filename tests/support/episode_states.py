@@ -8,7 +8,9 @@ up, which is never less. Where even so there are too many pairs, only the states
 after the change are tried, and for each word the worst of all before.
 
 ``python tests/support/episode_states.py 5`` prints the sums for words of 5 letters. Two further
-numbers say how much is tried: pairs of states times values of words, and states.
+numbers say how much is tried: pairs of states times values of words, and states. The more is tried,
+the less is found; ``6 1e12 1e6`` takes hours and finds no more than is stated of words of 6 letters
+over up to 4.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ CHANGES = (
     (16, 24, 14),
     (43, 117, 143, 62),
     (110, 541, 1225, 1118, 352),
+    (281, 2656, 8569),
 )
 SQUARES = (
     (2,),
@@ -31,6 +32,7 @@ SQUARES = (
     (18, 26, 14),
     (53, 138, 157, 62),
     (153, 759, 1603, 1308, 352),
+    (433, 4810, 13915),
 )
 
 
@@ -66,7 +68,7 @@ class Episodes(Words):
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
-        longest: most letters of a word, l, up to 5.
+        longest: most letters of a word, l: up to 5, and over four letters or fewer up to 6.
 
     Raises:
         InvalidInput: no letters, a letter twice, or words that are too long.
@@ -81,17 +83,23 @@ class Episodes(Words):
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         super().__init__(alphabet, longest)
-        if self.longest > len(CHANGES):
+        others = min(self._others, self.longest - 1)  # as many as a word has room for
+        if self.longest > len(CHANGES) or others >= len(CHANGES[self.longest - 1]):
             raise InvalidInput(
-                f"longest is {self.longest}; what one letter changes is known for episodes of up "
-                f"to {len(CHANGES)} letters: take shorter ones, or Substrings"
+                f"longest is {self.longest} over {len(self.letters):,} letters; what one letter "
+                f"changes is known for episodes of up to 5 letters, and over up to 4 letters of "
+                f"up to 6: take shorter ones, or Substrings"
             )
+
+    @property
+    def _others(self) -> int:
+        """How many letters are neither the old nor the new one."""
+        return max(len(self.letters) - 2, 0)
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        others = max(len(self.letters) - 2, 0)
         l1, l2_squared = (
-            sum(each * math.comb(others, k) for k, each in enumerate(table[self.longest - 1]))
+            sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
             for table in (CHANGES, SQUARES)
         )
         return Contribution.patterned(

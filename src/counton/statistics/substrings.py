@@ -50,12 +50,12 @@ class Substrings(Words):
     Raises:
         InvalidInput: no letters, a letter twice, or over 2^31 words.
 
-    >>> from counton import ApproxDP, Key
+    >>> from counton import Key, ZCDP
     >>> from counton.strategies import SqrtToeplitz
     >>> words = Substrings(alphabet="ACGT", longest=3)
     >>> round(words.sensitivity(SqrtToeplitz(9), 2) ** 2, 3)
     27.179
-    >>> counter = words.counter(1000, ApproxDP(1, 1e-6), key=Key.generate(), name="reads")
+    >>> counter = words.counter(100, ZCDP(1), key=Key.generate(), name="reads")
     >>> for letter in "GATTACA":
     ...     reading = counter.release(letter)
     >>> type(reading["ATT"] + reading.std("ATT"))
