@@ -128,7 +128,9 @@ class EntriesTooSmall(Haar):
 
 
 class ClaimsUnits(Haar):
-    unit_columns = True
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unit_columns = True
 
 
 class OtherShift(Haar):
