@@ -122,6 +122,33 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
         assert (done.code, said in done.err) == (2, True), done.err
 
 
+def test_words_are_answered_after_every_step(place: Any) -> None:
+    text = place.folder / "reads.fa"
+    text.write_text(">one\nACGT\nACCT\n")
+    words = [str(text), "--alphabet", "ACGT", "--longest", "2", "--delta", "1e-6"]
+    words += ["--steps", "20", "--epsilon", "10000", *place.again]
+    for name, found in (("substrings", [2, 1, 1]), ("episodes", [2, 2, 2])):
+        ask = ["--ask", "AC,CT,CC", "--name", name]
+        rows = rows_of(place, "statistic", name, *words, *ask)
+        assert [row["cell"] for row in rows] == ["AC", "CT", "CC"]
+        assert [round(row["estimate"]) for row in rows] == found
+        out, plot = place.folder / "t.csv", place.folder / "t.png"
+        done = place("statistic", name, *words, *ask, "--out", str(out), "--plot", str(plot))
+        assert (done.code, "Nothing new" in done.out) == (0, True)
+        table = pl.read_csv(out).filter(pl.col("cell") == "AC")
+        assert table["estimate"].round().cast(pl.Int64).to_list() == [0, 1, 1, 1, 1, 2, 2, 2]
+        assert (table["low"] <= table["estimate"]).all()
+        every = rows_of(place, "statistic", name, *words, "--name", name)
+        assert len(every) == 4 + 16
+        assert {row["cell"]: row["estimate"] for row in every}["AC"] == rows[0]["estimate"]
+        done = place("statistic", name, *words, "--ask", "AX", "--name", name)
+        assert (done.code, "'X' is no letter" in done.err) == (2, True)
+    text.write_text("ACGTAC")
+    done = place("statistic", "episodes", *words, "--name", "episodes")
+    assert (done.code, "rows have disappeared" in done.err) == (3, True)
+    assert place("verify", str(place.state)).code == 0
+
+
 GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]
 
 

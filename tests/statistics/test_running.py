@@ -45,6 +45,9 @@ def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
     all_of_them = readings[2].table_columns()["estimate"]
     assert [readings[2]["a"], readings[2]["b"]] == all_of_them.tolist()
     assert running.reading(3)["b"] == all_of_them[1]
+    every = running.history(np.array([1, 0]), range(1, 5))
+    assert every.tolist() == [[one["b"], one["a"]] for one in readings]
+    assert running.history(np.array([], np.int64), range(1, 3)).shape == (2, 0)
     low, high = running.reading(3).interval("b")
     assert low < all_of_them[1] < high
 

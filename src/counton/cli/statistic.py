@@ -768,6 +768,7 @@ KINDS: dict[str, tuple[str, type, type]] = {
     "quantiles": ("How values are distributed: median and other quantiles.", _Quantiles, _Shares),
     "distinct": ("How many users there are: so far, in each window, or now.", _Distinct, _Users),
     "substrings": ("How often each word came as a part of the letters.", _Substrings, _Letters),
+    "episodes": ("How often each word came, with other letters in between.", _Episodes, _Letters),
     "edges": ("How many edges a growing graph has.", _Edges, _Ends),
     "triangles": ("How many triangles a growing graph has.", _Triangles, _Ends),
     "stars": ("How many stars of so many edges a growing graph has.", _Stars, _Ends),

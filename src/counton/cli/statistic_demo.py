@@ -22,7 +22,10 @@ _HOURS = 12
 
 
 def run_statistics(folder: str) -> None:
-    """Write the data into a folder, and release five statistics of it, each as its command does.
+    """Write the data into a folder, and release five statistics of it, as their commands do.
+
+    A graph of aircraft and airports has no triangles, as all of its edges join one of each; so its
+    degrees are counted, and triangles in a graph of airports.
 
     Raises:
         InvalidInput: the package with the data is not installed.
@@ -54,6 +57,17 @@ def run_statistics(folder: str) -> None:
         title="How late departures from New York are",
         axis="minutes, departures of the last 7 days",
         over=7,
+    )
+    _run(
+        target,
+        "episodes",
+        "letters.parquet",
+        "episodes.png",
+        {"every": "1w", "steps": 53, "epsilon": "3", "delta": "1e-6"},
+        {"letter": "airport", "ask": "RDU RDU,CMH CMH,RDU CMH,DTW CMH"},
+        {"alphabet": "RDU,CMH,DTW,other", "longest": 2},
+        title=f"Pairs of airports that {_AIRCRAFT} flew to",
+        axis="episodes: first one, later the other, week by week",
     )
     _run(
         target,
@@ -89,14 +103,15 @@ def _run(
     parameters: dict[str, Any],
     **outputs: Any,
 ) -> None:
-    timed = {"time": "time_hour", "start": "2013-01-01", "until": "2014-01-01", "timezone": _ZONE}
-    if windows.get("every") is None:
-        timed = {}
     options = StatisticOptions(
         [str(target / events)],
         state=str(target / "statistics.db"),
         name=name,
-        **({"epsilon": "1"} | timed | windows),
+        time="time_hour",
+        start="2013-01-01",
+        until="2014-01-01",
+        timezone=_ZONE,
+        **({"epsilon": "1"} | windows),
     )
     _, of_statistic, of_columns = KINDS[name]
     given = of_statistic(**parameters)

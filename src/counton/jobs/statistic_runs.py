@@ -33,11 +33,12 @@ from counton.events.windows import (
 )
 from counton.exact import check_integer
 from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
+from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy import Guarantee
 from counton.statistics.base import Statistic
-from counton.statistics.cuts import Cut, CutsReading
+from counton.statistics.cuts import Cuts
 from counton.statistics.quantiles import Quantiles, QuantilesReading
-from counton.statistics.readings import OnDemandReading, Reading
+from counton.statistics.readings import Reading
 from counton.statistics.running import statistic_of
 from counton.statistics.top_k import TopK, TopKReading
 from counton.store import Store, state_file
@@ -179,7 +180,7 @@ class StatisticOutcome:
         [2, 3]
         >>> folder.cleanup()
         """
-        on_demand = self.statistic.on_demand
+        on_demand, level = self.statistic.on_demand, check_level(level)
         choose = isinstance(self.statistic, Quantiles | TopK)
         if ask is not None and not on_demand and not choose:
             raise InvalidInput(
@@ -198,16 +199,20 @@ class StatisticOutcome:
         begin = 0 if over is None else check_integer("over", over, 1)
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         first = 1 if begin else steps.start if steps else 1
-        readings = self.stream.readings(first, steps[-1] + 1) if steps else None
-        parts = []
-        for step in steps:
-            assert readings is not None
-            reading = readings[step - first]
-            if 0 < begin < step:
-                reading = reading.since(readings[step - begin - first])
-            parts.append(_columns(reading, level, ask))
-        rows = [len(next(iter(part.values()))) for part in parts]
-        place = np.repeat(np.arange(len(steps)), rows)
+        if on_demand and ask is not None and steps:
+            parts = [_history(self.stream, ask, steps, level)]
+            place = np.repeat(np.arange(len(steps)), len(ask))
+        else:
+            readings = self.stream.readings(first, steps[-1] + 1) if steps else None
+            parts = []
+            for step in steps:
+                assert readings is not None
+                reading = readings[step - first]
+                if 0 < begin < step:
+                    reading = reading.since(readings[step - begin - first])
+                parts.append(_columns(reading, level, ask))
+            rows = [len(next(iter(part.values()))) for part in parts]
+            place = np.repeat(np.arange(len(steps)), rows)
         columns: dict[str, Any] = {"step": np.asarray(steps, np.int64)[place]}
         if self.windows is not None:
             ends = self.windows.ends(range(self.after + 1))  # from the stream's beginning
@@ -234,6 +239,32 @@ class StatisticOutcome:
         self.close()
 
 
+def _history(
+    stream: StatisticStream, ask: Sequence[Any], steps: range, level: float
+) -> dict[str, Any]:
+    """Cells that are asked for, or cuts, after all of some steps: a row for each, step by step."""
+    statistic, terms = stream.statistic, stream.terms
+    if isinstance(statistic, Cuts):
+        asked = [statistic.pairs(nodes, None) for nodes in ask]
+        names, called = [" ".join(map(str, nodes)) for nodes in ask], "cut"
+    else:
+        asked = [np.array([statistic.cell(name)]) for name in ask]
+        names, called = [statistic.name_of(int(cells[0])) for cells in asked], "cell"
+    stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
+    found: dict[str, list[NDArray[Any]]] = {"estimate": [], "std": [], "low": [], "high": []}
+    for cells in asked:
+        every = stream.history(cells, range(steps.start, steps[-1] + 1))[:: steps.step].sum(axis=1)
+        half = window_halfwidths(
+            terms.strategy, terms.law, 0, stops, level, cells=len(cells)
+        ) * float(terms.resolution)
+        half = np.ceil(half) if every.dtype.kind == "i" else half
+        std = math.sqrt(len(cells)) * stds[stops - 1]
+        for name, column in zip(found, (every, std, every - half, every + half), strict=True):
+            found[name].append(column)
+    columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
+    return {called: np.array(names * len(steps)), **columns}
+
+
 def _columns(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, Any]:
     if ask is None:
         found = reading.table_columns(level)
@@ -247,13 +278,8 @@ def _columns(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[
             "low": ranking.low[kept],
             "high": ranking.high[kept],
         }
-    elif isinstance(reading, CutsReading):
-        cuts = [reading.cut(nodes, level=level) for nodes in ask]
-        columns = zip(*cuts, strict=True)
-        found = {"cut": np.array([" ".join(map(str, nodes)) for nodes in ask])}
-        found |= {n: np.array(v) for n, v in zip(Cut._fields, columns, strict=True)}
     else:
-        assert isinstance(reading, OnDemandReading | QuantilesReading)
+        assert isinstance(reading, QuantilesReading)
         found = reading.table_columns(level, ask)
     return {name: values for name, values in found.items() if name != "step"}
 

@@ -233,20 +233,23 @@ class Running:
         Numbers close to each other cost one call of the noise; a value is a function of key, cell
         and step.
         """
-        strategy, values = self.terms.strategy, np.empty(len(cells), np.int64)
-        if not len(cells):
-            return self.terms.to_data(values)
-        exact = self._exact.counts(cells, step)
+        alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
+        return alone
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
+        strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
         gaps = np.diff(cells)
         breaks = np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1
+        chunk = max(1, _CHUNK // max(1, len(steps)))
         for begin, stop in zip([0, *breaks.tolist()], [*breaks.tolist(), len(cells)], strict=True):
-            for at in range(begin, stop, _CHUNK):
-                end = min(at + _CHUNK, stop)
+            for at in range(begin, stop, chunk):
+                end = min(at + chunk, stop)
                 first = int(cells[at])
                 field = self._field.part(first, int(cells[end - 1]) - first + 1)
-                noise = strategy.noise(field, range(step, step + 1))[0]
-                values[at:end] = noise[cells[at:end] - first]
-        values += exact << strategy.fraction_bits
+                values[:, at:end] = strategy.noise(field, steps)[:, cells[at:end] - first]
+        for place, step in enumerate(steps if len(cells) else ()):
+            values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
         return self.terms.to_data(values)
 
     def describe(self) -> str:
