@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton.cli.statistic import perform
+
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
 TOP = ("statistic", "top-k")
@@ -55,6 +57,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert "step 1 of statistic 'statistic' was released with other events" in done.err
     assert "--until" in done.err
     assert place("verify", str(place.state)).code == 0
+    copy = place.folder / "copy.csv"
+    assert place("export", *place.again, "--out", str(copy)).code == 0
+    assert pl.read_csv(copy).equals(pl.read_csv(out))
     shown = place("show", *place.again).out
     assert "TopK(3 groups, k=2)" in shown
     assert "one event, which counts" in shown
@@ -132,8 +137,8 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
         rows = rows_of(place, "statistic", name, *words, *ask)
         assert [row["cell"] for row in rows] == ["AC", "CT", "CC"]
         assert [round(row["estimate"]) for row in rows] == found
-        out, plot = place.folder / "t.csv", place.folder / "t.png"
-        done = place("statistic", name, *words, *ask, "--out", str(out), "--plot", str(plot))
+        out = place.folder / "t.csv"
+        done = place("statistic", name, *words, *ask, "--out", str(out))
         assert (done.code, "Nothing new" in done.out) == (0, True)
         table = pl.read_csv(out).filter(pl.col("cell") == "AC")
         assert table["estimate"].round().cast(pl.Int64).to_list() == [0, 1, 1, 1, 1, 2, 2, 2]
@@ -143,10 +148,35 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
         assert {row["cell"]: row["estimate"] for row in every}["AC"] == rows[0]["estimate"]
         done = place("statistic", name, *words, "--ask", "AX", "--name", name)
         assert (done.code, "'X' is no letter" in done.err) == (2, True)
+    done = place("export", *place.again, "--name", "episodes")
+    assert (done.code, "computed from its events and its key" in done.err) == (2, True)
     text.write_text("ACGTAC")
     done = place("statistic", "episodes", *words, "--name", "episodes")
     assert (done.code, "rows have disappeared" in done.err) == (3, True)
     assert place("verify", str(place.state)).code == 0
+
+
+@pytest.mark.slow
+def test_the_demonstration_is_commands_that_run(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = []
+
+    def only(*given: Any) -> None:
+        ran.append(given[0].name)
+        if given[0].name == "triangles":
+            perform(*given)
+
+    monkeypatch.setattr("counton.cli.statistic_demo.perform", only)
+    done = place("demo", "--statistics", "--folder", str(place.folder))
+    assert done.code == 0, done.err
+    assert ran == ["top-k", "quantiles", "episodes", "triangles", "degrees"]
+    assert done.out.count("$ counton statistic ") == 5
+    assert "Released 365 new; 365 steps in all." in done.out
+    assert (place.folder / "triangles.png").stat().st_size > 20_000
+    letters = pl.read_parquet(place.folder / "letters.parquet")
+    assert (len(letters), set(letters["airport"])) == (575, {"RDU", "CMH", "DTW", "other"})
+    assert len(pl.read_parquet(place.folder / "links.parquet")) == 1971
 
 
 GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]

@@ -132,7 +132,11 @@ def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> Non
         StatisticStream.open(file, "s")
 
 
-def test_only_the_blocks_that_change_are_written(file: Path) -> None:
+def test_only_the_blocks_that_change_are_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counton.store.saved._BLOCK", 1000)
+
     def blocks() -> dict[int, bytes]:
         with sqlite3.connect(file) as database:
             query = "SELECT rowid, part, marks FROM counton_marks WHERE kind = 'exact'"
@@ -140,15 +144,15 @@ def test_only_the_blocks_that_change_are_written(file: Path) -> None:
         database.close()
         return {part: blob for (_, part), blob in found.items()}
 
-    with create(file, LettersOnDemand(), horizon=200_000) as stream:
-        stream.release_many("ab" * 66_000)
+    with create(file, LettersOnDemand(), horizon=5_000) as stream:
+        stream.release_many("ab" * 1_200)
         first = blocks()
         assert len(first) == 3
-        stream.release_many("ba" * 3_000)
+        stream.release_many("ba" * 90)
         then = blocks()
         assert [part for part in then if then[part] != first.get(part)] == [2]
     with StatisticStream.open(file, "s") as stream:
-        assert stream._exact.save() == b"ab" * 66_000 + b"ba" * 3_000
+        assert stream._exact.save() == b"ab" * 1_200 + b"ba" * 90
 
 
 def test_events_that_are_equal_have_one_digest() -> None:

@@ -37,6 +37,7 @@ from counton.store.whole_file import replace_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.jobs.statistic_runs import ReleasedStatistic
     from counton.store.verification import Table
 
 _Moment = str | datetime
@@ -64,7 +65,14 @@ class Exported:
 
     about: dict[str, Any]
     steps: range | None
-    _what: Released | Releases | RangesRelease | HierarchyOutcome | ContingencyOutcome
+    _what: (
+        Released
+        | Releases
+        | ReleasedStatistic
+        | RangesRelease
+        | HierarchyOutcome
+        | ContingencyOutcome
+    )
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
@@ -254,7 +262,12 @@ def _of_stream(
                     f"{field(word, given)} is not known to stream {name!r}, which was not made "
                     f"from events: leave it out"
                 )
-        return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
+        releases = reader.releases(chosen.start, chosen.stop)
+        if reader.terms.statistic is not None:
+            from counton.jobs.statistic_runs import ReleasedStatistic
+
+            return Exported(facts, chosen, ReleasedStatistic(releases, reader.details))
+        return Exported(facts, chosen, releases)
     definition = Definition.reopen(reader.terms, reader.details)
     chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)

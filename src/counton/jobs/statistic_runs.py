@@ -33,6 +33,7 @@ from counton.events.windows import (
 )
 from counton.exact import check_integer
 from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
+from counton.mechanisms import Release, Releases
 from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy import Guarantee
 from counton.statistics.base import Statistic
@@ -138,13 +139,8 @@ class StatisticOutcome:
         """Ends of windows in local time, without a zone; without windows the steps."""
         if self.windows is None:
             return np.asarray(steps, np.int64)
-        local = self._moments(self.windows.ends(steps)).dt.replace_time_zone(None)
+        local = _moments(self.windows, self.windows.ends(steps)).dt.replace_time_zone(None)
         return np.asarray(local.to_numpy(), "datetime64[us]")
-
-    def _moments(self, us: NDArray[np.int64]) -> pl.Series:
-        assert self.windows is not None
-        series = pl.Series(us).cast(pl.Datetime("us", "UTC"))
-        return series.dt.convert_time_zone(self.windows.timezone)
 
     def table(
         self,
@@ -213,15 +209,7 @@ class StatisticOutcome:
                 parts.append(_columns(reading, level, ask))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        columns: dict[str, Any] = {"step": np.asarray(steps, np.int64)[place]}
-        if self.windows is not None:
-            ends = self.windows.ends(range(self.after + 1))  # from the stream's beginning
-            at = np.asarray(steps, np.int64)[place]
-            columns["window_start"] = self._moments(ends[at - max(begin, 1)])
-            columns["window_end"] = self._moments(ends[at])
-        for name in parts[0] if parts else ():
-            columns[name] = np.concatenate([part[name] for part in parts])
-        return pl.DataFrame(columns)
+        return _framed(parts, np.asarray(steps, np.int64)[place], self.windows, max(begin, 1))
 
     def close(self) -> None:
         """Close the stream."""
@@ -237,6 +225,55 @@ class StatisticOutcome:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _moments(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
+    series = pl.Series(us).cast(pl.Datetime("us", "UTC"))
+    return series.dt.convert_time_zone(windows.timezone)
+
+
+def _framed(
+    parts: Sequence[Mapping[str, Any]],
+    steps: NDArray[np.int64],
+    windows: Windows | None,
+    over: int = 1,
+) -> pl.DataFrame:
+    """Columns below each other, with the step of each row, and its window."""
+    columns: dict[str, Any] = {"step": steps}
+    if windows is not None:
+        ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
+        columns["window_start"] = _moments(windows, ends[steps - over])
+        columns["window_end"] = _moments(windows, ends[steps])
+    for name in parts[0] if parts else ():
+        columns[name] = np.concatenate([part[name] for part in parts])
+    return pl.DataFrame(columns)
+
+
+@dataclass(frozen=True)
+class ReleasedStatistic:
+    """Steps of a statistic as the journal has them, which takes no key and no events."""
+
+    releases: Releases
+    details: Mapping[str, Any]
+
+    def table(self, level: float = 0.95) -> pl.DataFrame:
+        """See `StatisticOutcome.table`."""
+        terms = self.releases._terms
+        statistic, values = statistic_of(terms)[0], self.releases.values
+        stds, parts = self.releases.std.tolist(), []
+        for place, step in enumerate(self.releases.steps):
+            value = values[place] if terms.shape else values[place].item()
+            reading = statistic.read(Release(step, value, stds[place], terms))
+            parts.append(_columns(reading, level, None))
+        rows = [len(next(iter(part.values()))) for part in parts]
+        cut = self.details.get("windows")
+        windows = cut and _cut(cut)
+        return _framed(parts, np.repeat(np.asarray(self.releases.steps), rows), windows)
+
+
+def _cut(kept: Mapping[str, Any]) -> Windows:
+    start = datetime.fromisoformat(kept["from"])
+    return Windows(start, kept["every"], kept["steps"], kept["timezone"])
 
 
 def _history(
@@ -420,8 +457,7 @@ def _windows(
         )
     timezone = request.timezone or (cut["timezone"] if cut else "UTC")
     if cut is not None:
-        start = datetime.fromisoformat(cut["from"])
-        return request, Windows(start, cut["every"], cut["steps"], cut["timezone"])
+        return request, _cut(cut)
     for name in ("every", "start"):
         if getattr(request, name) is None:
             raise InvalidInput(

@@ -135,6 +135,15 @@ def read_releases(
             f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
             f"released steps 1 to {step}: ask for steps among them"
         )
+    if terms.statistic is not None:
+        from counton.statistics.running import statistic_of
+
+        if statistic_of(terms)[0].on_demand:
+            raise InvalidInput(
+                f"cells of {terms.name!r} are computed from its events and its key when they are "
+                f"asked for, and the journal holds none: open it with StatisticStream.open, or run "
+                f"its command again"
+            )
     with database.transaction(write=False) as connection:
         shape = terms.shape if terms.counters is None else (-1,)
         entries = journal.read(connection, stream_id, start, stop, shape)
