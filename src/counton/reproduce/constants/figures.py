@@ -117,7 +117,7 @@ def _figure_1(path: Path, runs: int) -> Figure:
         "Above, the exact standard deviation of each release: that of the binary tree jumps with "
         "the number of ones in the step's binary digits, that of the square root grows smoothly. "
         "Below, the largest error that a reader has seen by step t, measured over many runs: the "
-        "square root's is about a third.",
+        "square root's is half of it at first, and a good third in the end.",
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def _figure_3(path: Path, runs: int) -> Figure:
         "Private counts of streams whose items are 1 with probability 1/16 down to 1/1,024, and of "
         "an empty one, around the true count. The noise does not depend on the stream, so the "
         "sparser it is, the more the binary tree's wide and ragged band hides of it, while the "
-        "square root's is a third as wide and smooth.",
+        "square root's is smooth and, averaged over the steps, 2.6 times narrower.",
     )  # fmt: skip
 
 
@@ -188,8 +188,8 @@ def _figure_4(path: Path) -> Figure:
     canvas, axes = drawing.panels(
         "The most frequent of 20 items",
         f"Zipf's law with exponent 1; {ZIPF_HORIZON:,} steps, ε = {FIGURE_4}, δ = 1e-10, noise as "
-        "the paper scales it. Lines: one run, every seventh step; bands: one standard deviation.",
-        (1, 2), panel=3.4, legend=0.3,
+        "the paper scales it. Dots: one run, every 32nd step; bands: one standard deviation.",
+        (1, 2), panel=3.4, legend=0.6,
     )  # fmt: skip
     law, ax = axes[0]
     ranks = np.arange(1, ITEMS + 1)
@@ -201,17 +201,20 @@ def _figure_4(path: Path) -> Figure:
         mechanisms(ZIPF_HORIZON), _NAMES, (_BINARY, _OURS), strict=True
     ):
         std = stds(strategy, FIGURE_4)
-        ax.fill_between(steps, count - std, count + std, color=colour, alpha=0.25, linewidth=0)
+        ax.fill_between(steps, count - std, count + std, color=colour, alpha=0.25, linewidth=0,
+                        label=f"{name}: ± one std")  # fmt: skip
         (batch,) = errors(strategy, printed_law(strategy, FIGURE_4), 1, "constants figure 4")
-        ax.plot(steps[::7], (count + batch[:, 0])[::7], color=colour, linewidth=0.8, label=name)
-    ax.plot(steps, count, color=_TRUE, linewidth=1.2, linestyle="--", label="true count")
-    drawing.label(ax, "Count of the first item", "step t", "")
+        ax.plot(steps[19::32], (count + batch[:, 0])[19::32], color=colour, linestyle="none",
+                marker="o", markersize=3, label=f"{name}: one run")  # fmt: skip
+    ax.plot(steps, count, color=_TRUE, linewidth=2.2, label="true count", zorder=5)
+    drawing.label(ax, "Count of the first item", "step t", "count")
     drawing.legend_below(canvas)
     return drawing.save(
         canvas, path, "Figure 4: the most frequent item",
         "Left, the probability of each item; right, the running count of the first, private by "
-        "either mechanism. At ε = 0.1 the binary tree's estimate is lost in its noise for the "
-        "whole stream, the square root's becomes readable.",
+        "either mechanism. At ε = 0.1 the binary tree's noise is larger than the count in every "
+        "step but the last, 2,048, which is a single node; the square root's is smaller than the "
+        "count from step 1,173 on.",
     )  # fmt: skip
 
 
@@ -313,6 +316,7 @@ def _table_1(path: Path, runs: int) -> Figure:
     return drawing.save(
         canvas, path, "Table 1: bounds of the applications",
         "The error that the paper promises for each application, and the one that counton keeps "
-        "with the noise that is needed. All promises hold but that for substrings in Table 1, "
-        "whose noise would be too little to be private; that for episodes is far too careful.",
+        "with the least private noise, 0.6 times the paper's own, with which the histogram's would "
+        "be 158. All promises are kept but that for substrings in Table 1, which rests on a norm "
+        "that is too small to be private; that for episodes is six times too careful.",
     )  # fmt: skip

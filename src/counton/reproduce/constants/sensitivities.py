@@ -141,7 +141,7 @@ def _both(
     yield Comparison(
         place, f"the same, at most what counton covers, {what}",
         f"{covered * (1 + 1e-8):.9g}", true, at_most=True,
-        note=f"counton covers {covered / true:.3f} times the truth",
+        note=f"not printed: what counton covers, {covered / true:.3f} times the truth",
     )  # fmt: skip
 
 
