@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
@@ -67,6 +69,43 @@ def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert running.step == 1
     assert running._exact.save() == b"a"
     running.release_many("bb")
+
+
+@pytest.mark.parametrize("statistic", [Letters(), LettersOnDemand()], ids=repr)
+def test_an_interrupted_release_counts_nothing_twice(
+    statistic: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, strategy = Key.generate(), KAry.best(9)
+    running = statistic.counter(guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+    running.release_many("ab")
+    saved = running.checkpoint()
+    # After all is counted, as in making what is returned: everything is put back.
+    with monkeypatch.context() as patched:
+        patched.setattr("counton.statistics.running.Readings", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            running.release_many("aab")
+    assert running.checkpoint() == saved
+    assert running.release_many("aab")[2].step == 5
+    # While events are counted nobody knows which of them are: nothing more is released.
+    whole = running.checkpoint()
+    take = type(running._exact).take
+
+    def halfway(exact: Any, events: Any, stops: Any) -> None:
+        take(exact, events, stops)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(running._exact), "take", halfway)
+        with pytest.raises(KeyboardInterrupt):
+            running.release("a")
+    for use in (lambda: running.release("a"), running.checkpoint):
+        with pytest.raises(StateError, match="interrupted in one"):
+            use()
+    assert type(running).resume(whole, key=key).release("a").step == 6
+
+
+def interrupted(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:

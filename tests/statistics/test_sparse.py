@@ -6,13 +6,17 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton import Contribution, Key
+from counton import Contribution, Counter, Key, plan
 from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
+from counton.laws import DiscreteLaplace
+from counton.mechanisms.state import Progress, Waiting, read_checkpoint, write_checkpoint
+from counton.plans.largest_error import fewest_runs, largest_error_of_totals
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.statistics.sparse import SparseCounter, SparseDesign, plan_sparse
 from counton.strategies import Binary
@@ -255,10 +259,84 @@ def test_shares_add_up_to_the_guarantee() -> None:
 
 
 def test_the_planner_says_which_is_better_and_when() -> None:
-    found = plan_sparse(10**5, 300, PureDP(1))
+    found = plan_sparse(10**4, 100, PureDP(3))
     assert found.wins is not None
     least, most = found.wins
     for ones, best in ((least - 1, "constant"), (least, "sparse"), (most + 1, "plain")):
-        assert plan_sparse(10**5, ones, PureDP(1)).best == best
-    assert f"{least:,} to {most:,} ones" in str(found)
+        assert plan_sparse(10**4, ones, PureDP(3)).best == best
+    assert f"about {least:,} to {most:,} ones" in str(found)
     assert "never the best" in str(plan_sparse(100, 50, ZCDP(0.5)))
+
+
+def test_the_plain_counter_is_not_made_worse_than_it_is() -> None:
+    """Fresh noise of the same plain counter stays within what is said, about as often as said."""
+    found = plan_sparse(500, 60, PureDP(2))
+    said = found.plain_quantile
+    ranked = plan(500, PureDP(2), "max", compare=False)
+    bound = ranked.largest_error(found.plain, 2 / 3)
+    assert bound is not None
+    largest = []
+    for _ in range(60):
+        counter = Counter(found.plain.strategy, PureDP(2), key=Key.generate(), name="s")
+        largest.append(float(np.abs(counter.release_many([0] * 500).values).max()))
+    within = [sum(error <= limit for error in largest) for limit in (said.value, bound)]
+    assert 25 <= within[0] <= 55  # 40 of 60, by the runs of both
+    assert within[1] >= 56  # the union bound holds nearly always
+    # Few runs say little, and say so; none are made where they would have to be many.
+    few = largest_error_of_totals(Binary(7), DiscreteLaplace(Fraction(9)), 7, 0.9, runs=5)
+    assert few.high == math.inf
+    assert fewest_runs(0.9) == 36
+    assert plan_sparse(10**6, 500, PureDP(1), probability=0.9).plain_quantile.runs == 0
+
+
+def test_an_interrupted_release_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the interruption comes before, or after the counter has taken the segments in."""
+    design = replace(SMALL, horizon=40, ones=40, threshold=3, segments=9, strategy=Binary(9))
+    key = Key.generate()
+    clean = SparseCounter(design, key=key, name="s").release_many([1] * 40)
+    assert clean.closed[-1] > 2
+    counter = SparseCounter(design, key=key, name="s")
+    counter.release_many([1] * 4)
+    saved = counter.checkpoint()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for place in ("concatenate", "searchsorted"):  # both after the counter's release
+        with monkeypatch.context() as patched:
+            real = counter._counter.release_many
+            taken: list[int] = []
+
+            def released(held: list[int], real: Any = real, taken: Any = taken) -> Any:
+                taken.append(len(held))
+                found = real(held)
+                patched.setattr(np, place, interrupted)  # noqa: B023
+                return found
+
+            patched.setattr(counter._counter, "release_many", released)
+            with pytest.raises(KeyboardInterrupt):
+                counter.release_many([1] * 36)
+            assert taken
+        assert counter.step == 4
+        assert counter.checkpoint() == saved
+    again = counter.release_many([1] * 36)
+    assert again.counted.tolist() == clean.counted[4:].tolist()
+    assert again.closed.tolist() == clean.closed[4:].tolist()
+    # A checkpoint whose counter has taken more in than the segments that closed is refused.
+    state = read_checkpoint(saved)
+    wrong = Progress(state.step, state.sums + np.array([1, 0]), Waiting(np.zeros(0, np.int64)))
+    with pytest.raises(StateError, match="closed segments"):
+        SparseCounter.resume(write_checkpoint(state.terms, state.key_fingerprint, wrong), key=key)
+
+
+def test_a_design_without_room_for_what_is_promised_states_no_error() -> None:
+    design = plan_sparse(4000, 150, PureDP(2)).design
+    assert math.isfinite(design.largest_error)
+    room = design.least_in_segment * (design.segments + 1)
+    assert math.isfinite(replace(design, ones=room - 1).largest_error)
+    crowded = replace(design, ones=room)
+    assert crowded.largest_error == math.inf
+    release = SparseCounter(crowded, key=Key.generate(), name="s").release(0)
+    assert "errors without a bound" in release.describe()
+    low, high = release.interval()
+    assert low <= 0 <= high < math.inf

@@ -107,6 +107,63 @@ def test_what_is_refused_changes_nothing(statistic: Letters, file: Path) -> None
         StatisticStream.open(file, "plain")
 
 
+#: Where it strikes, and whether the step is committed then.
+PLACES = [("before", False), ("commit", True), ("witness", True), ("counting", False)]
+
+
+@pytest.mark.parametrize(("place", "committed"), PLACES, ids=lambda p: str(p))
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_an_interruption_leaves_what_the_database_says(
+    statistic: Letters, place: str, committed: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with create(file, statistic, horizon=12) as stream:
+        stream.release_many("ab")
+        with monkeypatch.context() as patched:
+            strike(patched, stream, place)
+            with pytest.raises(KeyboardInterrupt):
+                stream.release("b", step=3)
+        # Whoever asks again is answered once for all, or refused until it is opened again.
+        if place in ("commit", "counting"):
+            with pytest.raises(StateError, match="open it again"):
+                stream.release("b", step=3)
+            assert stream.step == 2
+        else:
+            assert stream.step == 2 + committed
+            if committed:
+                with pytest.raises(ReplayMismatch):
+                    stream.release("a", step=3)
+            stream.release("b", step=3)
+            stream.release("a", step=4)
+            assert stream._exact.save() == b"abba"
+    with StatisticStream.open(file, "s") as stream:
+        if place in ("commit", "counting"):
+            assert stream.step == 2 + committed
+            stream.release("b", step=3)
+            stream.release("a", step=4)
+        assert stream.step == 4
+        assert stream._exact.save() == b"abba"
+    (found,) = verify(file)
+    assert found.right, found
+
+
+def strike(patched: pytest.MonkeyPatch, stream: StatisticStream, place: str) -> None:
+    """Let something be interrupted right after it has done its work."""
+    writer = stream._writer()
+    owner, name = {
+        "before": (writer.counter(), "release_many"),
+        "commit": (writer, "_commit"),
+        "witness": (writer._witness, "note"),
+        "counting": (stream._exact, "take"),
+    }[place]
+    work = getattr(owner, name)
+
+    def then_interrupted(*args: Any, **more: Any) -> None:
+        work(*args, **more)
+        raise KeyboardInterrupt
+
+    patched.setattr(type(owner), name, lambda _, *args, **more: then_interrupted(*args, **more))
+
+
 def test_a_limit_holds_for_statistics_too(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1))

@@ -399,6 +399,7 @@ class _Lookahead:
             if self._strategy.horizon is not None:
                 stop = min(stop, self._strategy.horizon + 1)
             window = range(steps.start, max(stop, steps.stop))
+            self.window = range(0)  # so that an interruption leaves no window with other noise
             self._noise = self._reader.noise(window)
             self.window = window
         first = steps.start - self.window.start

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
+from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, WrongKey
 from counton.exact import check_integer
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
@@ -73,6 +73,7 @@ class Running:
             self._field = self.terms.noise_field(key)
             self.key_fingerprint = key.fingerprint
         self._step = step
+        self._whole = True  # counter, exact state and step are those of one moment
         self._turn = OneAtATime(
             f"statistic {self.terms.name!r}",
             elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
@@ -129,11 +130,15 @@ class Running:
     def release(self, event: Any) -> Reading:
         """Release a step with one event.
 
+        What interrupts it, as Ctrl-C or a lack of memory, leaves all as it was before; where that
+        cannot be, since events are half counted, everything more is refused.
+
         Raises:
             InvalidInput: not an event of this statistic, or one that breaks its bounds; nothing is
                 released.
             HorizonExceeded: the strategy serves no more steps.
             StreamConflict: in a fork, or in a handler within a release.
+            StateError: an earlier release was interrupted while it counted its events.
         """
         return self.release_many([event])[0]
 
@@ -142,7 +147,7 @@ class Running:
 
         Raises:
             InvalidInput: as `release`, or each step of this stream has one event.
-            HorizonExceeded, StreamConflict: as `release`.
+            HorizonExceeded, StreamConflict, StateError: as `release`.
         """
         return self.release_batches(events, [len(events)])[0]
 
@@ -150,7 +155,7 @@ class Running:
         """Release consecutive steps of one event each: all of them, or none.
 
         Raises:
-            InvalidInput, HorizonExceeded, StreamConflict: as `release`.
+            InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
         """
         return self._released(events, np.arange(1, len(events) + 1))
 
@@ -163,7 +168,7 @@ class Running:
 
         Raises:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
-            HorizonExceeded, StreamConflict: as `release`.
+            HorizonExceeded, StreamConflict, StateError: as `release`.
         """
         return self._released(events, self._ends(events, stops))
 
@@ -188,18 +193,52 @@ class Running:
 
     def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
+            counter, releases = self._counter, None
+            before = None if counter is None else counter._done
             steps = self._check_horizon(len(stops))
-            changes = self._exact.take(events, stops)
-            releases = None
-            if self._counter is not None:
-                try:
+            changes = self._taken(events, stops)
+            try:
+                if counter is not None:
                     in_data = self.terms.contribution.exact_from_grid(changes)
-                    releases = self._counter.release_many(in_data)
-                except BaseException:
-                    self._exact.undo()
-                    raise
+                    releases = counter.release_many(in_data)
+                readings = Readings(self, steps, releases)
+            except BaseException:
+                # Nobody has seen what the counter may have released already: it is put back too.
+                if counter is not None and before is not None:
+                    counter._done = before
+                self._undone()
+                raise
             self._step = steps.stop - 1
-        return Readings(self, steps, releases)
+            self._whole = True
+        return readings
+
+    def _taken(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count events exactly; what is known is not whole before the release is done, or undone.
+
+        Whatever interrupts in between leaves it so: a unit must not be counted twice.
+        """
+        self._check_whole()
+        self._whole = False
+        try:
+            return self._exact.take(events, stops)
+        except CountonError:
+            self._whole = True  # refused, and nothing is changed
+            raise
+
+    def _undone(self) -> None:
+        self._exact.undo()
+        self._whole = True
+
+    def _check_whole(self) -> None:
+        if not self._whole:
+            raise StateError(
+                f"statistic {self.terms.name!r} is within a release, or was interrupted in one, so "
+                f"that events of step {self._step + 1:,} may be counted and others not: "
+                f"{self._remedy}"
+            )
+
+    #: What to do after an interruption.
+    _remedy = "go on from the checkpoint of the last step that was published"
 
     def _check_horizon(self, count: int) -> range:
         """The next steps, if the strategy serves them."""
@@ -261,7 +300,15 @@ class Running:
         )
 
     def checkpoint(self) -> bytes:
-        """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
+        """State from which `resume` continues. Holds exact counts: keep it as secret as data.
+
+        Raises:
+            StateError: within a release, or after an interruption that left events half counted.
+        """
+        self._check_whole()
+        if self._counter is not None and self._counter.step != self._step:
+            self._whole = False
+            self._check_whole()
         counter = None if self._counter is None else self._counter.checkpoint().decode()
         body = json.dumps(
             {
@@ -309,6 +356,11 @@ class Running:
             source = StreamTerms.from_dict(state["terms"]), key
         else:
             source = Counter.resume(state["counter"].encode(), key=key)
+        if isinstance(source, Counter) and source.step != state["step"]:
+            raise StateError(
+                f"the checkpoint is of step {state['step']} and its counter of step {source.step}: "
+                f"it was taken within a release; use another one"
+            )
         return cls(statistic, exact, state["batched"], source, state["step"])
 
     def __reduce__(self) -> NoReturn:

@@ -179,6 +179,7 @@ class StatisticStream(Running):
             ReplayMismatch: ``step`` was released with another event.
             HorizonExceeded: the strategy serves no more steps.
             StreamConflict: another process took the stream over, or holds the lock.
+            StateError: an earlier release was interrupted half-way: open the stream again.
         """
         return self.release_many([event], first_step=step)[0]
 
@@ -317,7 +318,8 @@ class StatisticStream(Running):
         """Count, and commit what is released with what is known then."""
         writer.counter()  # before anything is counted, where a release failed half-way
         self._check_horizon(len(stops))
-        changes = self._exact.take(events, stops)
+        before = writer.step
+        changes = self._taken(events, stops)
         try:
             new = digests[_DIGEST * known :]
             if self.statistic.on_demand:
@@ -330,9 +332,18 @@ class StatisticStream(Running):
 
             writer.release(inputs, None, {}, (), also=also)
         except BaseException:
-            self._exact.undo()
+            # A commit that the writer knows of counts, whatever failed after it. Of one that it
+            # does not know of, `writer.counter` tells at the next release.
+            if writer.step == before:
+                self._undone()
+                raise
+            self._saved, self._step = saved, writer.step
+            self._whole = True
             raise
         self._saved, self._step = saved, writer.step
+        self._whole = True
+
+    _remedy = "open it again with StatisticStream.open, which reads what was committed"
 
     def close(self) -> None:
         """Close the database. Everything released is already in it."""

@@ -159,13 +159,14 @@ class Writer:
         if counter.terms.counters is not None:
             self._counter = None  # with more cells it is ahead of the journal
             counter.widen(xs.shape[1], self._key)
-        releases = counter.release_many(xs)
         try:
+            releases = counter.release_many(xs)
             rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
             self._commit(counter, rows, observed, sources, remembered, labels, also)
         except BaseException:
-            # The counter is ahead of the journal: forget it, and read it again when needed.
-            self._counter = None
+            # A counter ahead of the journal is forgotten, and read again when needed.
+            if counter.step != self.step:
+                self._counter = None
             raise
         self._counter, self.step = counter, counter.step
         if len(releases):

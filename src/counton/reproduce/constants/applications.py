@@ -250,7 +250,7 @@ def _sparse() -> Comparison:
     )
     found = SparseDesign(
         horizon=horizon, ones=ones, guarantee=ApproxDP(EPSILON, DELTA),
-        contribution=Contribution.add_remove(), closing=Fraction(1, 2), threshold=95, segments=7,
+        contribution=Contribution.add_remove(), closing=Fraction(1, 2), threshold=96, segments=7,
         strategy=SqrtToeplitz(7),
     )  # fmt: skip
     return Comparison(
