@@ -74,6 +74,10 @@ def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
     assert abs(mean["estimate"] - (5 - 3 + 60 + 7) / 4) < 8
     (users,) = rows_of(place, "statistic", "distinct", events, "--user", "user", *common)
     assert users["estimate"] == 3
+    top = [*TOP, events, "--by", "to", "--domain", "JFK,LGA", *common]
+    ranks = rows_of(place, *top, "--user", "user", "--most", "1", "--name", "users")
+    assert [(row["group"], row["estimate"]) for row in ranks] == [("JFK", 2), ("LGA", 1)]
+    assert "replaced by another" in place(*top, "--replace", "--name", "which").out
     coming = ["--user", "user", "--comes", "comes", "--changes", "4", "--name", "now"]
     (now,) = rows_of(place, "statistic", "distinct", events, *coming, *common)
     assert round(now["estimate"]) == 2

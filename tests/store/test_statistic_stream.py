@@ -97,6 +97,9 @@ def test_what_is_refused_changes_nothing(statistic: Letters, file: Path) -> None
         with pytest.raises(StreamConflict):
             stream.release("a")
         assert stream._exact.save() == b"abab"
+        for copy in (stream.checkpoint, lambda: StatisticStream.resume(b"", key=Key.generate())):
+            with pytest.raises(InvalidInput, match=r"StatisticStream\.open"):
+                copy()
     with pytest.raises(StateError, match="is a statistic"):
         Stream.open(file, "s")
     with StatisticStream.open(file, "s") as stream:

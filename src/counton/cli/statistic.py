@@ -312,7 +312,7 @@ def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
     ]
     if outcome.windows is None:
         lines.append(
-            ("released", f"each row is a step: that there are {outcome.after:,} is public")
+            ("released", f"each row is a step: how many there are is public, {outcome.after:,}")
         )
         return lines
     assert outcome.until is not None
@@ -448,6 +448,9 @@ class _TopK:
     top: int = option(10, "how many are shown")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
     first: bool = option(False, "with --most: one event of a user in each group", "--first")
+    replace: bool = option(
+        False, "protect of which group an event is, not whether it is there", "--replace"
+    )
     unit: str | None = option(None, "what one event, or one user, is called")
 
     def made(self, columns: _Groups | None) -> Statistic:
@@ -467,6 +470,7 @@ class _TopK:
             k=self.top,
             most=self.most,
             once="group" if self.first else None,
+            neighbours="replace" if self.replace else None,
             unit=self.unit,
         )
 
@@ -533,6 +537,7 @@ class _Quantiles:
     line: str | None = option(
         None, "how cells are measured: auto, identity, haar, hierarchy or optimal"
     )
+    replace: bool = option(False, "protect what a value is, not whether it is there", "--replace")
     unit: str | None = option(None, "what one value is called")
 
     def made(self, columns: object) -> Statistic:
@@ -545,6 +550,7 @@ class _Quantiles:
             upper=self.upper,
             cells=self.cells,
             line=line,
+            neighbours="replace" if self.replace else None,
             unit=self.unit,
         )
 

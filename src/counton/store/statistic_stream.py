@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,6 +274,29 @@ class StatisticStream(Running):
         """
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         return self.readings(step, step + 1)[0]
+
+    def checkpoint(self) -> NoReturn:
+        """Not here: the state is the checkpoint.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"statistic {self.terms.name!r} is kept in its state, and a second copy would release "
+            f"the same noise over other data: open it with StatisticStream.open"
+        )
+
+    @classmethod
+    def resume(cls, saved: bytes, *, key: Key) -> NoReturn:
+        """Not here: use `open`.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "a statistic in a state goes on from there: use StatisticStream.open; for a checkpoint "
+            "of a Running use Running.resume"
+        )
 
     def _committed(
         self, events: Events, stops: NDArray[np.int64], first_step: int | None
