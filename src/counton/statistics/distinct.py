@@ -261,8 +261,8 @@ class _Users(Exact):
 
     def save(self) -> bytes:
         """See `Exact.save`."""
-        records = np.zeros(len(self._did), _RECORD)
-        for place, (user, (first, second)) in enumerate(sorted(self._did.items())):
+        records = np.zeros(len(self._did), _RECORD)  # in order of first sight: new ones at the end
+        for place, (user, (first, second)) in enumerate(self._did.items()):
             records[place] = (user, first, second)
         return self._step.to_bytes(8, "little") + records.tobytes()
 
