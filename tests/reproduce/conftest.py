@@ -18,7 +18,22 @@ from counton.reproduce import Evidence, reproduce
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Evidence]:
     """A paper's evidence with its figures, in quick form; each paper is drawn once."""
     folder = tmp_path_factory.mktemp("figures")
-    return lru_cache(lambda paper: reproduce(paper, folder / paper, quick=True))
+
+    @lru_cache
+    def draw(paper: str) -> Evidence:
+        told: list[float] = []
+        found = reproduce(
+            paper, folder / paper, quick=True, report=lambda _stage, share: told.append(share)
+        )
+        assert told == sorted(told)
+        assert told[0] == 0
+        # It moves, and comes to its end: nothing is left out of the count of stages.
+        assert len({*told}) > (2 if paper == "less-noise" else 7)
+        assert told[-1] == 1
+        assert max(told[:-1]) < 1
+        return found
+
+    return draw
 
 
 @pytest.fixture(scope="session")

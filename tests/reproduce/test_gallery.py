@@ -10,7 +10,7 @@ import pytest
 
 from counton.errors import InvalidInput
 from counton.reproduce import Comparison, Evidence, Figure
-from counton.reproduce.gallery import BEGIN, END, filled, numbers, pictures
+from counton.reproduce.gallery import BEGIN, END, filled, numbers, pictures, write_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHOWN = sorted(page.stem for page in (DOCS / "papers").glob("*.md"))
@@ -46,7 +46,7 @@ def test_the_gallery_has_a_page_for_each_of_its_papers() -> None:
 
 
 def test_a_page_keeps_what_is_written_by_hand() -> None:
-    row = Comparison("Table 1", "one | two", "1", 1.5, note="it does", differs=True)
+    row = Comparison("Table 1", "one | two", "1", 1.5, note="it does", expected="1.50")
     found = Evidence(
         "A paper",
         (row, row, Comparison("Table 1", "three", "3", 3)),
@@ -58,7 +58,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert new.endswith("\n\nAfter.\n")
     assert "old" not in new
     assert "![F](../images/elders/f.png)" in new
-    assert "Of 3 numbers compared, 1 agree" in new
+    assert "3 numbers compared: 1 agree (1 to the printed digits), 2 explained." in new
     assert "| Table 1 | one \\| two; and 1 more | 1 | 1.5 | it does |" in new
     assert filled(new, "elders", found) == new
     with pytest.raises(InvalidInput, match="0 places to write to"):
@@ -67,5 +67,19 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
 
 def test_a_paper_without_differences_says_so() -> None:
     told = numbers(Evidence("A paper", (Comparison("Table 1", "three", "3", 3),)))
-    assert "All 1 numbers compared agree" in told
+    assert "1 numbers compared: 1 agree (1 to the printed digits)." in told
     assert "|" not in told
+
+
+@pytest.mark.parametrize("why", [{}, {"note": "a reason", "expected": "1.7"}])
+def test_no_page_is_written_of_numbers_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: dict[str, str]
+) -> None:
+    found = Evidence("A paper", (Comparison("Table 1", "one", "1", 1.5, **why),))  # type: ignore[arg-type]
+    monkeypatch.setattr("counton.reproduce.gallery.reproduce", lambda paper, folder: found)
+    page = tmp_path / "papers" / "elders.md"
+    page.parent.mkdir()
+    page.write_text(f"{BEGIN}\nold\n{END}\n")
+    with pytest.raises(InvalidInput, match="differ and no row says why"):
+        write_pages(tmp_path, ("elders",))
+    assert "old" in page.read_text()

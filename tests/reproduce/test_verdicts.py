@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,20 +11,49 @@ import pytest
 from typer.testing import CliRunner
 
 from counton.cli.app import app
+from counton.cli.exits import ExitCode
 from counton.plots.style import PALETTE
 from counton.reproduce import PAPERS, Comparison, Evidence, Figure, drawing
+from counton.reproduce.evidence import Report, counted
 
 RIGHT = Comparison("Table 1", "epsilon", "0.1341", 0.13407, note="known to four digits")
-KNOWN = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", differs=True)
+KNOWN = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", expected="0.1239")
 WRONG = replace(RIGHT, computed=0.1343)
 
 
 def test_a_note_alone_excuses_nothing() -> None:
     assert [row.verdict for row in (RIGHT, KNOWN, WRONG)] == ["agrees", "explained", "DIFFERS"]
     assert replace(KNOWN, note="").verdict == "DIFFERS"
-    assert replace(KNOWN, computed=0.1238).verdict == "agrees"
     assert KNOWN.difference == pytest.approx(7e-5)
     assert Evidence("A paper", (RIGHT, KNOWN, WRONG)).wrong == (WRONG,)
+
+
+def test_an_explained_number_is_held_to_what_is_known() -> None:
+    for computed in (0.1238, 0.124, 1.0, math.nan, math.inf):
+        assert replace(KNOWN, computed=computed).verdict == "DIFFERS"
+    wide = replace(KNOWN, spread=0.01)
+    assert replace(wide, computed=0.13).verdict == "explained"
+    assert replace(wide, computed=0.14).verdict == "DIFFERS"
+    # It is said to be too large, and is not: what the note says would be wrong.
+    assert replace(wide, computed=0.1231, at_most=True).verdict == "DIFFERS"
+    assert replace(wide, computed=0.1239, at_most=True).verdict == "explained"
+    assert replace(RIGHT, computed=math.nan, at_most=True).verdict == "DIFFERS"
+
+
+def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
+    rows = (
+        RIGHT,
+        replace(RIGHT, tolerance=0.1),
+        replace(RIGHT, at_most=True),
+        Comparison.with_formula("Lemma 1", "norm", 2, 2),
+        KNOWN,
+        WRONG,
+    )
+    assert [row.kind for row in rows[:4]] == ["digits", "interval", "limit", "formula"]
+    told = "6 numbers compared: 4 agree (1 to the printed digits, 1 with the value of a printed "
+    told += "formula, 1 as they are within a limit, 1 up to the interval that is stated), "
+    assert counted(rows) == f"{told}1 explained, 1 DIFFER"
+    assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
 
 
 def test_a_formula_is_held_to_nine_digits() -> None:
@@ -37,25 +67,30 @@ def test_a_formula_is_held_to_nine_digits() -> None:
 def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[Comparison, ...]
 ) -> None:
-    def found(paper: str, folder: Path, *, quick: bool) -> Evidence:
+    def found(paper: str, folder: Path, *, quick: bool, report: Report) -> Evidence:
         assert quick
+        report("half", 0.5)
         return Evidence(paper, rows, (Figure(folder / "figure-1.png", "Figure 1", "A. B."),))
 
     monkeypatch.setattr("counton.cli.reproduction.reproduce", found)
     words = ["reproduce", "all", "--quick", "--folder", str(tmp_path)]
     done, plain = (CliRunner().invoke(app, [*words, *more]) for more in (["--json"], []))
-    assert done.exit_code == plain.exit_code == int(WRONG in rows)
+    assert done.exit_code == plain.exit_code == ExitCode.DIFFERENT * (WRONG in rows)
     papers = json.loads(done.stdout)["papers"]
     assert list(papers) == list(PAPERS)
     for name, told in papers.items():
         assert told["figures"] == [str(tmp_path / name / "figure-1.png")]
         assert [row["verdict"] for row in told["comparisons"]] == [row.verdict for row in rows]
+        assert [row["expected"] for row in told["comparisons"]] == [
+            row.expected or None for row in rows
+        ]
         assert [row["difference"] for row in told["comparisons"]] == [
             row.difference for row in rows
         ]
     each = len(PAPERS)
-    end = f"{each} papers: {2 * each} numbers compared: {each} agree, "
-    end += f"0 explained, {each} DIFFER" if WRONG in rows else f"{each} explained"
+    end = f"{each} papers: {2 * each} numbers compared: {each} agree "
+    end += f"({each} to the printed digits), {each} "
+    end += "DIFFER" if WRONG in rows else "explained"
     assert plain.stdout.splitlines()[-1] == end
 
 

@@ -245,7 +245,7 @@ def reproduce(
 ) -> None:
     """Compute papers' tables and figures again and compare their numbers.
 
-    Exit code 1: a number differs from the printed one, and no row explains why.
+    Exit code 7: a number differs from the printed one, and no row explains why.
     """
     with explained():
         from counton.cli.reproduction import print_reproduction

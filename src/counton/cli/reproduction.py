@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 from counton.cli.exits import ExitCode
 from counton.cli.printing import print_json, print_line, print_table, working
 from counton.reproduce import PAPERS, Comparison, ErrorRow, Evidence, reproduce
+from counton.reproduce.evidence import counted
 
 _ALL = "all"
 
@@ -22,7 +22,7 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: boo
     """Compute, draw, compare.
 
     Returns:
-        Failed if a number differs and no row says why.
+        Different if a number differs and no row says why.
 
     Raises:
         InvalidInput: an unknown paper.
@@ -31,12 +31,15 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: boo
     papers = list(PAPERS) if paper == _ALL else [paper]
     with working(Console(stderr=True)) as report:
         for number, name in enumerate(papers):
-            report(name, number / len(papers))
+
+            def within(stage: str, share: float, name: str = name, number: int = number) -> None:
+                report(f"{name}: {stage}", (number + share) / len(papers))
+
             if paper == _ALL:
                 place = Path(folder or "reproduce") / name
             else:
                 place = Path(folder or f"reproduce/{name}")
-            found[name] = reproduce(name, place, quick=quick)
+            found[name] = reproduce(name, place, quick=quick, report=within)
     if as_json:
         shown = {name: _document(evidence) for name, evidence in found.items()}
         print_json({"papers": shown} if paper == _ALL else shown[paper])
@@ -46,9 +49,9 @@ def print_reproduction(paper: str, folder: str | None, as_json: bool, quick: boo
             _print(console, evidence)
         if paper == _ALL:
             every = [row for evidence in found.values() for row in evidence.comparisons]
-            print_line(console, f"{len(found)} papers: {_counted(every)}", bold=True)
+            print_line(console, f"{len(found)} papers: {counted(every)}", bold=True)
     wrong = any(evidence.wrong for evidence in found.values())
-    return ExitCode.FAILED if wrong else ExitCode.OK
+    return ExitCode.DIFFERENT if wrong else ExitCode.OK
 
 
 def _document(evidence: Evidence) -> dict[str, Any]:
@@ -59,6 +62,9 @@ def _document(evidence: Evidence) -> dict[str, Any]:
             "printed": row.printed,
             "computed": float(row.computed),
             "difference": row.difference,
+            "kind": row.kind,
+            "tolerance": row.tolerance,
+            "expected": row.expected or None,
             "agrees": row.agrees,
             "verdict": row.verdict,
             "note": row.note,
@@ -83,10 +89,9 @@ def _print(console: Console, evidence: Evidence) -> None:
     for name in ("where and what", *numbers, "verdict"):
         table.add_column(name, justify="right" if name in numbers else "left")
     for row in evidence.comparisons:
-        printed = f"≤ {row.printed}" if row.at_most else row.printed
         table.add_row(
             f"{row.place}: {row.quantity}",
-            printed,
+            row.allowed,
             f"{row.computed:.6g}",
             f"{row.difference:.2g}",
             row.verdict,
@@ -101,14 +106,7 @@ def _print(console: Console, evidence: Evidence) -> None:
             print_line(console, f"{rows[0].place}, {rows[0].quantity}{more}: {note}")
     for figure in evidence.figures:
         print_line(console, f"figure written to {figure.path}")
-    print_line(console, _counted(evidence.comparisons))
-
-
-def _counted(rows: Sequence[Comparison]) -> str:
-    """How many there are of each verdict."""
-    told = Counter(row.verdict for row in rows)
-    words = f"{len(rows)} numbers compared: {told['agrees']} agree, {told['explained']} explained"
-    return words + (f", {told['DIFFERS']} DIFFER" if told["DIFFERS"] else "")
+    print_line(console, counted(evidence.comparisons))
 
 
 def _print_errors(console: Console, errors: Sequence[ErrorRow]) -> None:

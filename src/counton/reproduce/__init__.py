@@ -6,7 +6,16 @@ from importlib import import_module
 from pathlib import Path
 
 from counton.errors import InvalidInput
-from counton.reproduce.evidence import Comparison, ErrorRow, Evidence, Figure, Verdict
+from counton.reproduce.evidence import (
+    Comparison,
+    ErrorRow,
+    Evidence,
+    Figure,
+    Kind,
+    Report,
+    Verdict,
+    silent,
+)
 
 #: Short name of a paper, or of a claim, and the package that computes its evidence.
 PAPERS = {
@@ -24,18 +33,26 @@ __all__ = [
     "ErrorRow",
     "Evidence",
     "Figure",
+    "Kind",
     "Verdict",
     "reproduce",
 ]
 
 
-def reproduce(paper: str, folder: str | Path | None = None, *, quick: bool = False) -> Evidence:
+def reproduce(
+    paper: str,
+    folder: str | Path | None = None,
+    *,
+    quick: bool = False,
+    report: Report = silent,
+) -> Evidence:
     """Compute a paper's tables again, and draw its figures if a folder is given.
 
     Args:
         paper: one of ``PAPERS``.
         folder: where to write the figures as PNG; it is made if it does not exist.
         quick: leave out what takes minutes; simulations have fewer runs.
+        report: told what is being done, and the share that is behind it.
 
     Raises:
         InvalidInput: an unknown paper.
@@ -47,5 +64,6 @@ def reproduce(paper: str, folder: str | Path | None = None, *, quick: bool = Fal
     if paper not in PAPERS:
         raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
     module = import_module(PAPERS[paper])
-    found: Evidence = module.evidence(None if folder is None else Path(folder), quick=quick)
+    place = None if folder is None else Path(folder)
+    found: Evidence = module.evidence(place, quick=quick, report=report)
     return found

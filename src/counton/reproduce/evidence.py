@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-#: Of a row: "explained" is a number that differs and says why.
+#: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
 Verdict = Literal["agrees", "explained", "DIFFERS"]
+#: What a row is held to: the digits of a printed number, the value of a printed formula, a limit
+#: that is not to be exceeded, or an interval around what is printed.
+Kind = Literal["digits", "formula", "limit", "interval"]
+#: Called with what is being done and the share of the whole that is behind it.
+Report = Callable[[str, float], object]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +31,21 @@ class Comparison:
         computed: the same quantity, computed here.
         tolerance: allowed distance, where the printed digits do not say it.
         at_most: what is printed is not to be exceeded.
+        formula: what is printed is a formula, of which `printed` is the value.
         note: what a reader should know, such as an error of the paper.
-        differs: known not to agree, for the reason that `note` states. Without it a note excuses
-            nothing: it would hide the day on which a number that agreed no longer does.
+        expected: what is computed instead of the printed number, of a row that is known to
+            differ, for the reason that `note` states; as many digits as are known. A number that
+            is neither DIFFERS, and so does one that agrees after all: its note would be wrong.
+        spread: allowed distance from `expected`, where its digits do not say it.
 
     >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> row.agrees, row.verdict
     (True, 'agrees')
     >>> Comparison("Table 1", "epsilon", "0.1341", 0.2).verdict
     'DIFFERS'
-    >>> Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", differs=True).verdict
-    'explained'
+    >>> why = {"note": "cut off", "expected": "0.12387"}
+    >>> [Comparison("Cor. C.3", "", "0.1238", c, **why).verdict for c in (0.123874, 0.1239)]
+    ['explained', 'DIFFERS']
     """
 
     place: str
@@ -42,7 +55,9 @@ class Comparison:
     tolerance: float | None = None
     note: str = ""
     at_most: bool = False
-    differs: bool = False
+    formula: bool = False
+    expected: str = ""
+    spread: float | None = None
 
     @classmethod
     def with_formula(
@@ -58,11 +73,12 @@ class Comparison:
             note: what a reader should know.
 
         >>> row = Comparison.with_formula("Lemma 3.5", "changes, k = 2", 6, 6)
-        >>> row.printed, row.verdict, row.note
-        ('6', 'agrees', 'the value of the printed formula')
+        >>> row.printed, row.verdict, row.kind, row.note
+        ('6', 'agrees', 'formula', 'the value of the printed formula')
         """
         said = "the value of the printed formula" + (f"; {note}" if note else "")
-        return cls(place, quantity, f"{formula:.9g}", computed, 1e-8 * abs(formula), said)
+        near = 1e-8 * abs(formula)
+        return cls(place, quantity, f"{formula:.9g}", computed, near, said, formula=True)
 
     @property
     def difference(self) -> float:
@@ -71,20 +87,51 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it agrees, differs and says why, or only differs."""
-        if self.agrees:
-            return "agrees"
-        return "explained" if self.differs and self.note else "DIFFERS"
+        """Whether it agrees, differs as it is known to and says why, or only differs."""
+        if not self.expected:
+            return "agrees" if self.agrees else "DIFFERS"
+        known = self.note and _is(self.computed, self.expected, self.spread)
+        return "explained" if known and not self.agrees else "DIFFERS"
 
     @property
     def agrees(self) -> bool:
         """Whether the computed number, rounded like the printed one, is it, or not above it."""
-        printed = Decimal(self.printed)
         if self.at_most:
-            return Decimal(repr(float(self.computed))) <= printed
-        if self.tolerance is not None:
-            return bool(abs(self.computed - float(printed)) <= self.tolerance)
-        return Decimal(repr(float(self.computed))).quantize(printed) == printed
+            return bool(self.computed <= float(self.printed))
+        return _is(self.computed, self.printed, self.tolerance)
+
+    @property
+    def kind(self) -> Kind:
+        """What it is held to."""
+        if self.formula:
+            return "formula"
+        if self.at_most:
+            return "limit"
+        return "digits" if self.tolerance is None else "interval"
+
+    @property
+    def allowed(self) -> str:
+        """What is printed, and how far from it a number may be.
+
+        >>> Comparison("section 7", "factor", "4", 3.6, 0.5).allowed
+        '4 ± 0.5'
+        >>> Comparison("Lemma 5", "distance", "1", 0.5, at_most=True).allowed
+        '≤ 1'
+        """
+        if self.at_most:
+            return f"≤ {self.printed}"
+        return self.printed + (f" ± {self.tolerance:.2g}" if self.kind == "interval" else "")
+
+
+def _is(computed: float, known: str, distance: float | None) -> bool:
+    """Whether a number is one of which these digits are known, or as near to it as that."""
+    if not math.isfinite(computed):
+        return False
+    if distance is not None:
+        return bool(abs(computed - float(known)) <= distance)
+    digits = Decimal(known)
+    step = Decimal(1).scaleb(digits.as_tuple().exponent)  # type: ignore[arg-type]
+    return round(Decimal(repr(float(computed))) / step) == digits / step
 
 
 class ErrorRow(NamedTuple):
@@ -152,3 +199,65 @@ class Evidence:
     def wrong(self) -> tuple[Comparison, ...]:
         """The comparisons that differ without an explanation."""
         return tuple(each for each in self.comparisons if each.verdict == "DIFFERS")
+
+
+#: What is said of agreeing rows of each kind.
+_AGREED: dict[Kind, str] = {
+    "digits": "to the printed digits",
+    "formula": "with the value of a printed formula",
+    "limit": "as they are within a limit",
+    "interval": "up to the interval that is stated",
+}
+
+
+def counted(rows: Iterable[Comparison]) -> str:
+    """How many rows there are of each verdict, and those that agree by what they are held to.
+
+    >>> agreeing = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
+    >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
+    '3 numbers compared: 3 agree (2 to the printed digits, 1 as they are within a limit)'
+    """
+    rows = list(rows)
+    told = Counter(row.verdict for row in rows)
+    kinds = Counter(row.kind for row in rows if row.verdict == "agrees")
+    by_kind = ", ".join(f"{kinds[kind]} {said}" for kind, said in _AGREED.items() if kinds[kind])
+    words = f"{len(rows)} numbers compared: {told['agrees']} agree"
+    words += f" ({by_kind})" if by_kind else ""
+    words += f", {told['explained']} explained" if told["explained"] else ""
+    return words + (f", {told['DIFFERS']} DIFFER" if told["DIFFERS"] else "")
+
+
+def silent(_stage: str, _share: float) -> None:
+    """Tell nobody."""
+
+
+class Stages:
+    """Tells how far a paper is.
+
+    Args:
+        report: told after each stage.
+        count: of stages in all.
+
+    >>> stages = Stages(print, 4)
+    >>> tuple(stages("figures", ["one", "two"]))
+    figures 0.0
+    figures 0.25
+    figures 0.5
+    ('one', 'two')
+    """
+
+    def __init__(self, report: Report, count: int) -> None:
+        self._report, self._count, self._done = report, count, 0
+
+    def __call__(self, name: str, parts: Iterable[_T]) -> Iterator[_T]:
+        """Hand on what comes, each of which is a stage."""
+        self._report(name, self._done / self._count)
+        for part in parts:
+            self._done += 1
+            self._report(name, min(1.0, self._done / self._count))
+            yield part
+
+    def one(self, name: str, made: Callable[[], _T]) -> _T:
+        """A stage that is a single call."""
+        (part,) = self(name, (made() for _ in range(1)))
+        return part

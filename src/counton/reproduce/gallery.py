@@ -13,7 +13,7 @@ from pathlib import Path
 
 from counton.errors import InvalidInput
 from counton.reproduce import PAPERS, reproduce
-from counton.reproduce.evidence import Comparison, Evidence, Figure
+from counton.reproduce.evidence import Comparison, Evidence, Figure, counted
 
 #: What is written stands between these lines.
 BEGIN, END = "<!-- begin: written by make gallery -->", "<!-- end: written by make gallery -->"
@@ -39,7 +39,8 @@ def pictures(paper: str, figures: tuple[Figure, ...]) -> str:
 def numbers(found: Evidence) -> str:
     """How many numbers were compared, and a table of those that differ; in Markdown.
 
-    >>> row = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", differs=True)
+    >>> why = {"note": "cut off", "expected": "0.12387"}
+    >>> row = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, **why)
     >>> print(numbers(Evidence("A paper", (row, row))).splitlines()[-1])
     | Cor. C.3 | constant; and 1 more | 0.1238 | 0.12387 | cut off |
     """
@@ -48,24 +49,20 @@ def numbers(found: Evidence) -> str:
     for row in rows:
         if row.verdict == "explained":
             differing.setdefault((row.place, row.note), []).append(row)
-    agreeing = sum(row.verdict == "agrees" for row in rows)
-    lines = [
-        "## Numbers",
-        "",
-        f"Of {len(rows)} numbers compared, {agreeing} agree to the printed digits, or within the "
-        f"interval of a simulation, and {len(rows) - agreeing} differ for a reason that is known:",
-        "",
-        "| where | what | printed | computed | why they differ |",
-        "|---|---|--:|--:|---|",
-    ]
+    lines = ["## Numbers", "", f"{counted(rows)}."]
+    if differing:
+        lines += [
+            "",
+            "Explained, and checked for the digits that are computed instead:",
+            "",
+            "| where | what | printed | computed | why they differ |",
+            "|---|---|--:|--:|---|",
+        ]
     for (place, note), some in differing.items():
         first = some[0]
         what = first.quantity + (f"; and {len(some) - 1} more" if len(some) > 1 else "")
-        printed = f"at most {first.printed}" if first.at_most else first.printed
-        cells = (place, what, printed, f"{first.computed:.5g}", note)
+        cells = (place, what, first.allowed, f"{first.computed:.5g}", note)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    if not differing:
-        lines = [*lines[:2], f"All {len(rows)} numbers compared agree to the printed digits."]
     return "\n".join([*lines, ""])
 
 
@@ -90,10 +87,13 @@ def write_pages(docs: Path, papers: tuple[str, ...]) -> None:
     """Compute papers in full, draw their figures and fill their pages.
 
     Raises:
-        InvalidInput: an unknown paper, or a page without a place to write to.
+        InvalidInput: an unknown paper, a page without a place to write to, or a number that
+            differs and says no reason.
     """
     for paper in papers:
         found = reproduce(paper, docs / "images" / paper)
+        if found.wrong:
+            raise InvalidInput(f"numbers of {paper!r} differ and no row says why: {found.wrong}")
         page = docs / "papers" / f"{paper}.md"
         page.write_text(filled(page.read_text("utf-8"), paper, found), "utf-8")
 

@@ -5,18 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from counton.reproduce.elders import laplace_or_gaussian, numbers, random_input
-from counton.reproduce.evidence import Evidence, Figure
+from counton.reproduce.evidence import Evidence, Figure, Report, Stages, silent
 
 TITLE = "Count on Your Elders: Laplace vs Gaussian Noise"
+_FIGURES = 7
 
 
-def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+def evidence(
+    folder: Path | None = None, *, quick: bool = False, report: Report = silent
+) -> Evidence:
     """All rows, and the figures in ``folder`` if there is one; quick with fewer runs."""
-    measured = random_input.measure(quick=quick)
+    stages = Stages(report, 4 + _FIGURES * (folder is not None))
+    measured = stages.one("largest errors", lambda: random_input.measure(quick=quick))
     figures: tuple[Figure, ...] = ()
     if folder is not None:
         from counton.reproduce.elders.figures import draw_all
 
-        figures = tuple(draw_all(folder, measured))
-    rows = (*numbers.rows(), *laplace_or_gaussian.rows(), *random_input.rows(measured))
-    return Evidence(TITLE, rows, figures)
+        figures = tuple(stages("figures", draw_all(folder, measured)))
+    parts = (
+        numbers.rows,
+        laplace_or_gaussian.rows,
+        lambda: random_input.rows(measured),
+    )
+    found = stages("numbers", (part() for part in parts))
+    return Evidence(TITLE, tuple(row for rows in found for row in rows), figures)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence, Figure
+from counton.reproduce.evidence import Evidence, Figure, Report, Stages, silent
 from counton.reproduce.expiration.numbers import caption_4, table_1
 from counton.reproduce.expiration.statements import rows
 
 TITLE = "Continual Counting with Gradual Privacy Expiration"
+_FIGURES = 7
 
 
-def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+def evidence(
+    folder: Path | None = None, *, quick: bool = False, report: Report = silent
+) -> Evidence:
     """All rows, and the figures in ``folder`` if there is one; in quick form the same."""
+    stages = Stages(report, 3 + _FIGURES * (folder is not None))
     figures: tuple[Figure, ...] = ()
     if folder is not None:
         from counton.reproduce.expiration.figures import draw_all
 
-        figures = tuple(draw_all(folder))
-    return Evidence(TITLE, (*table_1(), *caption_4(), *rows()), figures)
+        figures = tuple(stages("figures", draw_all(folder)))
+    found = stages("numbers", (part() for part in (table_1, caption_4, rows)))
+    return Evidence(TITLE, tuple(row for part in found for row in part), figures)

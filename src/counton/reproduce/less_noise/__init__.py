@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence, Figure
+from counton.reproduce.evidence import Evidence, Figure, Report, Stages, silent
 from counton.reproduce.less_noise.numbers import comparisons, error_table
 
 TITLE = "Less noise: running totals under continual observation"
 
 
-def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+def evidence(
+    folder: Path | None = None, *, quick: bool = False, report: Report = silent
+) -> Evidence:
     """The table, what was announced beside it, and ``less-noise.png`` in ``folder``.
 
     Args:
         folder: where the picture goes; None for none.
         quick: horizons up to a year of hours, and no dense optimum, which takes minutes.
     """
-    errors = error_table(quick=quick)
+    stages = Stages(report, 2 + (folder is not None))
+    errors = stages.one("errors", lambda: error_table(quick=quick))
     figures: tuple[Figure, ...] = ()
     if folder is not None:
         from counton.reproduce.less_noise.figures import draw
 
         folder.mkdir(parents=True, exist_ok=True)
-        figures = (draw(folder / "less-noise.png", errors),)
-    return Evidence(TITLE, comparisons(quick=quick), figures, errors)
+        figures = (stages.one("figure", lambda: draw(folder / "less-noise.png", errors)),)
+    rows = stages.one("numbers", lambda: comparisons(quick=quick))
+    return Evidence(TITLE, rows, figures, errors)

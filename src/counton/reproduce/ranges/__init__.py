@@ -6,22 +6,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence, Figure
-from counton.reproduce.ranges.numbers import comparisons, error_table
+from counton.reproduce.evidence import Evidence, Figure, Report, Stages, silent
+from counton.reproduce.ranges.numbers import PARTS, comparisons, error_table
 from counton.reproduce.ranges.timing import measure
 
 TITLE = "Differentially Private Range Queries with Correlated Input Perturbation"
+_FIGURES = 10
 
 
-def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+def evidence(
+    folder: Path | None = None, *, quick: bool = False, report: Report = silent
+) -> Evidence:
     """All rows, and the figures in ``folder`` if there is one; rows of times unless it is quick."""
+    timed = not quick or folder is not None
+    stages = Stages(report, timed + PARTS + _FIGURES * (folder is not None))
     figures: tuple[Figure, ...] = ()
-    times = None if quick and folder is None else measure(quick=quick)
-    rows = comparisons(quick=quick)
+    times = stages.one("times", lambda: measure(quick=quick)) if timed else None
+    rows = tuple(row for part in stages("numbers", comparisons(quick=quick)) for row in part)
     if times is not None and not quick:
         rows += times.rows()
     if folder is not None and times is not None:
         from counton.reproduce.ranges.figures import draw_all
 
-        figures = tuple(draw_all(folder, times, quick=quick))
+        figures = tuple(stages("figures", draw_all(folder, times, quick=quick)))
     return Evidence(TITLE, rows, figures, error_table())

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counton.reproduce.evidence import Evidence, Figure
+from counton.reproduce.evidence import Evidence, Figure, Report, Stages, silent
 from counton.reproduce.smooth.numbers import rows
 from counton.reproduce.smooth.timing import measure
 
 TITLE = "A Smooth Binary Mechanism for Efficient Private Continual Observation"
+_FIGURES = 6
 
 
-def evidence(folder: Path | None = None, *, quick: bool = False) -> Evidence:
+def evidence(
+    folder: Path | None = None, *, quick: bool = False, report: Report = silent
+) -> Evidence:
     """All rows, and the figures in ``folder`` if there is one; times only if it may take long."""
-    times = None if quick else measure()
+    stages = Stages(report, 1 + (not quick) + _FIGURES * (folder is not None))
+    times = None if quick else stages.one("times", measure)
     figures: tuple[Figure, ...] = ()
     if folder is not None:
         from counton.reproduce.smooth.figures import draw_all
 
-        figures = tuple(draw_all(folder, times))
-    return Evidence(TITLE, (*rows(), *(times.rows() if times else ())), figures)
+        figures = tuple(stages("figures", draw_all(folder, times)))
+    found = stages.one("numbers", rows)
+    return Evidence(TITLE, (*found, *(times.rows() if times else ())), figures)
