@@ -69,6 +69,11 @@ def run_statistics(folder: str) -> None:
         title=f"Pairs of airports that {_AIRCRAFT} flew to",
         axis="episodes: first one, later the other, week by week",
     )
+    sys.stdout.write(
+        "\nA graph of aircraft and airports has no triangles, since each edge joins one of each.\n"
+        "Triangles are counted among airports, linked once one aircraft flew to both; degrees\n"
+        "are counted of aircraft and airports, linked by departures.\n"
+    )
     _run(
         target,
         "triangles",
