@@ -259,3 +259,16 @@ def test_the_largest_error_is_one_that_holds() -> None:
     assert ranked.largest_error(ranked.best, 1 - 1e-8) is None
     with pytest.raises(InvalidInput, match="probability"):
         ranked.largest_error(ranked.best, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1])
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_a_bound_is_not_above_what_a_coarser_lattice_needs(metric: Metric, epsilon: float) -> None:
+    """One step under (epsilon, delta): the bound is nearly reached, and never passed."""
+    compared = [
+        (bound.at_least, bound.achieved)
+        for bound in plan(1, ApproxDP(epsilon, 0.4), metric).bounds
+        if bound.quantity.endswith("std") and bound.at_least and bound.achieved
+    ]
+    assert len(compared) >= 2
+    assert all(0.9999 * achieved < least <= achieved for least, achieved in compared[:2])

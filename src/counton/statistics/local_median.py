@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, exact, float_below
 from counton.laws import DiscreteGaussian, Shift, law_to_dict
 from counton.mechanisms.intervals import check_level
@@ -122,7 +122,13 @@ class LocalProtocol(ABC):
             np.clip(np.searchsorted(self.boundaries, number, "right") - 1, 0, self.cells - 1)
         )
 
-    def cell_of_loss(self, slope: Callable[[float], float], key: Key | None = None) -> int:
+    def cell_of_loss(
+        self,
+        slope: Callable[[float], float],
+        key: Key | None = None,
+        *,
+        client: int | None = None,
+    ) -> int:
         """Draw the cell of a value whose mean distance from any point is a convex loss.
 
         Up to a constant: with F = (1 + slope) / 2 as distribution function of the value, its
@@ -132,9 +138,10 @@ class LocalProtocol(ABC):
             slope: of the loss at a point of the range (from the left where it jumps); never falls,
                 and lies within [-1, 1]: divide a loss by its largest slope.
             key: of the draw; fresh unless given.
+            client: its number, where several clients draw under one key.
 
         Raises:
-            InvalidInput: slopes that fall, or leave [-1, 1].
+            InvalidInput: slopes that fall, or leave [-1, 1], or no number of a client.
         """
         slopes = np.array([float(slope(point)) for point in self.boundaries[1:-1].tolist()])
         if not (np.abs(slopes) <= 1).all() or (np.diff(slopes) < -1e-12).any():
@@ -142,7 +149,8 @@ class LocalProtocol(ABC):
                 "slopes of a convex loss never fall, and have to lie within [-1, 1] over the "
                 "range: divide the loss by its largest slope"
             )
-        word = next(self._words(Key.generate() if key is None else key, b"local loss"))
+        key = Key.generate() if key is None else key
+        word = next(self._words(key, b"local loss", *_number(client)))
         return int(np.searchsorted((1 + slopes) / 2, (word >> 11) * 2.0**-53, "right"))
 
     @property
@@ -157,6 +165,15 @@ class LocalProtocol(ABC):
         Raises:
             InvalidInput: not a message of this protocol.
         """
+
+    def sender(self, message: Any) -> int | None:
+        """Number of the client who sent a message, where messages say so."""
+        return None
+
+    @property
+    def departs(self) -> float:
+        """Total variation of all messages together from noisy vectors, at most."""
+        return 0.0
 
     def collect(self) -> Collected:
         """The server: takes messages, sees nothing else."""
@@ -176,15 +193,23 @@ class LocalProtocol(ABC):
         }
         return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
 
-    def _field(self, key: Key, shape: tuple[int, ...] = ()) -> NoiseField:
-        return NoiseField(check_key(key).derive(b"local noise", self._address), self.law, shape)
+    def _field(
+        self, key: Key, shape: tuple[int, ...] = (), client: int | None = None
+    ) -> NoiseField:
+        subkey = check_key(key).derive(b"local noise", self._address, *_number(client))
+        return NoiseField(subkey, self.law, shape)
 
-    def _words(self, key: Key, purpose: bytes) -> Iterator[int]:
+    def _words(self, key: Key, *purpose: bytes) -> Iterator[int]:
         """Endless words of 64 bits that belong to a key and a purpose."""
         for part in itertools.count():
-            drawn = check_key(key).derive(purpose, self._address, str(part).encode())
+            drawn = check_key(key).derive(*purpose, self._address, str(part).encode())
             for start in range(0, len(drawn), 8):
                 yield int.from_bytes(drawn[start : start + 8], "little")
+
+
+def _number(client: int | None) -> tuple[bytes, ...]:
+    """What a client's number adds to an address; nothing if it has none."""
+    return () if client is None else (str(check_integer("client", client, 0, 2**63)).encode(),)
 
 
 def largest_move(strategy: SqrtToeplitz) -> Shift:
@@ -287,24 +312,33 @@ class LocalMedian(LocalProtocol):
         assert isinstance(law, DiscreteGaussian), "no other family was asked for"
         return law
 
-    def randomise(self, value: float, key: Key | None = None) -> NDArray[np.int64]:
+    def randomise(
+        self, value: float, key: Key | None = None, *, client: int | None = None
+    ) -> NDArray[np.int64]:
         """The message of a client with this value: the only thing that it may send.
 
         Args:
             value: in the range; outside, the nearest end.
             key: of the noise: the client's own secret, drawn from the operating system unless
-                given. Two messages under one key and name with different values give both away.
+                given. Two messages under one key, name and ``client`` with different values give
+                both away.
+            client: its number, which is part of the address of the noise: for who computes the
+                messages of several clients under one key, as in a simulation.
 
         Returns:
             C e_j + z in units of ``2**-strategy.lattice_bits``: int64, shape ``(cells,)``.
 
         Raises:
-            InvalidInput: not a number.
+            InvalidInput: not a number, or no number of a client.
         """
-        return self._message(self.cell(value), key)
+        return self._message(self.cell(value), key, client)
 
     def randomise_loss(
-        self, slope: Callable[[float], float], key: Key | None = None
+        self,
+        slope: Callable[[float], float],
+        key: Key | None = None,
+        *,
+        client: int | None = None,
     ) -> NDArray[np.int64]:
         """The message of a client with this convex loss instead: see `LocalProtocol.cell_of_loss`.
 
@@ -312,11 +346,11 @@ class LocalMedian(LocalProtocol):
         >>> question.randomise_loss(lambda theta: theta - 0.3).shape  # (theta - 0.3)^2 / 2
         (8,)
         """
-        return self._message(self.cell_of_loss(slope, key), key)
+        return self._message(self.cell_of_loss(slope, key, client=client), key, client)
 
-    def _message(self, cell: int, key: Key | None) -> NDArray[np.int64]:
-        noise = self._field(Key.generate() if key is None else key).run(0, range(self.cells))
-        return self._entered(cell) + noise
+    def _message(self, cell: int, key: Key | None, client: int | None) -> NDArray[np.int64]:
+        field = self._field(Key.generate() if key is None else key, client=client)
+        return self._entered(cell) + field.run(0, range(self.cells))
 
     def measurement(self, message: Any) -> NDArray[np.int64]:
         """See `LocalProtocol.measurement`: the message itself."""
@@ -325,6 +359,13 @@ class LocalMedian(LocalProtocol):
             raise InvalidInput(
                 f"a message has shape {vector.shape} and type {vector.dtype}; it must be "
                 f"{self.cells} integers, as randomise made it"
+            )
+        # Before the cast, which wraps; as Python's integers, of which none overflows.
+        largest = max(int(vector.max()), -int(vector.min()))
+        if largest > _LARGEST_SUM:
+            raise SumOverflow(
+                f"a message has an entry of magnitude {largest:,}, beyond {_LARGEST_SUM:,}, up to "
+                f"which sums are exact: it is none that randomise made; leave it out"
             )
         return vector.astype(np.int64)
 
@@ -339,26 +380,40 @@ class Collected:
     Attributes:
         protocol: which question.
         clients: how many messages came.
+
+    Where messages say who sent them, it holds the numbers of those clients too.
     """
 
     def __init__(self, protocol: LocalProtocol) -> None:
         self.protocol, self.clients = protocol, 0
         self._sum = np.zeros(protocol.cells, np.int64)
+        self._senders: set[int] = set()
 
     def add(self, message: Any) -> None:
         """Take a message in.
 
         Raises:
-            InvalidInput: not a message of this protocol.
-            SumOverflow: the sum would leave the exact range.
+            InvalidInput: not a message of this protocol, or a second one of the same client, where
+                messages say who sent them.
+            SumOverflow: the sum, or the message, would leave the exact range.
         """
         vector = self.protocol.measurement(message)
-        total = self._sum + vector
-        if max(int(np.abs(total).max()), int(np.abs(vector).max())) > _LARGEST_SUM:
+        sender = self.protocol.sender(message)
+        if sender in self._senders:
+            raise InvalidInput(
+                f"client {sender} has sent a message already: each counts once, and a second "
+                f"answer would cost its privacy twice; leave it out"
+            )
+        total = (
+            self._sum + vector
+        )  # of magnitudes up to 2^62 each: -2^63 is the only one that wraps
+        if max(int(total.max()), -int(total.min())) > _LARGEST_SUM:
             raise SumOverflow(
                 f"the sum of {self.clients + 1:,} messages is beyond {_LARGEST_SUM:,}, up to which "
                 f"it is exact: collect in several parts"
             )
+        if sender is not None:
+            self._senders.add(sender)
         self._sum, self.clients = total, self.clients + 1
 
     def estimate(self) -> LocalEstimate:
@@ -438,7 +493,8 @@ class LocalEstimate:
         Discrete Gaussian noise has the tails of a normal law with its parameter, and so have sums
         of it (Canonne, Kamath and Steinke 2020): a union bound over boundaries. For a population
         the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart comes to it, with half of what
-        may fail.
+        may fail. Where messages are within a total variation of noisy vectors (`PureLocalMedian`),
+        that is taken off what may fail.
 
         Args:
             level: wanted probability.
@@ -447,7 +503,7 @@ class LocalEstimate:
         Raises:
             InvalidInput: a level out of range, or another ``of``.
         """
-        missed = 1 - check_level(level)
+        missed = self._missed(level)
         if of not in ("clients", "population"):
             raise InvalidInput(f"of is {of!r}; it must be 'clients' or 'population'")
         drawn = 0.0
@@ -458,6 +514,18 @@ class LocalEstimate:
         band: Floats = self.std * math.sqrt(2 * math.log(2 * inner / missed))
         band[1:-1] += drawn
         return band
+
+    def _missed(self, level: float) -> float:
+        """What is left to fail of noisy vectors, from which messages may depart."""
+        departs = self.protocol.departs
+        left = 1 - check_level(level) - departs
+        if left <= 0:
+            raise InvalidInput(
+                f"level is {level}; messages depart from noisy vectors by up to {departs} in total "
+                f"variation, so that it must be below {1 - departs:.6g}: ask for less, or plan "
+                f"with a smaller {field('distance')}"
+            )
+        return left
 
     def interval(
         self, level: float = 0.95, of: Literal["clients", "population"] = "clients"
@@ -481,7 +549,7 @@ class LocalEstimate:
         Raises:
             InvalidInput: a level out of range.
         """
-        missed = 1 - check_level(level)
+        missed = self._missed(level)
         cells = len(self.boundaries) - 1
         noise = float(self.risk_std.max()) * math.sqrt(2 * math.log(2 * cells / missed))
         return 2 * noise + 2 * float(self.boundaries[1] - self.boundaries[0])
@@ -542,9 +610,10 @@ class PureLocalMedian(LocalProtocol):
     *Close*: were no chance moved, each vector kept would have the law R exactly, since
     R_0 R / (2 R_0) = R / 2. With e half of P(R / R_0 > e^a) under R plus P(R / R_0 < e^-a) under
     R_0, what is kept is within e / (1/2 - e) of R in total variation, and nothing is kept with
-    probability at most (1/2 + e)^T. The noise is so wide, and T so large, that for ``clients``
-    clients together both are within ``distance`` (computed for continuous Gaussian noise): with mu
-    the deviation by which C e_j moves z, the log-ratio is N(+-mu^2 / 2, mu^2).
+    probability at most (1/2 + e)^T. The noise is so wide that e / (1/2 - e), and T so large that
+    (1/2 + e)^T, is at most distance / (2 clients): for ``clients`` clients together the sum is
+    within ``distance`` (computed for continuous Gaussian noise): with mu the deviation by which
+    C e_j moves z, the log-ratio is N(+-mu^2 / 2, mu^2).
 
     Conditions: a <= ln 2, as coins have chances up to 1 (the paper: epsilon <= 1/4), here for any
     promise, since more than about 4 ln 2 is not spent; and ``clients`` and their numbers are known
@@ -566,9 +635,9 @@ class PureLocalMedian(LocalProtocol):
     ...     cells=32, guarantee=PureDP(2), clients=2000, public=Key.generate(), name="age"
     ... )
     >>> question.candidates, round(question.cut, 3)
-    (20, 0.5)
+    (19, 0.5)
     >>> message = question.randomise(0.3, client=17)
-    >>> message.client, 0 <= message.choice < 20
+    >>> message.client, 0 <= message.choice < 19
     (17, True)
     >>> server = question.collect()
     >>> server.add(message)
@@ -589,13 +658,37 @@ class PureLocalMedian(LocalProtocol):
         check_key(self.public)
         if not 0 < self.distance < 1:
             raise InvalidInput(f"distance is {self.distance}; it must be between 0 and 1: try 0.01")
+        check_integer("clients", self.clients, 1, 2**32)
         check_integer("clients", self.clients, 1, 2**32 // self.candidates)
-        _ = self.law
+        try:
+            _ = self.law
+        except (InvalidInput, ZeroDivisionError) as error:
+            epsilon = float_below(self.guarantee.epsilon)
+            raise InvalidInput(
+                f"{field('epsilon')} is {epsilon:.3g}; a choice that loses so little stands for "
+                f"noise wider than can be drawn: give more, such as 1e-4, or fewer clients"
+            ) from error
+
+    @property
+    def departs(self) -> float:
+        """See `LocalProtocol.departs`: ``distance``."""
+        return self.distance
+
+    def sender(self, message: Any) -> int | None:
+        """See `LocalProtocol.sender`."""
+        return int(PureMessage(*message).client)
+
+    @property
+    def _apart(self) -> float:
+        """e, half of the mass whose chances are moved: e / (1/2 - e) = distance / (2 clients)."""
+        each = self.distance / (2 * self.clients)
+        return each / (2 * (1 + each))
 
     @property
     def candidates(self) -> int:
         """Number T of vectors that are drawn for each client."""
-        return math.ceil(math.log2(2 * max(int(self.clients), 1) / self.distance)) + 1
+        none = math.log(self.distance / (2 * self.clients)) / math.log(0.5 + self._apart)
+        return max(math.ceil(none * (1 + 1e-9)), 1)
 
     @cached_property
     def cut(self) -> float:
@@ -618,7 +711,7 @@ class PureLocalMedian(LocalProtocol):
     @cached_property
     def law(self) -> DiscreteGaussian:
         """See `LocalProtocol.law`."""
-        outside = NormalDist().inv_cdf(1 - self.distance / (4 * self.clients))
+        outside = -NormalDist().inv_cdf(self._apart)
         mu = math.sqrt(outside**2 + 2 * self.cut) - outside  # outside * mu + mu^2 / 2 = cut
         squared = self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits
         return DiscreteGaussian(squared * Fraction(math.ceil(2**40 / mu**2), 2**40))
@@ -656,7 +749,7 @@ class PureLocalMedian(LocalProtocol):
         self, slope: Callable[[float], float], *, client: int, key: Key | None = None
     ) -> PureMessage:
         """The message of a client with this convex loss: see `LocalProtocol.cell_of_loss`."""
-        return self._message(self.cell_of_loss(slope, key), client, key)
+        return self._message(self.cell_of_loss(slope, key, client=client), client, key)
 
     def _message(self, cell: int, client: int, key: Key | None) -> PureMessage:
         words = self._words(Key.generate() if key is None else key, f"local {client}".encode())
