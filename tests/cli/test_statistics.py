@@ -121,6 +121,10 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
     assert median["low"] <= 60 <= median["high"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "1")
+    plot = place.folder / "t.png"
+    done = place(*words, "0,6,60,80", "--over", "5", "--plot", str(plot))
+    assert "nothing yet: fewer steps are released" in done.out
+    assert not plot.exists()
     for more, said in (
         (["--edges", "0,x"], "--edges 0,x is not a list"),
         (["--shares", "2"], "share is 2"),

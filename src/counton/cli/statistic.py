@@ -351,8 +351,11 @@ def _show(
     which = "after" if outputs.over is None else f"in the {outputs.over:,} steps up to"
     print_line(console, f"\n{which} step {after:,}{when}, intervals of {100 * outputs.level:g}%")
     shown = table.drop("step", "window_start", "window_end", strict=False)
-    _print_rows(console, shown)
-    print_files(console, outputs.out, outputs.plot)
+    if table.height:
+        _print_rows(console, shown)
+    else:
+        print_line(console, "nothing yet: fewer steps are released than are to be looked back over")
+    print_files(console, outputs.out, outputs.plot if table.height else None)
 
 
 def _print_rows(console: Console, rows: pl.DataFrame) -> None:
@@ -386,7 +389,7 @@ def _as_json(
     outputs: StatisticOutputs,
 ) -> dict[str, Any]:
     terms = outcome.stream.terms
-    last = None
+    last, drawn = None, table is not None and table.height > 0
     if table is not None:
         rows = table.drop("step", "window_start", "window_end", strict=False).to_dicts()
         last = {"step": outcome.after, "rows": rows}
@@ -405,7 +408,7 @@ def _as_json(
         "strategy": repr(terms.strategy),
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
-        "plot": None if outputs.plot is None else str(outputs.plot),
+        "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "last": last,
     }
 
