@@ -12,6 +12,7 @@ from counton import Key, PureDP
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.laws import Bounded, Run, Runs
 from counton.privacy import ZCDP
+from counton.statistics import Distinct, Substrings
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz
 from counton.strategies.participation import moved
 
@@ -106,6 +107,43 @@ def test_an_interrupted_release_counts_nothing_twice(
 
 def interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
+    key = Key.generate()
+    alone, other = (Distinct().counter(6, PureDP(1), key=key, name="u") for _ in range(2))
+    alone.release_batches(["b", "b"], [0, 1, 1, 2])  # what is left of a, b, a, b without a
+    alone.release_batch([])
+    other.release_many(["a", "b", "a", "b"])
+    assert (alone.step, other.step) == (5, 4)
+    without, whole = alone._exact, other._exact
+    assert np.frombuffer(without.save()[8:], "V16,<i8,<i8").shape == (1,)
+    assert np.frombuffer(whole.save()[8:], "V16,<i8,<i8").shape == (2,)
+    assert "all other events stay in their steps" in alone.describe()
+    before = alone.checkpoint()
+    wrong: Any = (["b", "c"], [2]), (["b"], [0.9]), (["b"], [True])
+    for events, stops in wrong:
+        with pytest.raises(InvalidInput, match=r"a step has 2 events|stops are"):
+            alone.release_batches(events, stops)
+    assert alone.checkpoint() == before
+    letters = Substrings("ab", 2).counter(6, PureDP(1), key=key, name="l")
+    with pytest.raises(InvalidInput, match="a step has 0 events"):
+        letters.release_batch("")
+    assert "each step has as many in both" in letters.describe()
+
+
+@pytest.mark.parametrize("events", ["ann", b"ann", {"ann": 1}, {"ann"}, iter("ann"), np.array("a")])
+def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
+    running = Distinct().counter(6, PureDP(1), key=Key.generate(), name="u", batched=True)
+    for release in running.release_batch, running.release_many:
+        with pytest.raises(InvalidInput, match="in brackets"):
+            release(events)
+    stops: Any = [1.9, 3]
+    with pytest.raises(InvalidInput, match="stops are"):
+        running.release_batches(["a", "b", "c"], stops)
+    with pytest.raises(InvalidInput, match="masked"):
+        running.release_batch(np.ma.array(["a", "b"], mask=[False, True]))
+    assert running.step == 0
 
 
 def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:

@@ -70,10 +70,10 @@ def test_wrong_groups_change_nothing() -> None:
     running = TopK(GROUPS).counter(
         guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9), batched=True
     )
-    running.release_batch("ab")
+    running.release_batch(["a", "b"])
     saved = running.checkpoint()
     with pytest.raises(InvalidInput, match="'d', which is none of the 3"):
-        running.release_batch("abd")
+        running.release_batch(["a", "b", "d"])
     with pytest.raises(InvalidInput, match="must be a pair"):
         TopK(GROUPS, most=2).begin().take(["a"], np.array([1]))
     with pytest.raises(InvalidInput, match="up to 2 different"):
@@ -158,7 +158,7 @@ def test_a_table_of_ranks_and_of_a_window() -> None:
     running = TopK(GROUPS, k=2).counter(
         guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
     )
-    readings: Any = running.release_many("abbacccc")
+    readings: Any = running.release_many(list("abbacccc"))
     columns = readings[7].table_columns()
     assert columns["group"].tolist() == ["c", "a"]
     assert columns["estimate"].tolist() == [4, 2]

@@ -57,6 +57,7 @@ class Letters(Statistic):
     """How often a and b came."""
 
     event = "letter"
+    of_letters = True
     parameters: dict[str, Any] = {}  # noqa: RUF012
     cells = (2,)
 

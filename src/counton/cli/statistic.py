@@ -306,6 +306,7 @@ def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
     lines = [
         ("statistic", repr(outcome.statistic)),
         ("protected", str(terms.contribution)),
+        ("neighbours", f"differ {outcome.statistic.neighbours_differ}"),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("", guarantee.meaning_for(terms.contribution.unit)),
         ("strategy", repr(terms.strategy)),

@@ -79,10 +79,13 @@ class Statistic(ABC):
     Attributes:
         on_demand: cells are so many that only those are computed which somebody asks for.
         event: what one event is, in words.
+        of_letters: events are the letters of a text, of which each step has exactly one where it
+            has no batch of them: one that is left out would move others.
     """
 
     on_demand: ClassVar[bool] = False
     event: ClassVar[str] = "event"
+    of_letters: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -99,8 +102,28 @@ class Statistic(ABC):
         """What one protected unit changes at most.
 
         Args:
-            batched: a step may have any number of events; else each has exactly one.
+            batched: a step may have any number of events; else each has at most one, or exactly
+                one letter (``of_letters``).
+
+        Neighbouring streams differ in events of one unit; all other events stay in their steps, and
+        a step that has none left is an empty step.
         """
+
+    @property
+    def neighbours_differ(self) -> str:
+        """How neighbouring streams stand to each other, in words.
+
+        >>> from counton.statistics import Distinct
+        >>> print(Distinct().neighbours_differ)
+        in what one unit does; all other events stay in their steps, and a step left without one is
+        empty
+        """
+        if self.of_letters:
+            return f"in one {self.event}; each step has as many in both"
+        return (
+            "in what one unit does; all other events stay in their steps, and a step left without "
+            "one is empty"
+        )
 
     @abstractmethod
     def begin(self) -> Exact:
@@ -231,8 +254,8 @@ class Statistic(ABC):
             key: the secret from which the noise is computed; never start a stream twice.
             name: of the stream.
             strategy: how the noise is correlated over time; the planner's unless given.
-            batched: a step may have any number of events (`Running.release_batch`); else each step
-                is one event.
+            batched: a step may have any number of events (`Running.release_batch`); else at most
+                one, and exactly one where events are letters.
 
         Raises:
             InvalidInput: an argument is missing or out of range.

@@ -34,9 +34,9 @@ class GraphStatistic(Statistic):
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
     declared; ``None`` is a step without an edge. An edge has no direction. Protected is one edge:
     a pair of nodes, with all the times it is seen. So an edge that is seen again changes nothing,
-    and neighbouring streams differ in all sightings of one pair, present or absent. What one node
-    has in all of its edges together is *not* protected, nor is how many edges a step has where
-    each has exactly one.
+    and neighbouring streams differ in all sightings of one pair, present or absent; all other edges
+    stay in their steps, and where a step has none left it is a step without an edge. What one node
+    has in all of its edges together is *not* protected, nor is how many steps there are.
 
     Attributes:
         degree: most edges of a node over the whole stream; None where nothing depends on it.

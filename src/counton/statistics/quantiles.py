@@ -89,7 +89,7 @@ class Quantiles(Statistic):
             says. None: the one with the least error of "how many below an edge" under the
             guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
             dense matrices.
-        neighbours: a value is added or removed, or replaced by another (where each step has one).
+        neighbours: a value is added or removed, or replaced by another in its step.
         unit: what one protected unit is called.
 
     Raises:

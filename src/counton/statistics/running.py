@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, WrongKey
-from counton.exact import check_integer
+from counton.exact import check_integer, quoted, unmasked
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.counter import OneAtATime
@@ -143,13 +143,16 @@ class Running:
         return self.release_many([event])[0]
 
     def release_batch(self, events: Events) -> Reading:
-        """Release a step with any number of events.
+        """Release a step with any number of events; without ``batched`` with one or none.
+
+        A step without events is an empty step, ``release_batch([])``.
 
         Raises:
-            InvalidInput: as `release`, or each step of this stream has one event.
+            InvalidInput: as `release`, or more events than a step of this stream may have, or none
+                where each has one letter.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self.release_batches(events, [len(events)])[0]
+        return self.release_batches(events, [self._count(events)])[0]
 
     def release_many(self, events: Events) -> Readings:
         """Release consecutive steps of one event each: all of them, or none.
@@ -157,14 +160,15 @@ class Running:
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self._released(events, np.arange(1, len(events) + 1))
+        return self._released(events, np.arange(1, self._count(events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
         """Release consecutive steps of any number of events each: all of them, or none.
 
         Args:
             events: in the order in which they happened.
-            stops: for each step the number of events up to its end.
+            stops: for each step the number of events up to its end; without ``batched`` a step has
+                one event or none (of letters exactly one).
 
         Raises:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
@@ -174,22 +178,46 @@ class Running:
 
     def _ends(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Ends of steps within events, checked."""
-        ends = np.asarray(stops, dtype=np.int64)
+        count, ends = self._count(events), np.asarray(stops)
+        if ends.ndim == 1 and not len(ends):
+            ends = ends.astype(np.int64)
         if (
             ends.ndim != 1
-            or (np.diff(ends, prepend=0) < 0).any()
-            or (ends[-1] if len(ends) else 0) != len(events)
+            or ends.dtype.kind not in "iu"
+            or (np.diff(ends.astype(np.int64), prepend=0) < 0).any()
+            or (ends[-1] if len(ends) else 0) != count
         ):
             raise InvalidInput(
-                f"stops are {ends.tolist()[:20]} for {len(events)} events; they must ascend, and "
-                f"the last must be the number of events"
+                f"stops are {quoted(ends.tolist())} for {count:,} events; they must be integers "
+                f"that ascend, and the last must be the number of events"
             )
-        if not self.batched and (np.diff(ends, prepend=0) != 1).any():
+        ends = ends.astype(np.int64)
+        each = np.diff(ends, prepend=0)
+        exactly = self.statistic.of_letters
+        if not self.batched and ((each != 1) if exactly else (each > 1)).any():
             raise InvalidInput(
-                f"a step has another number of events than 1; the noise of {self.terms.name!r} is "
-                f"for one {self.statistic.event} a step: start it with batched=True"
+                f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
+                f"noise of {self.terms.name!r} is for {'' if exactly else 'at most '}one "
+                f"{self.statistic.event} a step: start it with batched=True"
             )
         return ends
+
+    def _count(self, events: Events) -> int:
+        """How many events these are, if they are a sequence."""
+        text = isinstance(events, str) and self.statistic.of_letters
+        if not text and (
+            isinstance(events, (str, bytes, bytearray, Mapping, Set))
+            or not hasattr(events, "__len__")
+            or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
+        ):
+            raise InvalidInput(
+                f"events are {quoted(events)}, of type {type(events).__name__}; they must be a "
+                f"list or an array, in order, with each {self.statistic.event} by itself: put a "
+                f"single one in brackets"
+            )
+        if isinstance(events, np.ma.MaskedArray):
+            unmasked(events, "the events")
+        return len(events)
 
     def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
@@ -296,6 +324,7 @@ class Running:
         terms = self.terms
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
+            f"neighbours: differ {self.statistic.neighbours_differ}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
         )
 

@@ -33,8 +33,8 @@ class TopK(Statistic):
     ``most`` a pair ``(user, group)``, of which only the first ``most`` of each user count (with
     ``once="group"`` those in different groups): the choice depends on that user's own events alone.
 
-    Where each step has one event, that there was one is public. To protect which group it was,
-    state ``neighbours="replace"``.
+    To protect which group an event is in, where it is public that there was one, state
+    ``neighbours="replace"``.
 
     Args:
         groups: their names, all there can be.

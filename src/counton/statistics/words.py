@@ -32,6 +32,7 @@ class Words(Statistic):
 
     on_demand: ClassVar[bool] = True
     event: ClassVar[str] = "letter"
+    of_letters: ClassVar[bool] = True
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()

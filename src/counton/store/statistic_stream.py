@@ -184,13 +184,13 @@ class StatisticStream(Running):
         return self.release_many([event], first_step=step)[0]
 
     def release_batch(self, events: Events, *, step: int | None = None) -> Reading:
-        """Release a step with any number of events; see `release`.
+        """Release a step with any number of events; see `Running.release_batch`.
 
         Raises:
-            InvalidInput: as `release`, or each step of this stream has one event.
+            InvalidInput: as there.
             ReplayMismatch, HorizonExceeded, StreamConflict: as `release`.
         """
-        return self.release_batches(events, [len(events)], first_step=step)[0]
+        return self.release_batches(events, [self._count(events)], first_step=step)[0]
 
     def release_many(self, events: Events, *, first_step: int | None = None) -> Readings:
         """Release consecutive steps of one event each, in one transaction: all, or none.
@@ -202,7 +202,7 @@ class StatisticStream(Running):
         Raises:
             InvalidInput, ReplayMismatch, HorizonExceeded, StreamConflict: as `release`.
         """
-        return self._committed(events, np.arange(1, len(events) + 1), first_step)
+        return self._committed(events, np.arange(1, self._count(events) + 1), first_step)
 
     def release_batches(
         self,
