@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,6 +91,16 @@ def test_the_noise_of_figure_4_is_as_its_caption_says() -> None:
         for strategy in streams.mechanisms(streams.ZIPF_HORIZON)
     )
     assert (binary.tolist(), ours.max() + 1) == (list(range(1, 2048)), 1173)
+
+
+def test_too_little_noise_in_a_release_is_seen(constants: Evidence) -> None:
+    rows = [row for row in constants.comparisons if row.quantity.startswith("standard deviation")]
+    assert len(rows) == 9
+    for row in rows:
+        assert row.verdict == "agrees"
+        assert {replace(row, computed=row.computed * by).verdict for by in (0.9, 1.1)} == {
+            "DIFFERS"
+        }
 
 
 def test_an_interval_is_as_wide_as_it_says() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from counton.reproduce.constants import applications, numbers, sensitivities, streams
+from counton.reproduce.constants import applications, numbers, sensitivities, streams, uses
 from counton.reproduce.evidence import Comparison, Evidence, Figure, Report, Stages, silent
 
 TITLE = "Constant matters: fine-grained error bound on private continual observation"
@@ -27,8 +27,14 @@ _PARTS: tuple[Callable[[int], Iterable[Comparison]], ...] = (
     lambda runs: (streams.independence(),),
     streams.honaker,
     applications.bounds,
+    uses.cuts,
+    uses.averages,
+    lambda runs: (uses.top_1(runs),),
+    uses.sparse,
+    lambda runs: (uses.local(),),
     lambda runs: sensitivities.histogram(),
     lambda runs: sensitivities.cuts(),
+    lambda runs: sensitivities.covered(),
     lambda runs: sensitivities.words(),
     lambda runs: sensitivities.graphs(),
 )
