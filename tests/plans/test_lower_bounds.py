@@ -261,13 +261,11 @@ def test_the_largest_error_is_one_that_holds() -> None:
         ranked.largest_error(ranked.best, 1.0)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1])
-@pytest.mark.parametrize("metric", ["mean", "max"])
-def test_a_bound_is_not_above_what_a_coarser_lattice_needs(metric: Metric, epsilon: float) -> None:
+def test_a_bound_is_not_above_what_a_coarser_lattice_needs() -> None:
     """One step under (epsilon, delta): the bound is nearly reached, and never passed."""
     compared = [
         (bound.at_least, bound.achieved)
-        for bound in plan(1, ApproxDP(epsilon, 0.4), metric).bounds
+        for bound in plan(1, ApproxDP(0.01, 0.4)).bounds
         if bound.quantity.endswith("std") and bound.at_least and bound.achieved
     ]
     assert len(compared) >= 2

@@ -276,12 +276,12 @@ def test_the_plain_counter_is_not_made_worse_than_it_is() -> None:
     bound = ranked.largest_error(found.plain, 2 / 3)
     assert bound is not None
     largest = []
-    for _ in range(60):
+    for _ in range(40):
         counter = Counter(found.plain.strategy, PureDP(2), key=Key.generate(), name="s")
         largest.append(float(np.abs(counter.release_many([0] * 500).values).max()))
     within = [sum(error <= limit for error in largest) for limit in (said.value, bound)]
-    assert 25 <= within[0] <= 55  # 40 of 60, by the runs of both
-    assert within[1] >= 56  # the union bound holds nearly always
+    assert 13 <= within[0] <= 38  # 27 of 40, by the runs of both
+    assert within[1] >= 34  # the union bound holds nearly always
     # Few runs say little, and say so; none are made where they would have to be many.
     few = largest_error_of_totals(Binary(7), DiscreteLaplace(Fraction(9)), 7, 0.9, runs=5)
     assert few.high == math.inf

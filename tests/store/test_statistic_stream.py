@@ -111,13 +111,17 @@ def test_what_is_refused_changes_nothing(statistic: Letters, file: Path) -> None
 
 
 #: Where it strikes, and whether the step is committed then.
-PLACES = [("before", False), ("commit", True), ("witness", True), ("counting", False)]
+PLACES = [
+    ("before", False, Letters()),
+    ("commit", True, Letters()),
+    ("witness", True, LettersOnDemand()),
+    ("counting", False, LettersOnDemand()),
+]
 
 
-@pytest.mark.parametrize(("place", "committed"), PLACES, ids=lambda p: str(p))
-@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+@pytest.mark.parametrize(("place", "committed", "statistic"), PLACES, ids=str)
 def test_an_interruption_leaves_what_the_database_says(
-    statistic: Letters, place: str, committed: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, committed: bool, statistic: Letters, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, statistic, horizon=12) as stream:
         stream.release_many("ab")

@@ -257,8 +257,8 @@ class Running:
         self._exact.undo()
         self._whole = True
 
-    def _check_whole(self) -> None:
-        if not self._whole:
+    def _check_whole(self, counted: int | None = None) -> None:
+        if not self._whole or counted not in (None, self._step):
             raise StateError(
                 f"statistic {self.terms.name!r} is within a release, or was interrupted in one, so "
                 f"that events of step {self._step + 1:,} may be counted and others not: "
@@ -334,10 +334,7 @@ class Running:
         Raises:
             StateError: within a release, or after an interruption that left events half counted.
         """
-        self._check_whole()
-        if self._counter is not None and self._counter.step != self._step:
-            self._whole = False
-            self._check_whole()
+        self._check_whole(None if self._counter is None else self._counter.step)
         counter = None if self._counter is None else self._counter.checkpoint().decode()
         body = json.dumps(
             {
