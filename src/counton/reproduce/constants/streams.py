@@ -207,14 +207,14 @@ def table_2() -> Iterator[Comparison]:
             yield Comparison(
                 "Table 2", f"SNR at p = 2^-4 over that at 2^-{k}, {name}", f"{ratio:.2f}",
                 values[0] / value, tolerance=chance * ratio,
-                note=f"in proportion to p; may differ by {chance * ratio:.2g}, two standard "
-                "deviations of both streams' coin flips",
+                note="of two printed numbers; in proportion to p, and may differ by "
+                f"{chance * ratio:.2g}, two standard deviations of both streams' coin flips",
             )  # fmt: skip
     better = found["square root"][0] / found["binary"][0]
     printed_better = float(PRINTED_SNR["square root"][0]) / float(PRINTED_SNR["binary"][0])
     yield Comparison(
         "Table 2", "SNR of ours over binary's, p = 2^-4", f"{printed_better:.2f}", better,
-        expected="2.605", note=f"'about three times better'; {_LESS_THAN_THREE}",
+        expected="2.605", note=f"14.50 / 4.72, 'about three times better'; {_LESS_THAN_THREE}",
     )  # fmt: skip
     for name, printed, known in (("binary", "80", "144.5"), ("square root", "250", "376.4")):
         needed = 1 / (float(np.mean(np.arange(1, HORIZON + 1) / noise[name])))
@@ -249,8 +249,9 @@ def figure_4() -> Iterator[Comparison]:
     yield Comparison(
         "Section 7 (4)", "SNR of ours over binary's", f"{1.47 / 0.52:.2f}", found[1] / found[0],
         expected="2.410",
-        note="the ratio of the standard deviations at T = 2,048, nearly whatever the law of the "
-        "items; it is 2.6 at T = 2^16, and 2.83 only for streams of about 2^28",
+        note="1.47 / 0.52 is printed; the ratio of the standard deviations at T = 2,048, nearly "
+        "whatever the law of the items; it is 2.6 at T = 2^16, and 2.83 only for streams of about "
+        "2^28",
     )  # fmt: skip
 
 
