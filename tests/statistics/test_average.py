@@ -11,10 +11,12 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 
 from counton import ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
+from counton.mechanisms.intervals import sum_tail
 from counton.privacy import ZCDP
 from counton.statistics import Average
-from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
+from counton.statistics.readings import combined_halfwidths, halfwidth
+from counton.strategies import Binary, Expiring, Independent, KAry, SqrtToeplitz
 
 HORIZON = 3
 VALUES = (-1, 0, 2)
@@ -140,3 +142,36 @@ def test_old_values_may_expire() -> None:
         )
         readings: Any = running.release_many([1, 2, 3])
         assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
+
+
+def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
+    running = Average(0, 10, 1, number=2).counter(
+        guarantee=ZCDP(10**6), key=Key.generate(), name="s", strategy=Independent(4), batched=True
+    )
+    for _ in range(3):
+        reading: Any = running.release_batch([8, 8])
+        assert (reading["count"], round(reading.mean)) == (2, 8)
+
+
+def test_sums_that_int64_cannot_hold_are_refused() -> None:
+    for number in None, 2**23 + 1:
+        running = Average(0, 2**40, 1, number=number).counter(
+            guarantee=PureDP(9), key=Key.generate(), name="s", strategy=Binary(3), batched=True
+        )
+        with pytest.raises(SumOverflow, match="8,388,609 values"):
+            running.release_batch(np.broadcast_to(np.float64(2**40), 2**23 + 1))
+        assert running.step == 0
+
+
+def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
+    """Around 0.907 a sum of two draws has wider intervals than one draw, and than a normal law."""
+    running = Average(0, 100, 1).counter(
+        guarantee=PureDP("1/100"), key=Key.generate(), name="s", strategy=Binary(7), batched=True
+    )
+    for step in 1, 2, 3:
+        release = running.release_batch([50]).release
+        tail = sum_tail({running.terms.law: 2 * (1 if step < 3 else 2)})
+        for level in 0.8, 0.9, 0.905, 0.907, 0.909, 0.95, 0.99:
+            half = combined_halfwidths(release, np.array(np.sqrt(2) * release.std), level)
+            assert tail(int(half)) <= 1 - level
+            assert half <= 1.1 * np.sqrt(2) * max(halfwidth(release, level), 1.6 * release.std)

@@ -13,7 +13,7 @@ from brute_force import check_exact, check_scores, check_sensitivity, scores
 from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
-from counton.statistics import Distinct
+from counton.statistics import Distinct, TopK
 from counton.strategies import Binary, Expiring
 
 HORIZON = 6
@@ -141,3 +141,43 @@ def test_users_of_a_window_are_a_difference_and_old_ones_expire() -> None:
         guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
     )
     assert counter.release("ann").users < 50
+
+
+def test_no_more_windows_count_than_the_horizon_holds() -> None:
+    many, two = Distinct(window=24, windows=30), Distinct(window=24, windows=2)
+    strategy, key = Binary(48), Key.generate()
+    assert many.sensitivity(strategy, 1) == two.sensitivity(strategy, 1) == 11
+    held = many.counter(guarantee=PureDP(1), strategy=strategy, key=key, name="u").terms
+    assert held.contribution == two.contribution()
+    assert many.plan(48, PureDP(1)).contribution == two.contribution()
+
+
+def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for statistic, events in (
+        (Distinct(changes=2, stay=2), ["a", "b"]),
+        (TopK(["g"], most=1), [("a", "g")]),
+    ):
+        exact: Any = statistic.begin()
+        with monkeypatch.context() as patched:
+            patched.setattr(np, "zeros" if isinstance(statistic, Distinct) else "bincount", full)
+            with pytest.raises(MemoryError):
+                exact.take(events, np.array([len(events)]))
+        before = exact.save()
+        assert before == statistic.begin().save()
+        with monkeypatch.context() as patched:
+            name = "_write" if isinstance(statistic, Distinct) else "_counted"
+            done = getattr(exact, name)
+
+            def then_full(*args: Any, done: Any = done) -> None:
+                done(*args)
+                raise MemoryError
+
+            patched.setattr(exact, name, then_full)
+            with pytest.raises(MemoryError):
+                exact.take(events, np.array([len(events)]))
+        assert exact.save() == before
+        assert exact.take(events, np.array([len(events)])).sum() > 0
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise MemoryError

@@ -58,7 +58,7 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
     for last in (2, 3):
         events.write_text("delay\n" + "".join(f"{value}.5\n" for value in range(last)))
         request = StatisticRequest(
-            statistic, events, tmp_path / "s.db", ["delay"], steps=9, epsilon=50
+            statistic, events, tmp_path / "s.db", ["delay"], ["delay"], steps=9, epsilon=50
         )
         with run_statistic(request) as outcome:
             assert outcome.after == last

@@ -13,7 +13,7 @@ from brute_force import changes_of, check_scores, check_sensitivity, scores, sim
 from counton import ApproxDP, ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP
-from counton.statistics import Quantiles
+from counton.statistics import Average, Quantiles
 from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
 from counton.strategies.lines import Haar, Nodes
 
@@ -162,3 +162,42 @@ def test_windows_and_old_values_that_expire() -> None:
     assert readings[1].median()[1:] == (0.5, 0, 1)
     nobody = readings[4].since(readings[4])
     assert nobody.median()[1:] == (2.5, 0, 5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ma.array([0.5, 1.5], mask=[False, True]),
+        np.array([1 + 2j]),
+        np.array(["1970-01-02"], "M8[D]"),
+        np.array([1], "m8[D]"),
+        [b"1.5"],
+        ["1.5"],
+        np.array(["1.5"], object),
+        [True, False],
+        np.array([True], object),
+        [10**400],
+        [None],
+    ],
+    ids=["masked", "complex", "date", "duration", "bytes", "text", "object", "true", "boolean", "huge", "none"],
+)
+def test_what_is_no_number_is_refused(wrong: Any) -> None:
+    for statistic in Quantiles(EDGES, line="identity"), Average(0, 5, 1):
+        with pytest.raises(InvalidInput):
+            statistic.begin().take(wrong, np.array([len(wrong)]))
+
+
+def test_values_replaced_move_the_rows_by_the_largest_distance_of_two_columns() -> None:
+    for cells, line in (2, "square_root"), (3, "haar"), (5, "cascade"), (5, "hierarchy"):
+        statistic = Quantiles(lower=0, upper=cells, cells=cells, line=line, neighbours="replace")
+        columns = statistic.line.matrix().T
+        apart = np.abs(columns[:, None] - columns[None, :])
+        pattern: Any = statistic.contribution().pattern
+        assert pattern.l1 == apart.sum(axis=2).max()
+        assert pattern.l2_squared == (apart**2).sum(axis=2).max()
+
+
+def test_zero_has_one_sign() -> None:
+    assert hash(Quantiles([-0.0, 1])) == hash(Quantiles([0.0, 1]))
+    with pytest.raises(InvalidInput, match="must be numbers"):
+        Quantiles([0, 10**400])

@@ -146,6 +146,13 @@ def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
     assert running.step == 0
 
 
+def test_nothing_is_read_before_the_first_step() -> None:
+    for statistic in Letters(), LettersOnDemand():
+        running = statistic.counter(5, PureDP(1), key=Key.generate(), name="s")
+        with pytest.raises(InvalidInput, match="has released no step"):
+            running.reading()
+
+
 def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
     pattern = Runs(
         (Run(3), Run(2, offset=1, size=2, times=2), Run(1, offset=3), Run(4, 2, since=5))
@@ -166,3 +173,5 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         one = strategy.shift()
         bounded = moved(strategy, Bounded(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
+    with pytest.raises(InvalidInput, match="none falls within the horizon of 3 steps"):
+        Binary(3).moved(Runs((Run(2, offset=3), Run(1, since=4))))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP
-from counton.statistics import TopK, ranked
+from counton.statistics import Cuts, Substrings, TopK, ranked
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
@@ -167,3 +167,13 @@ def test_a_table_of_ranks_and_of_a_window() -> None:
     window: Any = readings[7].since(readings[3])
     assert window.ranking().names[0] == "c"
     assert window["a"] == 0
+
+
+def test_groups_have_an_order_and_can_be_shown() -> None:
+    made: Any = TopK, Cuts, lambda letters: Substrings(letters, 1)
+    wrong: Any = {"a", "b"}, {"a": 1, "b": 2}, frozenset("ab"), ["a\0", "b"]
+    for make in made:
+        make(["a", "b"])
+        for groups in wrong:
+            with pytest.raises(InvalidInput, match=r"in order|alphabet is|NUL"):
+                make(groups)

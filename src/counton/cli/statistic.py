@@ -873,4 +873,4 @@ def planned(
     statistic = parsed(options.statistic).settled(guarantee, options.steps)
     note = f"of one cell of {statistic!r}; steps have any number of events"
     shape = () if statistic.on_demand else statistic.cells
-    return statistic.contribution(batched=True), shape, note
+    return statistic.contribution_within(options.steps, batched=True), shape, note

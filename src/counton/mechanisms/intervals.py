@@ -398,19 +398,20 @@ def _characteristic(law: Law, angles: NDArray[np.float64]) -> NDArray[np.float64
     return np.asarray(square / (square + 4 * math.exp(-rate) * np.sin(near / 2) ** 2))
 
 
-def smooth_halfwidth(std: Any, law: Law, level: float = 0.95) -> Any:
+def smooth_halfwidth(std: Any, law: Law, level: float = 0.95, *, draws: int = 1) -> Any:
     """Half-widths for estimates of which no more is known than their standard deviations.
 
-    The largest of the quantiles of a normal law and, with Laplace noise, of one Laplace law and of
-    sums of a few, which exceed both around a level of 0.907. To it comes half of the largest weight
-    that a single draw can have, ``std / law.std``: draws are whole numbers, so sums of few of them
-    jump where those laws are smooth. Where noise is narrow, a whole one comes to the quantile of
-    one draw as well.
+    The largest of the quantiles of a normal law and, with Laplace noise, of the law of each term,
+    and of sums of a few, which exceed both around a level of 0.907. To it comes half of the largest
+    weight that a single draw can have, ``std / law.std``: draws are whole numbers, so sums of few
+    of them jump where those laws are smooth. Where noise is narrow, a whole one comes to the
+    quantile of one term as well.
 
     Args:
         std: standard deviations.
         law: of one draw.
         level: wanted probability, above 0 and at most 1 - 1e-9.
+        draws: how many draws of one weight each term of an estimate adds up, at least.
 
     Raises:
         InvalidInput: a level out of range.
@@ -424,11 +425,14 @@ def smooth_halfwidth(std: Any, law: Law, level: float = 0.95) -> Any:
         return np.zeros_like(np.asarray(std, dtype=np.float64))
     factor = NormalDist().inv_cdf((1 + level) / 2)
     if law.family == "laplace":
-        sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) for n in (2, 3, 4, 6))
-        factor = max(factor, -math.log(1 - level) / math.sqrt(2), max(sums) / _WIDE.std)
+        # Sums of very many are as good as normal.
+        few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
+        sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1)
+        factor = max(factor, -math.log(1 - level) / math.sqrt(2) if draws == 1 else 0.0, *sums)
     coarse = 0.5
     if is_narrow(law):
-        factor, coarse = max(factor, _of_sum(((law, 1),), level) / law.std), 1.0
+        one = _of_sum(((law, draws),), level) / math.sqrt(draws) / law.std
+        factor, coarse = max(factor, one), 1.0
     return (factor + coarse / law.std) * np.asarray(std)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,25 @@ def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
     """Clip to [lower, upper] and round to the nearest multiple of ``resolution``; grid units."""
-    numbers = _numbers(values, "value")
-    if numbers.dtype == object:
-        numbers = _each(numbers, float, np.dtype(np.float64), "value")
-    numbers = numbers.astype(np.float64)
-    _refuse(~np.isfinite(numbers), numbers, "value", "it must be finite: drop or repair it first")
-    bounded = np.clip(numbers, float(lower), float(upper))
+    bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
     return cells
+
+
+def finite(values: Numbers) -> NDArray[np.float64]:
+    """Values of single units as floats: no NaN, no infinity, and nothing that is no number."""
+    numbers = _numbers(values, "value")
+    if numbers.dtype == object:
+        numbers = _each(numbers, _float, np.dtype(np.float64), "value")
+    numbers = numbers.astype(np.float64)
+    _refuse(~np.isfinite(numbers), numbers, "value", "it must be finite: drop or repair it first")
+    return numbers
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
+        raise TypeError(f"it has type {type(value).__name__}, which is no number")
+    return float(value)
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:

@@ -30,16 +30,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quoted, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import Contribution
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.readings import Difference, Reading, combined_halfwidths, halfwidth
+from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
 
 _NAMES = ("mean", "sum", "count")
+_LARGEST_SUM = 2**62
 
 
 class Average(Statistic):
@@ -168,9 +169,8 @@ class AverageReading(Reading):
         if this.number is None:
             above, below = float(value[0]), float(value[1])
             return above, below, (above + below) / this.width
-        start = self.release.start if isinstance(self.release, Difference) else 0
-        delay = self.release._terms.strategy.delay
-        steps = max(self.step - delay, 0) - max(start - delay, 0)
+        (start, stop), delay = ends_of(self.release), self.release._terms.strategy.delay
+        steps = max(stop - delay, 0) - max(start - delay, 0)
         count = steps * this.number
         above = (float(value[0]) - float(this.lower) * count) / float(this.resolution)
         return above, this.width * count - above, float(count)
@@ -305,15 +305,28 @@ class _Sums(Exact):
                 f"a step has {wrong:,} values, but number is {this.number:,}, which is public: "
                 f"give so many in each step, or leave number out, which keeps it private"
             )
+        self._check_sums(each)
         grid = this.bounds.to_grid(events)
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
         lower, upper = (int(end / this.resolution) for end in (this.lower, this.upper))
-        sums = np.concatenate([[0], np.cumsum(np.clip(grid, lower, upper) - lower)])
+        values = np.clip(grid, lower, upper) - lower
+        sums = np.concatenate([[0], np.cumsum(values)])  # may wrap around; differences do not
         above = np.diff(sums[stops], prepend=0)
         if this.number is not None:
             return np.asarray(above + each * lower)
         return np.stack([above, each * this.width - above], axis=1)
+
+    def _check_sums(self, each: NDArray[np.int64]) -> None:
+        """Refuse steps with so many values that int64 could not hold what they add up to."""
+        this = self._statistic
+        size = this.width + abs(int(this.lower / this.resolution))
+        most = int(each.max(initial=0))
+        if most * size > _LARGEST_SUM:
+            raise SumOverflow(
+                f"a step has {most:,} values, which can add up to {most * size:.3g} grid units; "
+                f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
+            )
 
     def undo(self) -> None:
         """See `Exact.undo`."""

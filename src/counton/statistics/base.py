@@ -109,6 +109,10 @@ class Statistic(ABC):
         a step that has none left is an empty step.
         """
 
+    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
+        """`contribution` in a stream of so many steps, which can hold less than one may change."""
+        return self.contribution(batched=batched)
+
     @property
     def neighbours_differ(self) -> str:
         """How neighbouring streams stand to each other, in words.
@@ -204,7 +208,8 @@ class Statistic(ABC):
 
     def shift(self, strategy: StreamStrategy, *, batched: bool = False) -> Shift:
         """How far one unit moves all node values together, in lattice integers."""
-        return shift_of(strategy, self.contribution(batched=batched), self.cells)
+        contribution = self.contribution_within(strategy.horizon, batched=batched)
+        return shift_of(strategy, contribution, self.cells)
 
     def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
         """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
@@ -233,7 +238,7 @@ class Statistic(ABC):
 
         this = self.settled(guarantee, horizon)
         shape = () if self.on_demand else this.cells
-        contribution = this.contribution(batched=batched)
+        contribution = this.contribution_within(horizon, batched=batched)
         return plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
 
     def counter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,8 +81,13 @@ class Cuts(Statistic):
         neighbours: Relation = "add_remove",
     ) -> None:
         self.nodes = nodes if isinstance(nodes, int) else list(nodes)
-        if isinstance(nodes, str):
-            raise InvalidInput(f"nodes is the text {quoted(nodes)}; give a list of nodes")
+        if isinstance(nodes, (str, Set, Mapping)):
+            raise InvalidInput(
+                f"nodes are {quoted(nodes)}, of type {type(nodes).__name__}; give a list of nodes, "
+                f"in order"
+            )
+        if any("\0" in str(node) for node in (() if isinstance(self.nodes, int) else self.nodes)):
+            raise InvalidInput("a node has the character NUL in its name: leave it out")
         named = Nodes()
         if isinstance(self.nodes, int):
             named = Nodes(range(check_integer("nodes", self.nodes, 2, _MOST_NODES)))

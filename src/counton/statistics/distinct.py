@@ -121,6 +121,14 @@ class Distinct(Statistic):
             return Contribution.add_remove(unit="user within one window")
         return Contribution.add_remove(steps=self.windows, unit="user")
 
+    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution_within`: no more windows than there are."""
+        if self.windows is None or horizon is None:
+            return self.contribution(batched=batched)
+        assert self.window is not None
+        windows = min(self.windows, -(-horizon // self.window))
+        return Contribution.add_remove(steps=windows, unit="user")
+
     def begin(self) -> Exact:
         """See `Statistic.begin`."""
         return _Users(self, 0, {})
@@ -195,6 +203,16 @@ class _Users(Exact):
             come = [_whether(comes) for _, comes in pairs]
         users = digests_of(listed)
         self._before = self._step, {}
+        try:
+            return self._count(users, come, stops)
+        except BaseException:
+            self.undo()
+            raise
+
+    def _count(
+        self, users: list[bytes], come: list[bool], stops: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        this = self._statistic
         for step in [step for step in self._due if step <= self._step]:
             del self._due[step]  # can no longer be undone
         changes = np.zeros(len(stops), np.int64)

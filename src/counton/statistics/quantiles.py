@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quoted
-from counton.laws import Bounded
+from counton.laws import Bounded, Shift
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
-from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.readings import Difference, Reading, combined_halfwidths
+from counton.statistics.readings import Reading, combined_halfwidths, ends_of
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines import LineStrategy, Prefixes
@@ -46,6 +46,8 @@ _BITS = 8
 #: Which strategies for cells are compared, and the dense one up to so many cells.
 _COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 _MOST_CELLS = 2**16
+#: Columns of so many entries are compared with each other.
+_MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -129,8 +131,8 @@ class Quantiles(Statistic):
         if edges is None:
             edges = _even(lower, upper, cells)
         try:
-            ends = np.asarray(edges, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"edges are {quoted(edges)}; they must be numbers: {error}"
             ) from None
@@ -213,7 +215,7 @@ class Quantiles(Statistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        moved = self.line.shift("move" if self.neighbours == "replace" else "add_remove")
+        moved = _moved(self.line, self.neighbours)
         cells = len(self.edges) - 1
         return Contribution.patterned(
             Bounded(moved.l1, moved.l2_squared, once=True),
@@ -292,12 +294,12 @@ class QuantilesReading(Reading):
 
     def _halves(self, variances: Floats, level: float) -> Floats:
         """Half-widths of queries, from their variances for rows of variance 1."""
-        terms, start = self.release._terms, 0
-        if isinstance(self.release, Difference):
-            start = self.release.start
+        terms = self.release._terms
         half = combined_halfwidths(self.release, self.release.std * np.sqrt(variances), level)
         # Rows are rounded; by Cauchy and Schwarz that moves a query by no more than this.
-        each = float(terms.strategy.window_rounding(start, self.step)) * float(terms.released_unit)
+        each = float(terms.strategy.window_rounding(*ends_of(self.release))) * float(
+            terms.released_unit
+        )
         moved = each * np.sqrt(variances * self.statistic.line.measurements)
         return np.asarray(half + moved, dtype=np.float64)
 
@@ -411,20 +413,9 @@ class _Cells(Exact):
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`."""
         edges = self._statistic.edges
-        try:
-            values = np.asarray(events, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"values are {quoted(events)}; they must be numbers: {error}"
-            ) from None
+        values = value_grid.finite(events)
         if values.ndim != 1:
             raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
-        if not np.isfinite(values).all():
-            place = int(np.argmin(np.isfinite(values)))
-            raise InvalidInput(
-                f"value {values[place]} at position {place}: it must be finite: drop or repair it "
-                f"first"
-            )
         cells = len(edges) - 1
         places = np.clip(np.searchsorted(edges, values, "right") - 1, 0, cells - 1)
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
@@ -474,6 +465,30 @@ def _fitting(line: LineStrategy | Mapping[str, Any], cells: int) -> LineStrategy
 
 
 @lru_cache(maxsize=64)
+def _moved(line: LineStrategy, relation: Relation) -> Shift:
+    """How far a value that is added, or that goes into another cell, moves the rows.
+
+    The largest distance of two columns is found by trying all where these are not too many.
+
+    >>> line = Quantiles([0, 1, 2, 3], line="haar").line
+    >>> line.shift("move").l1, _moved(line, "replace").l1
+    (612, 465)
+    """
+    if relation != "replace":
+        return line.shift("add_remove")
+    bound = line.shift("move")
+    many = line.cells**2 * line.measurements > _MOST_DISTANCES or line.cells == 1
+    if many or 4 * line.largest_entry**2 * line.measurements > _LARGEST_SUM:
+        return bound
+    columns, l1, l2_squared = line.matrix().T, 1, 1
+    for place in range(1, line.cells):
+        apart = np.abs(columns[:place] - columns[place])
+        l1 = max(l1, int(apart.sum(axis=1).max()))
+        l2_squared = max(l2_squared, int((apart**2).sum(axis=1).max()))
+    return Shift(min(l1, bound.l1), min(l2_squared, bound.l2_squared))
+
+
+@lru_cache(maxsize=64)
 def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...]) -> LineStrategy:
     """The least total error of "how many below an edge", by the sensitivity times the variance."""
     asked = Prefixes(cells)
@@ -482,7 +497,7 @@ def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...
 
     def error(name: str) -> float:
         line = built(name, asked, norm, _BITS)
-        moved = line.shift("move" if relation == "replace" else "add_remove")
+        moved = _moved(line, relation)
         size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
         return total_variance(name, asked, norm, _BITS) * size
 

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -14,8 +13,15 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
-from counton.mechanisms.intervals import check_level, halfwidths, is_narrow, window_halfwidths
+from counton.mechanisms.intervals import (
+    check_level,
+    halfwidths,
+    is_narrow,
+    smooth_halfwidth,
+    window_halfwidths,
+)
 from counton.statistics.ranking import Ranking, ranked
+from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -60,13 +66,16 @@ def halfwidth(release: Release, level: float = 0.95) -> float:
         InvalidInput: a level outside (0, 1 - 1e-9].
     """
     terms = release._terms
-    if isinstance(release, Difference):
-        ends = release.start, release.step
-        half = window_halfwidths(terms.strategy, terms.law, *ends, level)
-    else:
-        steps = range(release.step, release.step + 1)
-        half = halfwidths(terms.strategy, terms.law, steps, level)
+    half = window_halfwidths(terms.strategy, terms.law, *ends_of(release), level)
     return float(half.reshape(-1)[0]) * float(terms.resolution)
+
+
+def ends_of(release: Release) -> tuple[int, int]:
+    """After which step, and up to which, a release counts, but for the strategy's delay."""
+    if isinstance(release, Difference):
+        return release.start, release.step
+    windows = release._terms.strategy.workload == "windows"
+    return release.step - 1 if windows else 0, release.step
 
 
 def combined_halfwidths(
@@ -74,10 +83,9 @@ def combined_halfwidths(
 ) -> NDArray[np.float64]:
     """Half-widths of intervals of sums of cells with weights, in data units.
 
-    Cells have independent noise of one law. In standard deviations that is the larger of the
-    half-width of a single cell and of a normal law: sums with weights lie between them. To it comes
-    what whole draws can do: half of the largest weight that one can have, all of it where noise is
-    narrow.
+    Cells have independent noise of one law. In standard deviations that is the largest of the
+    half-width of a single cell, of sums of a few of them, and of a normal law: see
+    `smooth_halfwidth`, which says too what comes to it.
 
     Args:
         release: of the cells.
@@ -87,11 +95,17 @@ def combined_halfwidths(
     Raises:
         InvalidInput: a level outside (0, 1 - 1e-9].
     """
-    one, law = halfwidth(release, level), release._terms.law
+    one, law, strategy = halfwidth(release, level), release._terms.law, release._terms.strategy
     if not release.std:
         return np.zeros_like(std)
-    factor = max(one / release.std, NormalDist().inv_cdf((1 + check_level(level)) / 2))
-    return np.asarray(std * (factor + (1.0 if is_narrow(law) else 0.5) / law.std))
+    draws = 1
+    if type(strategy).node_law is StreamStrategy.node_law:
+        # A cell adds up as many draws at full weight as have its variance, or more.
+        variance = float(strategy.window_variance(*ends_of(release)))
+        draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)
+    coarse = (1.0 if is_narrow(law) else 0.5) / law.std
+    alone = std * (one / release.std + coarse)
+    return np.asarray(np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws)))
 
 
 class Reading(ABC):

@@ -92,7 +92,7 @@ class Running:
     ) -> Running:
         """Begin; see `Statistic.counter`."""
         statistic = statistic.settled(guarantee, strategy.horizon)
-        contribution = statistic.contribution(batched=batched)
+        contribution = statistic.contribution_within(strategy.horizon, batched=batched)
         said = described(statistic, batched)
         if not statistic.on_demand:
             counter = Counter(
@@ -286,6 +286,10 @@ class Running:
             InvalidInput: a step that is not released, or a statistic whose cells were all released:
                 keep its readings.
         """
+        if not self._step:
+            raise InvalidInput(
+                f"statistic {self.terms.name!r} has released no step: release one first"
+            )
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         if self._counter is not None:
             raise InvalidInput(

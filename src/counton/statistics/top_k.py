@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class TopK(Statistic):
     >>> from counton.statistics import TopK
     >>> key = Key.generate()
     >>> counter = TopK(["JFK", "LGA", "EWR"], k=2).counter(24, ZCDP(2), key=key, name="to")
-    >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.9)
+    >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.999999)
     >>> len(ranking.names), ranking.names[0], bool(ranking.low[0] < 20 < ranking.high[0])
     (2, 'JFK', True)
     """
@@ -74,12 +74,13 @@ class TopK(Statistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        self.groups = tuple(groups)
-        wrong = [group for group in self.groups if type(group) is not str]
-        if isinstance(groups, str) or wrong or not self.groups:
+        ordered = not isinstance(groups, (str, Set, Mapping))
+        self.groups = tuple(groups) if ordered else ()
+        wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
+        if wrong or not self.groups:
             raise InvalidInput(
-                f"groups are {quoted(groups)}; they must be a list of at least one name, and each "
-                f"a text"
+                f"groups are {quoted(groups)}; they must be a list of at least one name, in order, "
+                f"and each a text without the character NUL"
             )
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         if len(self._place) < len(self.groups):
@@ -219,17 +220,26 @@ class _Tally(Exact):
         if bounds.most is not None:
             pairs = [pair_of(event, "the group in which it counts") for event in listed]
             cells = self._cells_of([group for _, group in pairs])
-            kept = self._kept(digests_of(user for user, _ in pairs), cells, bounds)
-            steps, cells = steps[kept], cells[kept]
+            users = digests_of(user for user, _ in pairs)
+            try:
+                kept = self._kept(users, cells, bounds)
+                return self._counted(steps[kept], cells[kept], len(stops))
+            except BaseException:
+                self.undo()
+                raise
         elif bounds.cells > 1:
             places = [self._several(event, bounds.cells) for event in listed]
             steps = np.repeat(steps, [len(some) for some in places])
             cells = np.array([cell for some in places for cell in some], dtype=np.int64)
         else:
             cells = self._cells_of(listed)
+        return self._counted(steps, cells, len(stops))
+
+    def _counted(
+        self, steps: NDArray[np.int64], cells: NDArray[np.int64], number: int
+    ) -> NDArray[np.int64]:
         count = len(self._statistic.groups)
-        flat = np.bincount(steps * count + cells, minlength=len(stops) * count)
-        return flat.reshape(len(stops), count)
+        return np.bincount(steps * count + cells, minlength=number * count).reshape(number, count)
 
     def _cells_of(self, groups: list[Any]) -> NDArray[np.int64]:
         place = self._statistic._place

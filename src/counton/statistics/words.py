@@ -37,12 +37,12 @@ class Words(Statistic):
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()
         if not letters or any(
-            not isinstance(letter, str) or not letter or letter.split() != [letter]
+            not isinstance(letter, str) or letter.split() != [letter] or "\0" in letter
             for letter in letters
         ):
             raise InvalidInput(
                 f"alphabet is {quoted(alphabet)}; give a text of letters, such as 'ACGT', or a "
-                f"list of names without white space"
+                f"list of names without white space and NUL"
             )
         if len(set(letters)) < len(letters):
             twice = next(letter for at, letter in enumerate(letters) if letter in letters[:at])

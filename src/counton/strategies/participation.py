@@ -247,6 +247,11 @@ def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
             moved = from_starts(length)
             assert moved is not None
             total[some] += run.times * run.size**norm * moved[begins[some] - 1].astype(total.dtype)
+    if not total.max():
+        raise InvalidInput(
+            f"runs are {pattern.runs!r}, of which none falls within the horizon of {horizon:,} "
+            f"steps, so that nothing changes: use a longer one"
+        )
     return int(total.max())
 
 
