@@ -164,23 +164,21 @@ def test_windows_and_old_values_that_expire() -> None:
     assert nobody.median()[1:] == (2.5, 0, 5)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        np.ma.array([0.5, 1.5], mask=[False, True]),
-        np.array([1 + 2j]),
-        np.array(["1970-01-02"], "M8[D]"),
-        np.array([1], "m8[D]"),
-        [b"1.5"],
-        ["1.5"],
-        np.array(["1.5"], object),
-        [True, False],
-        np.array([True], object),
-        [10**400],
-        [None],
-    ],
-    ids=["masked", "complex", "date", "duration", "bytes", "text", "object", "true", "boolean", "huge", "none"],
-)
+_NO_NUMBERS = {
+    "masked": np.ma.array([0.5, 1.5], mask=[False, True]),
+    "complex": np.array([1 + 2j]),
+    "date": np.array(["1970-01-02"], "M8[D]"),
+    "duration": np.array([1], "m8[D]"),
+    "bytes": [b"1.5"],
+    "text": ["1.5"],
+    "object": np.array(["1.5"], object),
+    "booleans": [True, False],
+    "boolean": np.array([True], object),
+    "huge": [10**400],
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_NUMBERS.values(), ids=_NO_NUMBERS)
 def test_what_is_no_number_is_refused(wrong: Any) -> None:
     for statistic in Quantiles(EDGES, line="identity"), Average(0, 5, 1):
         with pytest.raises(InvalidInput):
