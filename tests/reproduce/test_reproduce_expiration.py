@@ -28,6 +28,7 @@ from counton.reproduce.expiration.statements import (
     squared_error,
     tail,
     tail_bound,
+    tail_of_scales,
     uncovered,
 )
 from counton.strategies import Expiring
@@ -154,6 +155,10 @@ def test_the_tail_of_laplace_sums_is_that_of_sampling() -> None:
         drawn = np.abs(random.laplace(size=(count, 200_000)).sum(axis=0)) > value
         assert tail(count, value) == pytest.approx(drawn.mean(), abs=4 * drawn.std() / 447)
         assert tail(count, tail_bound(count, 0.05)) < 0.05
+    scales = np.array([[1.0], [0.5], [0.25]])
+    drawn = np.abs(random.laplace(scale=scales, size=(3, 200_000)).sum(axis=0)) > 2.0
+    chance = tail_of_scales(scales[:, 0].tolist(), 2.0)
+    assert chance == pytest.approx(drawn.mean(), abs=4 * drawn.std() / 447)
 
 
 def test_decompositions_cover_their_steps_in_dyadic_pieces() -> None:

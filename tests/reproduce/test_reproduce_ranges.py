@@ -27,8 +27,13 @@ EXPLAINED = [
     ("Appendix E.2", 1.5933),
     ("Prop. 3.13", 2.179897),
     ("Figure 2(b)", 5),
+    ("Figure 2(e)", 26999 / 10502),
+    ("Figure 2(e)", 42881 / 7925),
     ("Figure 2(e)", 3),
     ("Cor. C.2", 0.98295),
+    ("Figure 3", 6),
+    ("Figure 3", None),
+    ("Figure 3", None),
     ("Figure 4", 4),
     ("Appendix E.5", None),
 ]
@@ -96,8 +101,14 @@ def test_only_the_tree_without_least_squares_has_answers_that_do_not_add_up() ->
 
 def test_times_are_compared_as_ratios() -> None:
     cascade = {2**k: 3.0 * 2 ** (1.05 * k) for k in range(3, 20)}
-    times = Times(cascade, {64: 1.0, 128: 7.0}, {})
+    whole = {("identity", 1024): 1.0, ("optimal", 1024): 900.0, ("cascade", 1024): 1.5}
+    whole |= {("identity", 2048): 2.0, ("binary", 2048): 6.0, ("cascade", 2048): 3.0}
+    times = Times(cascade, {64: 1.0, 128: 7.0}, whole)
     assert times.slope == pytest.approx(1.05)
-    assert [row.verdict for row in times.rows()] == ["agrees"] * 3
+    assert [row.verdict for row in times.rows()] == ["agrees"] * 6
+    assert [row.computed for row in times.rows()][:3] == [3, 1.5, 0.5]
+    whole |= {("optimal", 1024): 1.2, ("cascade", 2048): 6.1}
     slow = {cells: seconds * cells for cells, seconds in cascade.items()}
-    assert [row.verdict for row in Times(slow, {64: 1.0, 128: 70.0}, {}).rows()] == ["DIFFERS"] * 3
+    late = Times(slow, {64: 1.0, 128: 70.0}, whole)
+    assert [row.verdict for row in late.rows()] == ["DIFFERS"] * 6
+    assert len(Times(slow, {64: 1.0, 128: 70.0}, {}).rows()) == 3

@@ -45,13 +45,17 @@ def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
         RIGHT,
         replace(RIGHT, tolerance=0.1),
         replace(RIGHT, at_most=True),
+        replace(RIGHT, at_most=True, printed="0.5"),
         Comparison.with_formula("Lemma 1", "norm", 2, 2),
         KNOWN,
         WRONG,
     )
-    assert [row.kind for row in rows[:4]] == ["digits", "interval", "limit", "formula"]
-    told = "6 numbers compared: 4 agree (1 to the printed digits, 1 with the value of a printed "
-    told += "formula, 1 as they are within a limit, 1 up to the interval that is stated), "
+    assert [row.kind for row in rows[:5]] == [*("digits", "interval", "limit", "limit", "formula")]
+    told = "7 numbers compared: 5 agree (1 to the printed digits, 1 with the value of a printed "
+    told += (
+        "formula, 1 up to the interval that is stated, 2 as they are within a limit, 1 of these "
+    )
+    told += "below a third of it), "
     assert counted(rows) == f"{told}1 explained, 1 DIFFER"
     assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
 

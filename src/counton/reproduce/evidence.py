@@ -205,8 +205,8 @@ class Evidence:
 _AGREED: dict[Kind, str] = {
     "digits": "to the printed digits",
     "formula": "with the value of a printed formula",
-    "limit": "as they are within a limit",
     "interval": "up to the interval that is stated",
+    "limit": "as they are within a limit",
 }
 
 
@@ -219,10 +219,13 @@ def counted(rows: Iterable[Comparison]) -> str:
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
-    kinds = Counter(row.kind for row in rows if row.verdict == "agrees")
-    by_kind = ", ".join(f"{kinds[kind]} {said}" for kind, said in _AGREED.items() if kinds[kind])
-    words = f"{len(rows)} numbers compared: {told['agrees']} agree"
-    words += f" ({by_kind})" if by_kind else ""
+    agreeing = [row for row in rows if row.verdict == "agrees"]
+    kinds = Counter(row.kind for row in agreeing)
+    said = [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
+    far = sum(row.kind == "limit" and row.computed < float(row.printed) / 3 for row in agreeing)
+    said += [f"{far} of these below a third of it"] if far else []
+    words = f"{len(rows)} numbers compared: {len(agreeing)} agree"
+    words += f" ({', '.join(said)})" if said else ""
     words += f", {told['explained']} explained" if told["explained"] else ""
     return words + (f", {told['DIFFERS']} DIFFER" if told["DIFFERS"] else "")
 

@@ -61,14 +61,17 @@ def draw_all(folder: Path, times: Times, *, quick: bool) -> Iterator[Figure]:
     yield _levels(folder / "figure-2de.png")
     yield _errors(
         folder / "figure-3.png", "nodes", "Figure 3: the nodes of the binary tree",
-        "The same when only the nodes of the binary tree are asked. Mean errors are close "
-        "together, while the largest error separates those that bound every node from those whose "
-        "long sums are noisy.", quick=quick,
+        "The same when only the nodes of the binary tree are asked. Of 1,024 cells the optimum's "
+        "root mean squared error is 74 counts, the plain binary tree's 167, all others' 96 to 118. "
+        "By the largest error wavelet and cascade are first and noise on the cells is far behind; "
+        "the plain binary tree is behind HDMM and factorization, which the paper has the other way "
+        "round.", quick=quick,
     )  # fmt: skip
     yield _errors(
         folder / "figure-4.png", "subsets", "Figure 4: 2,500 random subsets",
-        "The same for random sets of at least a quarter of the cells. No interval helps here, so "
-        "noise on the cells alone is near the best, and trees pay for what is not asked.",
+        "The same for random sets of at least a quarter of the cells. Noise on the cells alone is "
+        "better than any tree, and the wavelet within 6% of it at 1,024 cells; an optimal "
+        "strategy, which is built for sets that large, has a third of its squared error.",
         quick=quick,
     )  # fmt: skip
     yield _release_times(folder / "figure-5.png", times)
@@ -201,8 +204,9 @@ def _levels(path: Path) -> Figure:
     return save(
         canvas, path, title,
         "How accurate sums over 1, 2, 4, ... cells are. The cascade and the plain binary tree "
-        "are flat by design, noise on the cells grows with the length, the wavelet is best for "
-        "short sums and the hierarchical method for those of middle length.",
+        "are flat by design; noise on the cells grows with the length. Of 1,024 cells "
+        "noise on the cells is best for sums of one and two, the wavelet from 4 to 64, the "
+        "hierarchical method from 128 to 512, and the cascade for the whole.",
     )  # fmt: skip
 
 
@@ -238,8 +242,10 @@ def _sampling_times(path: Path, times: Times) -> Figure:
     return save(
         canvas, path, title,
         "How the time to draw correlated noise grows with the number of cells, for the cascade "
-        "and for a sampler that takes any covariance matrix. The cascade's is in proportion to "
-        "the cells; the general sampler's grows with their cube and ends at some thousands.",
+        "and for a sampler that takes any covariance matrix. Up to some thousands of cells "
+        "the cascade's is that of calls and tables, from there on in proportion to the cells, "
+        "and it is drawn to 2^22, the paper's to 2^25; the general sampler's grows with the "
+        "cube.",
     )  # fmt: skip
 
 
@@ -269,8 +275,9 @@ def _release_times(path: Path, times: Times) -> Figure:
     return save(
         canvas, path, title,
         "How long each mechanism takes from nothing to answers, in multiples of the simplest. "
-        "Trees, wavelet and cascade stay close to it; the optimal strategy has to be searched for, "
-        "which takes most of its time.",
+        "Wavelet and cascade stay close to it; the hierarchical method takes 2 to 4 times as long, "
+        "the plain binary tree 5 to 10 times, explicit factorization up to some 27 times. The "
+        "optimal strategy has to be searched for: over 1,000 times at 1,024 cells.",
     )  # fmt: skip
 
 

@@ -270,14 +270,15 @@ def efficiency(path: Path, times: Times | None) -> Figure:
     )
     canvas, axes = panels(
         title,
-        "Numbers that are held at most while all totals up to T are released, counted exactly."
-        + measured * (times is not None),
+        "Numbers that have to be held while all totals up to T are released: as many nodes as a "
+        "total reads, or as many as steps." + measured * (times is not None),
         (1, 2 if times else 1),
         panel=3.6,
         legend=0.4,
     )
     right = axes[0, -1]
     horizons = _horizons()
+    # Nodes have variance 1, so that the largest variance is the most nodes of a row.
     for name, values in (
         (BINARY, [Binary(t).overall_variance("max") for t in horizons]),
         (SMOOTH, [SmoothBinary.even(t).overall_variance("max") for t in horizons]),
