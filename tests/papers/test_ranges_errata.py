@@ -105,3 +105,44 @@ def test_appendix_e_2_compares_unlike_constants() -> None:
         assert (cascade, tree) == (pytest.approx(1 + height / 3), height + 1)
         assert cascade < tree
         assert (2 + 2 * height / 3 < height) == (height > 6)  # as printed
+
+
+def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
+    """A bound on the factorization's expected largest error is below the binary tree's own."""
+    from scipy.integrate import quad
+    from scipy.special import log_ndtr
+
+    from counton.reproduce.ranges.mechanisms import choice
+    from counton.strategies.lines import TreeNodes
+
+    low, high = TreeNodes(1024).intervals()
+    tree, factorization = (
+        np.sqrt(best.grid.axes[0].variance(low, high) * best.noise_law.variance)
+        for best in (choice(name, 1024, "nodes") for name in ("dyadic", "square_root"))
+    )
+
+    def outside(value: float, stds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(2 * np.exp(log_ndtr(-value / stds)))
+
+    # Nodes of the tree carry noise of their own: the largest is that of independent ones.
+    exact, _ = quad(lambda v: -math.expm1(np.log1p(-outside(v, tree)).sum()), 0, 2000, limit=200)
+    above, _ = quad(lambda v: min(1.0, outside(v, factorization).sum()), 0, 2000, limit=200)
+    assert above < 0.9 * exact
+    assert round(exact) == 606
+    # And all others are below the tree's in the mean, too.
+    assert (factorization**2).mean() < (tree**2).mean()
+
+
+def test_figure_4_gives_the_factorization_the_largest_noise() -> None:
+    from counton.reproduce.ranges.mechanisms import total_error
+
+    tree, other = (total_error(name, 1024, "subsets") for name in ("dyadic", "square_root"))
+    assert tree > 4 * other
+    assert other < 1.2 * total_error("wavelet", 1024, "subsets")
+
+
+def test_figure_2_has_the_factorizations_long_sums_as_the_more_accurate() -> None:
+    from counton.reproduce.ranges.numbers import level_variances
+
+    levels = level_variances("square_root", 1024)
+    assert levels[-1] / levels[0] == pytest.approx(2.571, abs=1e-3)
