@@ -242,10 +242,10 @@ def _sampling_times(path: Path, times: Times) -> Figure:
     return save(
         canvas, path, title,
         "How the time to draw correlated noise grows with the number of cells, for the cascade "
-        "and for a sampler that takes any covariance matrix. Up to some thousands of cells "
-        "the cascade's is that of calls and tables, from there on in proportion to the cells, "
-        "and it is drawn to 2^22, the paper's to 2^25; the general sampler's grows with the "
-        "cube.",
+        "and for a sampler that takes any covariance matrix. The cascade's hardly grows up to 2^15 "
+        "cells, where fixed costs are most of it, jumps at 2^16 and is about in proportion to the "
+        "cells from there to 2^22, where it ends; the paper's goes on to 2^25. The general sampler's "
+        "grows with the cube of the cells.",
     )  # fmt: skip
 
 
@@ -275,9 +275,9 @@ def _release_times(path: Path, times: Times) -> Figure:
     return save(
         canvas, path, title,
         "How long each mechanism takes from nothing to answers, in multiples of the simplest. "
-        "Wavelet and cascade stay close to it; the hierarchical method takes 2 to 4 times as long, "
-        "the plain binary tree 5 to 10 times, explicit factorization up to some 27 times. The "
-        "optimal strategy has to be searched for: over 1,000 times at 1,024 cells.",
+        "Wavelet and cascade stay within some 2.5 times its time, the hierarchical method within 4; "
+        "the plain binary tree takes 5 to 10 times as long, explicit factorization 5 to 30 times. "
+        "The optimal strategy has to be searched for: over 1,000 times at 1,024 cells.",
     )  # fmt: skip
 
 
