@@ -244,8 +244,8 @@ def _sampling_times(path: Path, times: Times) -> Figure:
         "How the time to draw correlated noise grows with the number of cells, for the cascade "
         "and for a sampler that takes any covariance matrix. The cascade's hardly grows up to 2^15 "
         "cells, where fixed costs are most of it, jumps at 2^16 and is about in proportion to the "
-        "cells from there to 2^22, where it ends; the paper's goes on to 2^25. The general sampler's "
-        "grows with the cube of the cells.",
+        "cells from there to 2^22, where it ends; the paper's goes on to 2^25. The general "
+        "sampler's grows with the cube of the cells.",
     )  # fmt: skip
 
 
@@ -275,8 +275,8 @@ def _release_times(path: Path, times: Times) -> Figure:
     return save(
         canvas, path, title,
         "How long each mechanism takes from nothing to answers, in multiples of the simplest. "
-        "Wavelet and cascade stay within some 2.5 times its time, the hierarchical method within 4; "
-        "the plain binary tree takes 5 to 10 times as long, explicit factorization 5 to 30 times. "
+        "Wavelet and cascade stay within some 2.5 times its time, the hierarchical method within "
+        "4; the plain binary tree takes 5 to 10 times as long, explicit factorization 5 to 30. "
         "The optimal strategy has to be searched for: over 1,000 times at 1,024 cells.",
     )  # fmt: skip
 
