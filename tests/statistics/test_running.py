@@ -55,6 +55,17 @@ def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
     assert low < all_of_them[1] < high
 
 
+def test_cells_far_apart_are_the_same_in_one_call() -> None:
+    words = Substrings("ACGT", 5)
+    cells = np.array([1300, 3, 5, 5, 24, 90, 700])
+    for strategy in KAry.best(9), SqrtToeplitz(9):
+        running = words.counter(guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=strategy)
+        running.release_many("ACGTTAC")
+        alone = [running.values(cells[at : at + 1], 7)[0] for at in range(len(cells))]
+        assert running.values(cells, 7).tolist() == alone
+    assert "when it is asked for" in str(words.plan(9, ZCDP(1)))
+
+
 def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     running = Letters().counter(3, PureDP(1), key=Key.generate(), name="s")
     running.release("a")

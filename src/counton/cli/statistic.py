@@ -872,5 +872,9 @@ def planned(
         )
     statistic = parsed(options.statistic).settled(guarantee, options.steps)
     note = f"of one cell of {statistic!r}; steps have any number of events"
+    if statistic.on_demand:
+        from counton.statistics.base import WHEN_ASKED
+
+        note += f"; {WHEN_ASKED}"
     shape = () if statistic.on_demand else statistic.cells
     return statistic.contribution_within(options.steps, batched=True), shape, note

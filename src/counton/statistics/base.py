@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
 Events = Sequence[Any] | NDArray[Any]
+#: What reading cells on demand costs, in words.
+WHEN_ASKED = (
+    "a cell is computed when it is asked for: with trees from few draws of noise, with square "
+    "roots from as many as there were steps"
+)
 
 
 class Exact(ABC):
@@ -239,7 +245,8 @@ class Statistic(ABC):
         this = self.settled(guarantee, horizon)
         shape = () if self.on_demand else this.cells
         contribution = this.contribution_within(horizon, batched=batched)
-        return plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
+        found = plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
+        return replace(found, notes=(*found.notes, WHEN_ASKED)) if self.on_demand else found
 
     def counter(
         self,

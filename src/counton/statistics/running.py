@@ -17,7 +17,7 @@ from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.terms import check_shape
-from counton.noise import Key
+from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Guarantee
 from counton.statistics.known import statistic_from_dict
@@ -27,11 +27,32 @@ from counton.strategies import StreamStrategy
 if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
 
-#: Cells of one step that are computed at a time.
-_CHUNK = 2**16
+#: Cells of one step that are computed at a time, and steps times cells.
+_CHUNK, _DRAWS = 2**16, 2**24
 #: Cells that are at most so far apart are computed together.
 _NEAR = 16
 _FORMAT = "counton-statistic-1"
+
+
+class _Picked:
+    """The noise of some cells of every node, in the order in which they are asked for."""
+
+    def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
+        self.shape = (len(cells),)
+        gaps = np.diff(cells)
+        breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
+        self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
+        for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
+            first, last = int(cells[begin]), int(cells[stop - 1])
+            part = field.part(first, last - first + 1)
+            self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        """See `counton.strategies.base.NodeNoise`."""
+        found = np.empty((len(nodes), *self.shape), np.int64)
+        for where, part, places in self._parts:
+            found[:, where] = part.run(level, nodes)[:, places]
+        return found
 
 
 class Running:
@@ -310,15 +331,12 @@ class Running:
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
         strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
-        gaps = np.diff(cells)
-        breaks = np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1
-        chunk = max(1, _CHUNK // max(1, len(steps)))
-        for begin, stop in zip([0, *breaks.tolist()], [*breaks.tolist(), len(cells)], strict=True):
-            for at in range(begin, stop, chunk):
-                end = min(at + chunk, stop)
-                first = int(cells[at])
-                field = self._field.part(first, int(cells[end - 1]) - first + 1)
-                values[:, at:end] = strategy.noise(field, steps)[:, cells[at:end] - first]
+        # Where a release reads all steps before it, so many numbers are in memory for each cell.
+        most = max(_NEAR, _DRAWS // max(1, steps.stop))
+        chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
+        for at in range(0, len(cells), chunk):
+            some = slice(at, at + chunk)
+            values[:, some] = strategy.noise(_Picked(self._field, cells[some]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
             values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
         return self.terms.to_data(values)
