@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from brute_force import check_exact, check_sensitivity
 
 from counton import Key, PureDP
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Cuts
-from counton.strategies import Binary, KAry, SmoothBinary
+from counton.statistics.known import statistic_from_dict
+from counton.strategies import Binary, KAry, LookAhead, SmoothBinary
 
 
 def test_a_sighting_moves_as_much_as_claimed() -> None:
@@ -65,6 +67,51 @@ def test_any_cut_can_be_asked() -> None:
     many = Cuts(40)
     assert [many.cell(pair) for pair in pairs] == list(range(len(pairs)))
     assert [many.name_of(cell) for cell in range(len(pairs))] == [f"{u} {v}" for u, v in pairs]
+
+
+def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> None:
+    """Released integers must not wrap: with 16 bits of fractions 2^45 is the end of the range."""
+    cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)
+    most = 2**61 >> strategy.fraction_bits
+    assert most < 2**61
+    counter: Any = cuts.counter(
+        guarantee=ZCDP(10**9), key=Key.generate(), name="s", strategy=strategy, batched=True
+    )
+    for weight in 2**40, -(2**40):
+        counter.release_batch([(0, 1, weight)] * (most // 2**40 - 1))
+        last = counter.release_batch([(0, 1, weight)])
+        assert abs(last[0, 1] / most - np.sign(weight)) < 0.01
+        saved = counter.checkpoint()
+        # Refused also if the sum is back within the range at the end of the step.
+        with pytest.raises(SumOverflow, match="exact"):
+            counter.release_batch([(0, 1, np.sign(weight)), (0, 1, -np.sign(weight))])
+        assert counter.checkpoint() == saved
+        counter.release_batch([(0, 1, -weight)] * (most // 2**40))
+
+
+def test_numbers_of_numpy_are_nodes() -> None:
+    labels: Any = np.arange(5)
+    for cuts in Cuts(labels), Cuts(np.int64(5)):
+        assert statistic_from_dict(json.loads(json.dumps(cuts.to_dict()))) == cuts
+        counter: Any = cuts.counter(3, ZCDP(1), key=Key.generate(), name="s")
+        reading = counter.release_many(np.array([[0, 3], [1, 2]]))[-1]
+        assert reading.cut(np.array([0, 3])) == reading.cut({0, 3}) == reading.cut([0, 3])
+        assert reading[np.int64(0), 1] == reading[0, 1]
+    texts: Any = Cuts(["ab", "a", "b"]).counter(3, ZCDP(1), key=Key.generate(), name="s")
+    reading = texts.release(("ab", "a"))
+    assert reading.cut(["ab"], ["a"]) == reading.cut(np.array(["ab"]), ("a",))
+    for one, other in (
+        ("ab", None),
+        ("a", "b"),
+        (["a"], "b"),
+        (None, None),
+        (3, None),
+        (b"a", None),
+    ):
+        with pytest.raises(InvalidInput, match="list or set of nodes"):
+            reading.cut(one, other)
+    with pytest.raises(InvalidInput, match="node is"):
+        reading.cut([["a"]])
 
 
 def test_noise_of_a_cut_is_as_stated() -> None:
@@ -119,6 +166,14 @@ def test_what_is_refused() -> None:
         ([], {}),
         (3, {"neighbours": "nodes"}),
         (3, {"lower": 2, "resolution": 1}),
+        (4, {"lower": -1, "upper": 5}),
+        (4, {"upper": 2}),
+        (2.5, {}),
+        (True, {}),
+        (None, {}),
+        ({"a", "b"}, {}),
+        (np.array([[0, 1], [2, 3]]), {}),
+        (["a", 10**5000], {}),
     ]
     for nodes, more in wrongs:
         with pytest.raises(InvalidInput):

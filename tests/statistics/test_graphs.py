@@ -271,6 +271,8 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
         (["ab"], "two nodes"),
         ([("b", "c"), ("a", 1.5)], "node is 1.5"),
         ([(True, "a")], "node is True"),
+        ([("b", "c"), ("a", 10**5000)], "node is a value"),
+        ([(2**63, "a")], "node is 9223372036854775808"),
         ([("a", "b", 1)], "two nodes"),
     ):
         with pytest.raises(InvalidInput, match=match):

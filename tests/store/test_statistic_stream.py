@@ -227,6 +227,8 @@ def test_events_that_are_equal_have_one_digest() -> None:
     assert len({event_digests(key, 1, given, stops) for given in pairs}) == 1
     assert event_digests(key, 1, "ab", stops) == event_digests(key, 1, np.array(["a", "b"]), stops)
     assert event_digests(key, 1, "ab", stops) != event_digests(key, 2, "ab", stops)
+    with pytest.raises(InvalidInput, match="thousands of digits"):
+        event_digests(key, 1, [(10**5000, "a"), ("a", "b")], stops)
     with pytest.raises(InvalidInput, match="of type object"):
         event_digests(key, 1, [object(), 2], stops)
 

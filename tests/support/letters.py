@@ -43,6 +43,10 @@ class _Kept(Exact):
     def saved(cls, statistic: Statistic, text: str) -> _Kept:
         return cls(statistic, tuple(text[:-1].split("/") if "/" in text else text))
 
+    @property
+    def largest(self) -> int:
+        return len("".join(self.steps))
+
     def counts(self, cells: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
         so_far = "".join(self.steps[:step])
         return np.array([so_far.count("ab"[cell]) for cell in cells])

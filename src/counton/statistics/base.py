@@ -78,6 +78,12 @@ class Exact(ABC):
         """
         raise NotImplementedError
 
+    @property
+    def largest(self) -> int:
+        """No exact count of any cell, after any step, is further from 0 than this; where cells are
+        read on demand."""
+        raise NotImplementedError
+
 
 class Statistic(ABC):
     """A map from events to cells, with what one unit changes at most, and a way to read releases.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
-from counton.exact import Number, check_integer, quoted
+from counton.errors import InvalidInput, StateError, field
+from counton.exact import Number, check_integer, exact, quoted
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import window_halfwidths
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.graphs import Nodes
+from counton.statistics.graphs import Nodes, checked_label
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Cuts(Statistic):
 
     Args:
         nodes: the nodes, texts or integers; or how many there are, named 0, 1, 2, ...
-        lower, upper: bounds of weights, with ``resolution``.
+        lower, upper: bounds of weights; only with ``resolution``.
         resolution: finest difference of weights; None: every edge weighs 1.
         neighbours: a sighting is added or removed ("add_remove"), or replaced ("replace").
 
@@ -73,25 +73,27 @@ class Cuts(Statistic):
 
     def __init__(
         self,
-        nodes: int | Sequence[Any],
+        nodes: int | np.integer[Any] | Sequence[Any] | NDArray[Any],
         *,
         lower: Number = 0,
         upper: Number = 1,
         resolution: Number | None = None,
         neighbours: Relation = "add_remove",
     ) -> None:
-        self.nodes = nodes if isinstance(nodes, int) else list(nodes)
-        if isinstance(nodes, (str, Set, Mapping)):
-            raise InvalidInput(
-                f"nodes are {quoted(nodes)}, of type {type(nodes).__name__}; give a list of nodes, "
-                f"in order"
-            )
-        if any("\0" in str(node) for node in (() if isinstance(self.nodes, int) else self.nodes)):
-            raise InvalidInput("a node has the character NUL in its name: leave it out")
-        named = Nodes()
-        if isinstance(self.nodes, int):
-            named = Nodes(range(check_integer("nodes", self.nodes, 2, _MOST_NODES)))
-        elif self.nodes:
+        self.nodes: int | list[Any]
+        if isinstance(nodes, (int, np.integer)):
+            self.nodes = check_integer("nodes", nodes, 2, _MOST_NODES)
+            named = Nodes(range(self.nodes))
+        else:
+            self.nodes = _labels(nodes, "nodes are", "a list of nodes, in order, or their number")
+            if isinstance(nodes, (Set, Mapping)):
+                raise InvalidInput(
+                    f"nodes are {quoted(nodes)}, of type {type(nodes).__name__}; give a list of "
+                    f"nodes, in order"
+                )
+            if any("\0" in str(node) for node in self.nodes):
+                raise InvalidInput("a node has the character NUL in its name: leave it out")
+            named = Nodes()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
                 raise InvalidInput(f"nodes has {quoted(_twice(self.nodes))} twice: name each once")
@@ -108,6 +110,12 @@ class Cuts(Statistic):
         self.neighbours = neighbours
         if resolution is not None:
             self.bounds = Contribution.clipped(lower, upper, resolution, neighbours, unit=_UNIT)
+        elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
+            raise InvalidInput(
+                f"{field('lower')} is {quoted(lower)} and {field('upper')} is {quoted(upper)}, but "
+                f"every edge weighs 1: state {field('resolution')}, the finest difference of "
+                f"weights, or leave bounds out"
+            )
         elif neighbours == "replace":
             self.bounds = Contribution.replace(unit=_UNIT)
         else:
@@ -163,7 +171,7 @@ class Cuts(Statistic):
         Raises:
             InvalidInput: no node of this graph.
         """
-        found = self._named.numbers.get(node) if type(node) in (str, int) else None
+        found = self._named.numbers.get(checked_label(node))
         if found is None:
             raise InvalidInput(f"node {quoted(node)} is none of the {len(self._labels)} nodes")
         return found
@@ -198,13 +206,14 @@ class Cuts(Statistic):
         """Cells of all pairs of a node of the one set and a node of the other, in order.
 
         Raises:
-            InvalidInput: no nodes, a node in both sets or twice, or too many pairs.
+            InvalidInput: no set of nodes, no nodes, a node in both sets or twice, or too many
+                pairs.
         """
-        first = [self.number(node) for node in one]
+        first = [self.number(node) for node in _labels(one, "one is", _A_SET)]
         if other is None:
             second = sorted(set(range(len(self._labels))) - set(first))
         else:
-            second = [self.number(node) for node in other]
+            second = [self.number(node) for node in _labels(other, "other is", _A_SET)]
         every = first + second
         if not first or not second or len(set(every)) < len(every):
             raise InvalidInput(
@@ -258,7 +267,9 @@ class CutsReading(OnDemandReading):
         terms = self._running.terms
         half = window_halfwidths(terms.strategy, terms.law, 0, self.step, level, cells=len(cells))
         width = float(half) * float(terms.resolution)
-        estimate = self._running.values(cells, self.step).sum().item()
+        values = self._running.values(cells, self.step)
+        # Python's integers do not wrap where many pairs have weights near the end of their range.
+        estimate = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
         if isinstance(estimate, int):
             width = math.ceil(width)
         std = math.sqrt(len(cells)) * self.std()
@@ -271,7 +282,13 @@ class _Weights(Exact):
     def __init__(self, statistic: Cuts) -> None:
         self._statistic, self._step = statistic, 0
         self._seen: dict[int, tuple[list[int], list[int]]] = {}
-        self._before: tuple[int, list[int]] | None = None
+        self._largest = 0
+        self._before: tuple[int, int, list[int]] | None = None
+
+    @property
+    def largest(self) -> int:
+        """See `Exact.largest`."""
+        return self._largest
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`."""
@@ -286,19 +303,24 @@ class _Weights(Exact):
         else:
             weights = [1] * len(cells)
         steps = self._step + 1 + np.searchsorted(stops, told.places, side="right")
+        before = self._step, self._largest, cells.tolist()
         for cell, step, weight in zip(cells.tolist(), steps.tolist(), weights, strict=True):
-            at, sums = self._seen.setdefault(cell, ([], [0]))
-            at.append(step)
-            sums.append(sums[-1] + weight)
-        self._before = self._step, cells.tolist()
+            self._enter(cell, step, weight)
+        self._before = before
         self._step += len(stops)
         return np.zeros((len(stops), 0), np.int64)
+
+    def _enter(self, cell: int, step: int, weight: int) -> None:
+        at, sums = self._seen.setdefault(cell, ([], [0]))
+        at.append(step)
+        sums.append(sums[-1] + weight)
+        self._largest = max(self._largest, abs(sums[-1]))
 
     def undo(self) -> None:
         """See `Exact.undo`."""
         if self._before is None:
             return
-        self._step, cells = self._before
+        self._step, self._largest, cells = self._before
         for cell in cells:
             at, sums = self._seen[cell]
             at.pop()
@@ -340,11 +362,30 @@ class _Weights(Exact):
             rows = np.frombuffer(body, "<i8").reshape(-1, 3).tolist()
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"weights cannot be read ({error}): restore a copy") from error
-        for cell, step, weight in rows:
-            at, sums = exact._seen.setdefault(cell, ([], [0]))
-            at.append(step)
-            sums.append(sums[-1] + weight)
+        for row in rows:
+            exact._enter(*row)
         return exact
+
+
+#: What the side of a cut must be.
+_A_SET = "a list or set of nodes, also of a single one"
+
+
+def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
+    """Labels one by one: a text is one label, not its letters.
+
+    Raises:
+        InvalidInput: nothing that has labels in it, or something else in it.
+    """
+    try:
+        if isinstance(nodes, (str, bytes, bytearray)):
+            raise TypeError
+        listed = list(nodes)
+    except TypeError:
+        raise InvalidInput(
+            f"{what} {quoted(nodes)}, of type {type(nodes).__name__}; give {instead}"
+        ) from None
+    return [checked_label(label) for label in listed]
 
 
 def _twice(nodes: Sequence[Any]) -> Any:

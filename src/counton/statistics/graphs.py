@@ -195,13 +195,14 @@ class Nodes:
         """Numbers of labels; those who are new get one.
 
         Raises:
-            InvalidInput: a label that is neither a text nor an integer.
+            InvalidInput: a label that is neither a text nor an integer within 64 bits.
         """
         if not set(map(type, labels)) <= _LABELS:
-            labels = [_checked(label) for label in labels]
+            labels = [checked_label(label) for label in labels]
         numbers = self.numbers
         for label in dict.fromkeys(labels):
-            numbers.setdefault(label, len(numbers))
+            if label not in numbers:
+                numbers[checked_label(label)] = len(numbers)
         if len(numbers) > 2**31:
             raise InvalidInput("a graph has at most 2^31 nodes: start another stream")
         return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
@@ -221,10 +222,20 @@ class Nodes:
         return list(self.numbers)
 
 
-def _checked(label: Any) -> Any:
+def checked_label(label: Any) -> Any:
+    """What a node is called, as a str or an int; numpy's too.
+
+    Raises:
+        InvalidInput: neither a text nor an integer within 64 bits.
+
+    >>> checked_label(np.int64(7))
+    7
+    """
     held = label.item() if isinstance(label, np.generic) else label
-    if type(held) not in _LABELS:
-        raise InvalidInput(f"node is {quoted(held)}; it must be a text or an integer")
+    if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
+        raise InvalidInput(
+            f"node is {quoted(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
+        )
     return held
 
 

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, WrongKey
-from counton.exact import check_integer, quoted, unmasked
+from counton.errors import (
+    CountonError,
+    HorizonExceeded,
+    InvalidInput,
+    StateError,
+    SumOverflow,
+    WrongKey,
+)
+from counton.exact import check_integer, quoted, shown, unmasked
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.counter import OneAtATime
@@ -158,6 +165,7 @@ class Running:
             InvalidInput: not an event of this statistic, or one that breaks its bounds; nothing is
                 released.
             HorizonExceeded: the strategy serves no more steps.
+            SumOverflow: a count would leave the exact range.
             StreamConflict: in a fork, or in a handler within a release.
             StateError: an earlier release was interrupted while it counted its events.
         """
@@ -269,10 +277,23 @@ class Running:
         self._check_whole()
         self._whole = False
         try:
-            return self._exact.take(events, stops)
+            changes = self._exact.take(events, stops)
+            if self.statistic.on_demand:
+                self._check_range()
         except CountonError:
             self._whole = True  # refused, and nothing is changed
             raise
+        return changes
+
+    def _check_range(self) -> None:
+        """Undo what was taken if a count on demand may now leave the exact range."""
+        largest, most = self._exact.largest, self.terms.largest_sum
+        if largest > most:
+            self._exact.undo()
+            raise SumOverflow(
+                f"a count of {shown(largest)} grid units is beyond {most:,}, up to which sums are "
+                f"exact: coarsen the resolution or split the stream"
+            )
 
     def _undone(self) -> None:
         self._exact.undo()

@@ -13,6 +13,8 @@ from counton.exact import quoted
 
 #: Bytes of a digest: two users are taken for one with a chance below 1e-20, of 10^9 users.
 DIGEST = 16
+#: Integers have at most 1,000 digits; Python writes none of over 4,300.
+_MOST_BITS = 3321
 
 
 def digests_of(users: Iterable[Any]) -> list[bytes]:
@@ -32,11 +34,11 @@ def _named(user: Any) -> bytes:
     held = user.item() if isinstance(user, np.generic) else user
     if type(held) is str:
         return b"s" + held.encode("utf-8", "surrogatepass")
-    if type(held) is int:
+    if type(held) is int and held.bit_length() <= _MOST_BITS:
         return b"i%d" % held
     raise InvalidInput(
-        f"user is {quoted(held)}; it must be a text or an integer: what it is called wherever it "
-        f"acts"
+        f"user is {quoted(held)}; it must be a text or an integer of up to 1,000 digits: what "
+        f"it is called wherever it acts"
     )
 
 

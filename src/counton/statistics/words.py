@@ -256,6 +256,11 @@ class Letters(Exact):
             self._stops.keep(self._steps)
         self._tallies = {key: one for key, one in self._tallies.items() if one.read <= kept}
 
+    @property
+    def largest(self) -> int:
+        """See `Exact.largest`: no two of one word end with the same letter."""
+        return len(self._letters)
+
     def save(self) -> bytes:
         """See `Exact.save`."""
         letters = self._letters.all

@@ -410,7 +410,12 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
     plain = _plain(events.tolist() if isinstance(events, np.ndarray) else list(events))
     found, begin = [], 0
     for step, stop in enumerate(stops.tolist(), first):
-        said = json.dumps([step, plain[begin:stop]], separators=(",", ":"))
+        try:
+            said = json.dumps([step, plain[begin:stop]], separators=(",", ":"))
+        except ValueError:  # Python refuses to write integers of more than 4,300 digits
+            raise InvalidInput(
+                f"an event of step {step:,} has an integer of thousands of digits: give a text"
+            ) from None
         found.append(blake2b(said.encode(), key=subkey, digest_size=_DIGEST).digest())
         begin = stop
     digests = np.frombuffer(b"".join(found), "<u8") >> np.uint64(2)
