@@ -148,6 +148,10 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
         out = place.folder / "t.csv"
         done = place("statistic", name, *words, *ask, "--out", str(out))
         assert (done.code, "Nothing new" in done.out) == (0, True)
+        promised = json.loads((place.folder / "t.csv.json").read_text())["meaning"]
+        for said in (promised, " ".join(done.out.split())):
+            assert "one letter replaced by another changes the probability" in said
+            assert "more or less" not in said
         table = pl.read_csv(out).filter(pl.col("cell") == "AC")
         assert table["estimate"].round().cast(pl.Int64).to_list() == [0, 1, 1, 1, 1, 2, 2, 2]
         assert (table["low"] <= table["estimate"]).all()

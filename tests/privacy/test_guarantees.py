@@ -10,8 +10,19 @@ from typing import Any, ClassVar
 
 import pytest
 
+from counton import Key, release_hierarchy, release_ranges
 from counton.errors import InvalidInput
-from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_dict
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    PureDP,
+    guarantee_from_dict,
+)
+from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import AgesWithData
 
 
@@ -59,6 +70,30 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
     assert guarantee.meaning_for("visit") == guarantee.meaning.replace("one unit", "one visit")
 
 
+@pytest.mark.parametrize(
+    "guarantee", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), ExpiringDP(1), ExpiringZCDP(1)]
+)
+def test_the_meaning_speaks_of_a_replaced_unit_where_that_is_the_relation(
+    guarantee: Guarantee,
+) -> None:
+    said = guarantee.meaning_for("letter", "replace")
+    assert "one letter replaced by another" in said or "one letter from another in" in said
+    assert "more or less" not in said
+    assert "is there" not in said
+
+
+def test_a_table_says_what_its_relation_is() -> None:
+    replaced = Contribution.replace(unit="answer")
+    promised: dict[str, Any] = {"guarantee": PureDP(1), "contribution": replaced}
+    leaves = {"town": ["a", "b"], "count": [3, 4]}
+    for release in (
+        release_ranges([3, 1, 4], key=Key.generate(), **promised),
+        release_hierarchy(leaves, domain=leaves, levels=["town"], key=Key.generate(), **promised),
+    ):
+        assert "one answer replaced by another changes" in release.describe()
+        assert "more or less" not in release.describe()
+
+
 def test_str_is_plain_words() -> None:
     assert str(PureDP(1.0)) == "pure differential privacy with epsilon = 1"
     assert str(ApproxDP(0.5, 1e-9)) == (
@@ -88,7 +123,7 @@ def test_a_new_kind_joins_by_being_defined() -> None:
         kind: ClassVar[str] = "forgetting, for this test"
         epsilon: Fraction
 
-        def meaning_for(self, unit: str) -> str:
+        def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
             return "test"
 
         def at_age(self, age: int) -> PureDP | ZCDP:

@@ -25,7 +25,7 @@ class Weakening(Guarantee):
     kind: ClassVar[str] = "weakening, for this test"
     tenths: int = 1
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         return "test"
 
     def at_age(self, age: int) -> PureDP | ZCDP:

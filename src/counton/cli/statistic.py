@@ -303,12 +303,13 @@ def _some(after: int) -> range:
 
 def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
     terms, guarantee = outcome.stream.terms, outcome.stream.terms.guarantee
+    unit = terms.contribution
     lines = [
         ("statistic", repr(outcome.statistic)),
-        ("protected", str(terms.contribution)),
+        ("protected", str(unit)),
         ("neighbours", f"differ {outcome.statistic.neighbours_differ}"),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("", guarantee.meaning_for(terms.contribution.unit)),
+        ("", guarantee.meaning_for(unit.unit, unit.relation)),
         ("strategy", repr(terms.strategy)),
     ]
     if outcome.windows is None:

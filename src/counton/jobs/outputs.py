@@ -59,7 +59,7 @@ def about(terms: StreamTerms | TableTerms, level: float) -> dict[str, Any]:
         "unit": unit.unit,
         "protected": unit.describe(steps=running),
         "guarantee": str(guarantee),
-        "meaning": guarantee.meaning_for(unit.unit),
+        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
         "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
         "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
         "noise": law_to_dict(terms.law),

@@ -158,8 +158,8 @@ class TableOutcome(ABC):
     @property
     def promised(self) -> str:
         """The guarantee and what it means, in words."""
-        guarantee = self.release.guarantee
-        return f"{guarantee}: {guarantee.meaning_for(self.release.contribution.unit)}"
+        guarantee, unit = self.release.guarantee, self.release.contribution
+        return f"{guarantee}: {guarantee.meaning_for(unit.unit, unit.relation)}"
 
     def report(self) -> dict[str, Any]:
         """What was released and what is protected, JSON values."""

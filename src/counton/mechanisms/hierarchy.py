@@ -553,10 +553,12 @@ class HierarchyRelease(TableRelease):
             for name, size in zip(self.tree.levels, self.tree.sizes, strict=True)
         )
         kind = "Laplace" if self.plan.family == "laplace" else "Gaussian"
+        unit = self.contribution
+        meaning = self.guarantee.meaning_for(unit.unit, unit.relation)
         return (
             f"hierarchy with {kind} noise, children adding up to their parents exactly\n{levels}\n"
             f"protected: {self.contribution.describe(steps=False)}\n"
-            f"guarantee: {self.guarantee}: {self.guarantee.meaning}"
+            f"guarantee: {self.guarantee}: {meaning}"
         )
 
 

@@ -555,10 +555,12 @@ class RangesRelease(TableRelease):
         """What was released and what is protected, in words."""
         cells = " x ".join(f"{count:,}" for count in self.shape)
         kind = "Laplace" if self.family == "laplace" else "Gaussian"
+        unit = self.contribution
+        meaning = self.guarantee.meaning_for(unit.unit, unit.relation)
         return (
             f"{cells} cells, strategy {self.strategy}, {kind} noise\n"
             f"protected: {self.contribution.describe(steps=False)}\n"
-            f"guarantee: {self.guarantee}: {self.guarantee.meaning}\n"
+            f"guarantee: {self.guarantee}: {meaning}\n"
             f"expected squared error over the workload: {self.expected_error:,.4g}"
         )
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from counton.errors import InvalidInput
 from counton.exact import Number, text
 from counton.expiry import LEVELS, Expiry, checked_age
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
 from counton.privacy.calibration import Calibration, Candidate
-from counton.privacy.guarantees import ZCDP, Guarantee, PureDP
+from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, change, difference
+
+if TYPE_CHECKING:
+    from counton.privacy.contribution import Relation
 
 
 class ExpiringGuarantee(Guarantee):
@@ -134,10 +137,10 @@ class ExpiringDP(ExpiringGuarantee):
     def __repr__(self) -> str:
         return f"ExpiringDP(epsilon={text(self.epsilon)}, expiry={self.expiry})"
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What grows with age, in words."""
         return (
-            f"one {unit} more or less changes the probability of everything released so far by a "
+            f"{change(unit, relation)} changes the probability of everything released so far by a "
             "factor that starts small and grows slowly as it gets older"
         )
 
@@ -186,10 +189,10 @@ class ExpiringZCDP(ExpiringGuarantee):
     def __repr__(self) -> str:
         return f"ExpiringZCDP(rho={text(self.rho)}, expiry={self.expiry})"
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What grows with age, in words."""
         return (
-            f"telling from everything released so far whether one {unit} is there starts hard and "
+            f"telling from everything released so far {difference(unit, relation)} starts hard and "
             "becomes slowly easier as it gets older"
         )
 

@@ -10,10 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.errors import InvalidInput
 from counton.exact import Number, exact, float_above, readable, text
+
+if TYPE_CHECKING:
+    from counton.privacy.contribution import Relation
 
 
 class Guarantee(ABC):
@@ -51,14 +54,17 @@ class Guarantee(ABC):
         return self.meaning_for("unit")
 
     @abstractmethod
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """One sentence for readers who do not know the field's terms.
 
         Args:
             unit: what one protected unit is called.
+            relation: neighbours differ by a unit that is added or removed, or by one replaced.
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
         'telling whether one visit is there is at'
+        >>> PureDP(1).meaning_for("letter", "replace")[:48]
+        'one letter replaced by another changes the proba'
         """
 
 
@@ -88,6 +94,18 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
         raise InvalidInput(f"parameters of a {kind} guarantee do not fit: {error}") from error
+
+
+def change(unit: str, relation: Relation) -> str:
+    """What tells neighbours apart, as what happens."""
+    return f"one {unit} {'more or less' if relation == 'add_remove' else 'replaced by another'}"
+
+
+def difference(unit: str, relation: Relation) -> str:
+    """What tells neighbours apart, as what may be found out."""
+    if relation == "add_remove":
+        return f"whether one {unit} is there"
+    return f"one {unit} from another in its place"
 
 
 _SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
@@ -127,10 +145,10 @@ class PureDP(Guarantee):
     def __repr__(self) -> str:
         return f"PureDP(epsilon={text(self.epsilon)})"
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon bounds, in words."""
         return (
-            f"one {unit} more or less changes the probability of any output by at most a factor "
+            f"{change(unit, relation)} changes the probability of any output by at most a factor "
             f"of {_exp(self.epsilon)}"
         )
 
@@ -169,10 +187,10 @@ class ApproxDP(Guarantee):
     def __repr__(self) -> str:
         return f"ApproxDP(epsilon={text(self.epsilon)}, delta={text(self.delta)})"
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon and delta bound, in words."""
         return (
-            f"one {unit} more or less changes the probability of any output by at most a factor "
+            f"{change(unit, relation)} changes the probability of any output by at most a factor "
             f"of {_exp(self.epsilon)}, plus {_short(self.delta)}"
         )
 
@@ -200,11 +218,11 @@ class ZCDP(Guarantee):
     def __repr__(self) -> str:
         return f"ZCDP(rho={text(self.rho)})"
 
-    def meaning_for(self, unit: str) -> str:
+    def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What rho bounds, in words."""
         apart = f"{math.sqrt(2 * self.rho):.4g}"
         return (
-            f"telling whether one {unit} is there is at most as easy as telling two bell curves "
+            f"telling {difference(unit, relation)} is at most as easy as telling two bell curves "
             f"apart whose centres are {apart} standard deviation{'s' * (apart != '1')} apart"
         )
 
