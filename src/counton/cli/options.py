@@ -267,6 +267,9 @@ class PlanOptions(_Guarantee, _Horizon):
     statistic: str | None = option(
         None, "errors of a statistic, with the options that define it: 'distinct --changes 4'"
     )
+    ones: int | None = option(
+        None, "a sparse stream adds up to at most this: does a sparse counter err less?"
+    )
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
     )
