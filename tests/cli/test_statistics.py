@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.cli.statistic import perform
+from counton.cli.statistic import _finite, perform
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
@@ -75,6 +75,7 @@ def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
     (users,) = rows_of(place, "statistic", "distinct", events, "--user", "user", *common)
     assert users["estimate"] == 3
     top = [*TOP, events, "--by", "to", "--domain", "JFK,LGA", *common]
+    assert _finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
     ranks = rows_of(place, *top, "--user", "user", "--most", "1", "--name", "users")
     assert [(row["group"], row["estimate"]) for row in ranks] == [("JFK", 2), ("LGA", 1)]
     assert "replaced by another" in place(*top, "--replace", "--name", "which").out
@@ -103,6 +104,12 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     for more in (["--domain", "a"], ["--over", "2"]):
         done = place(*words, "--unknown", "discover", *more)
         assert (done.code, "--unknown discover" in done.err) == (2, True)
+    few = place.write("few.csv", ["00:10,a", "02:30,b"])
+    words = [*TOP, few, *windows(place, by="group", delta="1e-6"), "--unknown", "discover"]
+    words += ["--name", "few", "--out", str(out)]
+    assert rows_of(place, *words) == []
+    assert "no group is large enough to be shown yet" in place(*words).out
+    assert pl.read_csv(out).columns[:4] == ["step", "window_start", "window_end", "rank"]
 
 
 def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events: str) -> None:
@@ -127,12 +134,17 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     assert not plot.exists()
     for more, said in (
         (["--edges", "0,x"], "--edges 0,x is not a list"),
-        (["--shares", "2"], "share is 2"),
+        (["--shares", "0.5,2"], "--shares 0.5,2 must each be above 0"),
+        (["--shares", "nan"], "--shares nan must each be above 0"),
         (["--over", "0"], "over is 0"),
         (["--title", "x"], "--title x is of a chart"),
     ):
-        done = place(*words, "0,6,60,80", *more)
+        done = place(*words, "0,6,60,80", *more, "--name", "new")
         assert (done.code, said in done.err) == (2, True), done.err
+        assert "new" not in place("show", *place.again, "--json").out
+    done = place(*words, "0,6,60,80", "--shares", "0.5,0.9,0.5", "--plot", str(plot))
+    assert (done.code, done.out.count(" 0.5 ")) == (0, 1), done.err
+    assert plot.exists()
 
 
 def test_words_are_answered_after_every_step(place: Any) -> None:
@@ -162,6 +174,11 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
         assert (done.code, "'X' is no letter" in done.err) == (2, True)
     done = place("export", *place.again, "--name", "episodes")
     assert (done.code, "computed from its events and its key" in done.err) == (2, True)
+    plot = place.folder / "t.png"
+    chart = ["--name", "episodes", "--plot", str(plot)]
+    rows = rows_of(place, "statistic", "episodes", *words, "--ask", "AC,CT,AC", *chart)
+    assert [row["cell"] for row in rows] == ["AC", "CT"]
+    assert plot.exists()
     text.write_text("ACGTAC")
     done = place("statistic", "episodes", *words, "--name", "episodes")
     assert (done.code, "rows have disappeared" in done.err) == (3, True)
@@ -242,6 +259,7 @@ def test_graphs_are_streams_of_edges(place: Any) -> None:
         ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "refuse, drop, discover"),
         ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--every", "1h"], "no --time"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"], "--room 9 is of groups"),
         (["statistic", "distinct", "E", "--user", "user", "--changes", "3"], "--comes and"),
         (["statistic", "distinct", "E", "--user", "user", "--degree", "3"], "--degree"),
         (["statistic", "distinct", "E"], "--user"),
@@ -271,6 +289,7 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     assert 2 * plain < often < 4.1 * plain
     for words, said in (
         ("distinct --degree 4", "No such option: --degree"),
+        ("distinct --help", "No such option: --help"),
         ("nothing", "--statistic is 'nothing'; known are top-k"),
         ("top-k '", "is not understood"),
         ("", "--statistic is ''"),

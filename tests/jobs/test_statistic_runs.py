@@ -10,7 +10,7 @@ from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs.statistic_runs import StatisticOutcome, StatisticRequest, run_statistic
-from counton.store import verify
+from counton.store import StatisticStream, verify
 
 __all__ = ["letters_are_known"]  # a fixture
 pytestmark = pytest.mark.usefixtures("letters_are_known")
@@ -86,6 +86,21 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
     text.write_text("abbabbbc")
     with pytest.raises(InvalidInput, match="must be a or b"):
         run_statistic(StatisticRequest(statistic, text, request.state))
+    few = replace(request, name="few", steps=4)
+    text.write_text("abbab")
+    with pytest.raises(HorizonExceeded, match="5 rows, each a step, and the stream has 4 steps"):
+        run_statistic(few)
+    text.write_text("abb")
+    run_statistic(few).close()  # so it was not made before
+    text.write_text("abbab")
+    with pytest.raises(HorizonExceeded, match="give the first 4 rows"):
+        run_statistic(few)
+    text.write_text("abba")
+    run_statistic(few).close()
+    text.write_text("abbab")
+    with run_statistic(few) as outcome:  # what was released is shown, for ever
+        assert (outcome.before, outcome.after, outcome.outside) == (4, 4, 1)
+        assert totals(outcome)[-1] == [2, 2]
     text.write_text("ab")
     with run_statistic(replace(request, events=[text], name="other")) as outcome:
         assert totals(outcome)[-1] == [1, 1]
@@ -112,6 +127,22 @@ def test_what_is_refused_makes_no_state(
     with pytest.raises(error, match=words):
         run_statistic(request)
     assert not (tmp_path / "s.db").exists()
+
+
+def test_a_later_run_with_a_bad_event_commits_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counton.jobs.statistic_runs._CHUNK", 2)  # a step in each transaction
+    request = hours(tmp_path, Letters())
+    run_statistic(request).close()
+    written(tmp_path, [*ROWS, "05:10,b", "06:10,c"])
+    with pytest.raises(InvalidInput, match="must be a or b"):
+        run_statistic(replace(request, until="2024-03-01T08:00"))
+    with StatisticStream.open(request.state, request.name) as stream:
+        assert stream.step == 3
+    written(tmp_path, [*ROWS, "05:10,b", "06:10,a"])
+    with run_statistic(replace(request, until="2024-03-01T08:00")) as outcome:
+        assert totals(outcome)[3:] == [[3, 2], [3, 2], [3, 3], [4, 3], [4, 3]]
 
 
 def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:

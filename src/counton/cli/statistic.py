@@ -30,10 +30,12 @@ from counton.cli.printing import (
 from counton.errors import InvalidInput, field
 from counton.events.files import event_paths, read_domain, refuse_among_events
 from counton.events.tally import UNKNOWN
+from counton.exact import check_integer
 from counton.jobs.outputs import about, check_outputs, write_table
 from counton.jobs.statistic_runs import (
     StatisticOutcome,
     StatisticRequest,
+    check_over,
     local_time,
     run_statistic,
 )
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.cli.options import PlanOptions
+    from counton.jobs.job import Outcome
     from counton.privacy import Contribution, Guarantee
     from counton.statistics import Statistic
 
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 _REFUSED: Any = typer.BadParameter.__base__
 #: Steps that a chart shows, about.
 _DRAWN = 500
+#: Groups that there can be where nobody declares them, unless stated.
+_ROOM = 1_000_000
 #: Rows on the screen.
 _SHOWN = 20
 
@@ -131,6 +136,8 @@ def perform(
     refuse_among_events(events, outputs.out)
     check_level(outputs.level)
     ask = columns.asked(statistic) if hasattr(columns, "asked") else None
+    if outputs.over is not None:
+        check_over(outputs.over, statistic)
     for given in ("title", "axis"):
         if getattr(outputs, given) is not None and outputs.plot is None:
             raise InvalidInput(
@@ -188,6 +195,9 @@ def _perform_discovered(
         read=event_paths(options.events, options.file_format),
     )
     check_level(outputs.level)
+    room = _ROOM if columns.room is None else columns.room
+    check_integer("room", room, 1)
+    check_integer("top", parameters.top, 1)
     request = Request(
         "count",
         by=columns.by,
@@ -203,10 +213,13 @@ def _perform_discovered(
         for note in operator_notes(outcome):
             print_line(errors, note)
         if not outcome.after:
-            print_line(Console(), progress_line(outcome), bold=True)
+            if outputs.json:
+                print_json(_discovered_json(outcome, options, outputs, None))
+            else:
+                print_line(Console(), progress_line(outcome), bold=True)
             return
         released = outcome.released(outputs.level)
-        table = rankings(released, parameters.top, columns.room, outputs.level)
+        table = rankings(released, parameters.top, room, outputs.level)
         terms = outcome.stream.terms
         if outputs.out is not None:
             write_table(table, outputs.out, about(terms, outputs.level))
@@ -228,19 +241,7 @@ def _perform_discovered(
         last = table.filter(table["step"] == outcome.after)
         last = last.drop("step", "window_start", "window_end")
         if outputs.json:
-            print_json(
-                {
-                    "state": options.state,
-                    "name": options.name,
-                    "released": outcome.after,
-                    "new": outcome.after - outcome.before,
-                    "protected": str(terms.contribution),
-                    "guarantee": terms.guarantee.to_dict(),
-                    "strategy": repr(terms.strategy),
-                    "level": outputs.level,
-                    "last": {"step": outcome.after, "rows": last.to_dicts()},
-                }
-            )
+            print_json(_discovered_json(outcome, options, outputs, last))
             return
         console = Console()
         print_line(console, progress_line(outcome), bold=True)
@@ -248,13 +249,33 @@ def _perform_discovered(
         print_line(
             console,
             f"\nafter step {outcome.after:,}, intervals of {100 * outputs.level:g}% for all of up "
-            f"to {columns.room:,} groups at once",
+            f"to {room:,} groups at once",
         )
         if last.height:
             _print_rows(console, last)
         else:
             print_line(console, "no group is large enough to be shown yet")
         print_files(console, outputs.out, outputs.plot if table.height else None)
+
+
+def _discovered_json(
+    outcome: Outcome,
+    options: StatisticOptions,
+    outputs: StatisticOutputs,
+    last: pl.DataFrame | None,
+) -> dict[str, Any]:
+    terms = outcome.stream.terms
+    return {
+        "state": options.state,
+        "name": options.name,
+        "released": outcome.after,
+        "new": outcome.after - outcome.before,
+        "protected": str(terms.contribution),
+        "guarantee": terms.guarantee.to_dict(),
+        "strategy": repr(terms.strategy),
+        "level": outputs.level,
+        "last": None if last is None else {"step": outcome.after, "rows": last.to_dicts()},
+    }
 
 
 def _write(
@@ -393,8 +414,8 @@ def _as_json(
     terms = outcome.stream.terms
     last, drawn = None, table is not None and table.height > 0
     if table is not None:
-        rows = table.drop("step", "window_start", "window_end", strict=False).to_dicts()
-        last = {"step": outcome.after, "rows": rows}
+        shown = table.drop("step", "window_start", "window_end", strict=False)
+        last = {"step": outcome.after, "rows": _finite(shown).to_dicts()}
         if outcome.windows is not None:
             ends = outcome.windows.ends(range(outcome.after, outcome.after + 1))
             last["window_end"] = local_time(int(ends[0]), outcome.windows.timezone)
@@ -413,6 +434,16 @@ def _as_json(
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "last": last,
     }
+
+
+def _finite(table: pl.DataFrame) -> pl.DataFrame:
+    """Null for numbers that JSON does not have: the deviation of a mean of next to no values."""
+    import polars as pl
+
+    names = [name for name, kind in table.schema.items() if kind.is_float()]
+    return table.with_columns(
+        [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names]
+    )
 
 
 def two_columns(given: str, what: str) -> list[str]:
@@ -487,7 +518,9 @@ class _Groups:
     unknown: str = option(
         "refuse", "rows of undeclared groups: refuse or drop; discover: none is declared"
     )
-    room: int = option(1_000_000, "with --unknown discover: how many groups there can be, public")
+    room: int | None = option(
+        None, "with --unknown discover: how many groups there can be, public; default: 1,000,000"
+    )
 
     def only(self, statistic: Any) -> dict[str, list[str]] | None:
         """Values of columns that are counted, where rows of others are dropped."""
@@ -497,6 +530,11 @@ class _Groups:
         if self.unknown not in UNKNOWN:
             raise InvalidInput(
                 f"{field('unknown')} is {self.unknown!r}; use one of {', '.join(UNKNOWN)}"
+            )
+        if self.room is not None and self.unknown != "discover":
+            raise InvalidInput(
+                f"{field('room', self.room)} is of groups that nobody declared; give "
+                f"{field('unknown', 'discover')} too, or leave it out"
             )
         if (self.user is None) != (parameters.most is None):
             raise InvalidInput(
@@ -565,7 +603,13 @@ class _Shares(_Values):
     shares: str = option("0.1,0.25,0.5,0.75,0.9", "which quantiles are shown: 0.5 is the median")
 
     def asked(self, statistic: Statistic) -> list[Any]:
-        return _numbers(self.shares, "shares")
+        shares = _numbers(self.shares, "shares")
+        if not all(0 < share < 1 for share in shares):
+            raise InvalidInput(
+                f"{field('shares', self.shares)} must each be above 0 and below 1; try 0.5, the "
+                f"median"
+            )
+        return list(dict.fromkeys(shares))
 
 
 def _numbers(given: str, name: str) -> list[float]:
@@ -637,9 +681,10 @@ class _Letters:
         if self.ask is None:
             return None
         names = [name.strip() for name in self.ask.split(",")]
+        asked: dict[int, str] = {}
         for name in names:
-            statistic.cell(name)
-        return names
+            asked.setdefault(statistic.cell(name), name)
+        return list(asked.values())
 
 
 @dataclass(frozen=True)
@@ -754,9 +799,11 @@ class _Sides:
         if self.cut is None:
             return None
         sets = [[node.strip() for node in side.split(",")] for side in self.cut.split(";")]
+        asked: dict[frozenset[str], list[str]] = {}
         for side in sets:
             statistic.pairs(side, None)
-        return sets
+            asked.setdefault(frozenset(side), side)
+        return list(asked.values())
 
 
 def _letters(given: str) -> str | list[str]:
@@ -848,7 +895,7 @@ def parsed(words: str) -> Statistic:
         found.append(parameters.made(None))
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=name)(takes(KINDS[name][1])(command))
+    app.command(name=name, add_help_option=False)(takes(KINDS[name][1])(command))
     try:
         app(rest, prog_name=name, standalone_mode=False)
     except _REFUSED as error:

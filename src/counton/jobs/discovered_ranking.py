@@ -55,7 +55,12 @@ def rankings(released: Released, k: int, room: int, level: float = 0.95) -> pl.D
         )
         rows += [(step, rank, one[0], one[1], std, *one[2:]) for rank, one in enumerate(found, 1)]
     names_of = ("step", "rank", "group", "estimate", "std", "low", "high", "sure")
-    table = pl.DataFrame(rows, schema=list(names_of), orient="row")
+    none = dict.fromkeys(names_of, pl.Int64()) | {
+        "group": pl.String(),
+        "std": pl.Float64(),
+        "sure": pl.Boolean(),
+    }
+    table = pl.DataFrame(rows, schema=list(names_of) if rows else none, orient="row")
     windows = released.table().select("step", "window_start", "window_end").unique("step")
     return table.join(windows, on="step", maintain_order="left").select(
         "step", "window_start", "window_end", *names_of[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -36,7 +36,7 @@ from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, 
 from counton.mechanisms import Release, Releases
 from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy import Guarantee
-from counton.statistics.base import Statistic
+from counton.statistics.base import Exact, Statistic
 from counton.statistics.cuts import Cuts
 from counton.statistics.quantiles import Quantiles, QuantilesReading
 from counton.statistics.readings import Reading
@@ -117,7 +117,7 @@ class StatisticOutcome:
         before, after: steps released before and after the run.
         until: microsecond by which windows had ended; None without windows.
         until_stated: the caller gave ``until``; else it is the newest event's time.
-        outside: rows before the first window, or after the last. Only for the operator.
+        outside: rows before the first window or step, or after the last. Only for the operator.
         left_out: rows with values that are none of those known. Only for the operator.
     """
 
@@ -186,13 +186,7 @@ class StatisticOutcome:
         if steps is None:
             first = self.after if on_demand and ask is None else 1
             steps = range(max(first, 1), self.after + 1)
-        if over is not None and on_demand:
-            raise InvalidInput(
-                f"{field('over', over)} takes an earlier reading of all cells away, and "
-                f"{type(self.statistic).__name__} computes cells when they are asked for; leave "
-                f"it out"
-            )
-        begin = 0 if over is None else check_integer("over", over, 1)
+        begin = 0 if over is None else check_over(over, self.statistic)
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         first = 1 if begin else steps.start if steps else 1
         if on_demand and ask is not None and steps:
@@ -225,6 +219,20 @@ class StatisticOutcome:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_over(over: int, statistic: Statistic) -> int:
+    """How many steps are looked back over.
+
+    Raises:
+        InvalidInput: below 1, or of a statistic whose cells are read on demand.
+    """
+    if statistic.on_demand:
+        raise InvalidInput(
+            f"{field('over', over)} takes an earlier reading of all cells away, and "
+            f"{type(statistic).__name__} computes cells when they are asked for; leave it out"
+        )
+    return check_integer("over", over, 1)
 
 
 def _moments(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
@@ -384,10 +392,10 @@ def run_statistic(
     if approve is not None:
         approve()
     progress("reading events", 0.1)
-    events = _events(request, windows)
+    events = _fitting(_events(request, windows), request, windows, saved)
     ended, until = _ended(request, windows, events)
     if saved is None:
-        _try(request.statistic, events, ended)
+        _try(request.statistic.begin(), events, _chunks(0, ended, request.statistic))
         progress("choosing a strategy", 0.3)
         stream = StatisticStream.create(
             request.state,
@@ -591,10 +599,28 @@ def _ended(
     return windows.ended_by(until), until
 
 
-def _try(statistic: Statistic, events: Ordered, ended: int) -> None:
+def _fitting(
+    events: Ordered, request: StatisticRequest, windows: Windows | None, saved: Found | None
+) -> Ordered:
+    """Events where each row is a step, of which the stream has as many; of a full one its own."""
+    if windows is not None:
+        return events
+    horizon = request.steps if saved is None else saved.terms.strategy.horizon
+    rows = len(events.stops)
+    if horizon is None or rows <= horizon:
+        return events
+    if saved is None or saved.step < horizon:
+        remedy = f"larger {field('steps')}" if saved is None else f"the first {horizon:,} rows"
+        raise HorizonExceeded(
+            f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
+            f"{remedy}: nothing is released"
+        )
+    return events.until(horizon)._replace(beyond=rows - horizon)
+
+
+def _try(exact: Exact, events: Ordered, chunks: Iterable[range]) -> None:
     """Refuse events that are none, before anything is spent on them."""
-    exact = statistic.begin()
-    for steps in _chunks(0, ended, statistic):
+    for steps in chunks:
         exact.take(*_of(events, steps))
 
 
@@ -630,7 +656,10 @@ def _release(
                 f"{error} (late rows and corrections cannot be entered into steps that are "
                 f"released; release later, by {field('until')}, or leave them out)"
             ) from error
-    for steps in _chunks(before, ended, stream.statistic):
+    chunks = list(_chunks(before, ended, stream.statistic))
+    if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
+        _try(stream.exact(), events, chunks)
+    for steps in chunks:
         progress("releasing", 0.5 + 0.4 * (steps.start - before) / max(1, ended - before))
         stream.release_batches(*_of(events, steps))
 

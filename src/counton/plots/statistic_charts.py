@@ -90,7 +90,7 @@ def plot_statistic(
 
 
 def _share(share: float) -> str:
-    return "median" if share == 0.5 else f"{100 * share:g}%"
+    return "median" if share == 0.5 else f"{100 * share:.12g}%"
 
 
 def _at(time: Any) -> str:

@@ -145,9 +145,7 @@ def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure
     axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
-    labels = Labels.of(
-        curves.groups, curves.estimates[-1], (curves.upper[-1] - curves.lower[-1]) / 2
-    )
+    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
     room = 0.2 + labels.inches
     reach = max(float(np.nanmax(np.abs(curves.lower))), float(np.nanmax(np.abs(curves.upper))))
     left = max(0.8, 0.3 + VALUE_INCHES * len(f"{reach:,.0f}"))
@@ -185,8 +183,7 @@ def _small_charts(curves: Curves, title: str, subtitle: str, ylabel: str) -> Fig
         left=0.1, right=0.97, bottom=0.4 / tall, top=1 - head / tall, hspace=0.62, wspace=0.24
     )
     write_heading(figure, title, subtitle)
-    halves = (curves.upper[-1] - curves.lower[-1]) / 2
-    labels = Labels.of(curves.groups, curves.estimates[-1], halves)
+    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
@@ -370,15 +367,25 @@ class Labels:
         cls,
         groups: Sequence[str],
         last: NDArray[np.float64],
-        halves: NDArray[np.float64],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
     ) -> Labels:
-        """From names, last estimates and half widths of the last bands."""
-        names = [shorten(name) for name in groups]
+        """From names, last estimates and ends of the last bands.
+
+        >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
+        >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
+        ['20.0 ± 2.0', '0.25 (0 to 2)']
+        """
+        names, halves = [shorten(name) for name in groups], (high - low) / 2
         whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
-        values = [
-            f"{quantity(value, half, whole)} ± {quantity(half, half, whole)}"
-            for value, half in zip(last.tolist(), halves.tolist(), strict=True)
-        ]
+        values = []
+        for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
+            if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
+                band = f" ± {quantity(half, half, whole)}"
+            else:  # the estimate is not in the middle of what may be true
+                band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
+                band = f" ({band})"
+            values.append(quantity(value, half, whole) + band)
         letters = max(map(len, names)), max(map(len, values))
         inches = LINE_INCHES + NAME_INCHES * letters[0] + 0.15 + VALUE_INCHES * letters[1]
         return cls(names, values, inches)

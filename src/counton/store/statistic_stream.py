@@ -30,7 +30,7 @@ from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.statistics.base import Events, Statistic
+    from counton.statistics.base import Events, Exact, Statistic
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
@@ -242,6 +242,10 @@ class StatisticStream(Running):
                 f"{self._step:,}: give those alone"
             )
         self._check_known(1, event_digests(self._subkey, 1, events, ends))
+
+    def exact(self) -> Exact:
+        """A copy of what it knows of the events, to try some on. Secret."""
+        return self.statistic.restore(self._exact.save())
 
     def readings(self, start: int = 1, stop: int | None = None) -> Readings:
         """What steps ``start..stop-1`` said, as it was released.
