@@ -10,14 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_exact, check_scores, check_sensitivity, scores
+from brute_force import (
+    changes_of,
+    check_exact,
+    check_scores,
+    check_sensitivity,
+    largest_norms,
+    scores,
+    small_strategies,
+)
 
 from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles, graphs
 from counton.statistics.known import statistic_from_dict
-from counton.strategies import Binary, Expiring, KAry
+from counton.strategies import Binary, Expiring, Independent, KAry
 
 Neighbours = Iterator[tuple[list[Any], list[Any]]]
 ALL = list(itertools.combinations(range(4), 2))
@@ -88,6 +96,7 @@ def legal(statistic: Statistic, neighbours: Neighbours) -> Neighbours:
     for one, other in neighbours:
         try:
             changes_of(statistic, one)
+            changes_of(statistic, other)
         except InvalidInput:
             continue
         yield one, other
@@ -158,6 +167,65 @@ def test_replaced_is_removed_and_added() -> None:
         check_sensitivity(statistic, 2, swapped(), slack=math.inf, batched=True)
     twice = Edges(neighbours="replace").shift(Binary(7))
     assert (twice.l1, twice.l2_squared) == (6, 6)
+
+
+def one_for_another(tries: int, weights: int = 0) -> Neighbours:
+    """Random streams, edges seen again and again, of which one sighting is any other edge's."""
+    chance = random.Random(3)
+
+    def seen(nodes: int) -> Any:
+        edge = tuple(chance.sample(range(nodes), 2))
+        return (*edge, chance.choice((1, weights))) if weights else edge
+
+    for nodes in itertools.islice(itertools.cycle((3, 4, 5)), tries):
+        stream = [seen(nodes) if chance.random() < 0.9 else None for _ in range(7)]
+        place = chance.randrange(3)
+        yield (
+            [*stream[:place], seen(nodes), *stream[place + 1 :]],
+            [*stream[:place], seen(nodes), *stream[place + 1 :]],
+        )
+
+
+def test_one_sighting_may_be_of_an_edge_that_is_seen_anyway() -> None:
+    """Its first sighting moves, and that of the edge which it takes the place of."""
+    rest = [(0, 2), (3, 5)], [(1, 2), (4, 5), (0, 1), (3, 4)]
+    worst = [([*rest[0], one, *rest[1]] for one in ((0, 1), (3, 4)))]
+    single = Independent(7)
+    triangles = Triangles(2, neighbours="replace")
+    assert largest_norms(triangles, [single], map(tuple, worst)) == [(4, 2)]  # type: ignore[arg-type]
+    assert triangles.sensitivity(single, 1) == 4
+    strategies = [single, *small_strategies(7)]
+    for statistic, streams in (
+        (Edges(neighbours="replace"), one_for_another(60)),
+        (triangles, one_for_another(60)),
+        (Stars(2, 2, neighbours="replace"), one_for_another(60)),
+        (Degrees(3, neighbours="replace"), one_for_another(60)),
+        (Triangles(2, beyond="drop", neighbours="replace"), one_for_another(60)),
+        (Forest(5, neighbours="replace"), one_for_another(200, weights=5)),
+    ):
+        found = largest_norms(statistic, strategies, legal(statistic, streams))
+        for strategy, norms in zip(strategies, found, strict=True):
+            for p, norm in enumerate(norms, 1):
+                assert 0 < norm <= statistic.sensitivity(strategy, p) * (1 + 1e-12)  # type: ignore[arg-type]
+    assert "any sightings of up to two edges" in triangles.neighbours_differ
+    assert "in the same step" in Edges(neighbours="replace").neighbours_differ
+
+
+def test_words_and_sizes_of_what_is_impossible() -> None:
+    def words(statistic: Statistic) -> str:
+        return statistic.contribution().words
+
+    assert words(Edges(changes=2)) == "which comes or goes up to 2 times"
+    assert words(Triangles(2, changes=3)).endswith("up to 3 times, and is in up to 1 triangle")
+    assert words(Stars(3, 2, changes=3)).endswith("and is in up to 4 stars")
+    assert words(Degrees(1)) == "whose two nodes have up to 1 edge each"
+    for make, match in (
+        (lambda: Stars(10**6, 3, neighbours="replace"), "degree is 1,000,000, leaves is 3, "),
+        (lambda: Stars(10**6, 3, changes=3, beyond="drop"), "leaves is 3, changes is 3, so"),
+        (lambda: Degrees(2**20, changes=2**20), "degree is 1,048,576, changes is 1,048,576, so"),
+    ):
+        with pytest.raises(InvalidInput, match=match):
+            make()
 
 
 def test_a_stream_of_edges_is_counted() -> None:

@@ -13,6 +13,7 @@ from counton.strategies import (
     Binary,
     Expiring,
     HonakerOnline,
+    Independent,
     KAry,
     NormalisedSqrt,
     SmoothBinary,
@@ -119,3 +120,12 @@ def test_what_is_refused() -> None:
         Expiring().moved(Alternating(2))
     with pytest.raises(InvalidInput, match="size"):
         Alternating(2, size=0)
+
+
+def test_single_steps_have_nothing_to_cancel() -> None:
+    """So many changes cost as many as there are, on long horizons too."""
+    for norm in 1, 2:
+        for changes in 1, 7, 600, 10**6:
+            expected = min(changes, 600)
+            assert Independent(600).largest_alternating(norm, changes) == expected
+        assert Independent(600).each_alternating(norm) == 1

@@ -14,7 +14,7 @@ from counton.laws import Alternating, Bounded, Pattern
 from counton.mechanisms import Release
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs import UNIT, Beyond, GraphStatistic, ranks_of
+from counton.statistics.graphs import REPLACED, UNIT, Beyond, GraphStatistic, ranks_of
 from counton.statistics.readings import Reading
 
 
@@ -33,7 +33,9 @@ class Degrees(GraphStatistic):
     than one of them with the middle one, so that squares add up: 1 + 4 + 1 for each cell between,
     2 for the first, 5 and 1 for the last two. Both nodes together at most double the vector:
     4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and 24 D - 24 (4).
-    Replaced by another: twice the vector. Dropping: three edges differ (`Triangles`), three times.
+    Replaced by another: four times (`GraphStatistic`). Dropping: three edges differ (`Triangles`),
+    three times. The squared norm is attained by the smooth mechanism where a step has several
+    edges; with one edge in each, whose columns are not all one, it is a bound.
 
     Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u has
     j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most
@@ -80,7 +82,8 @@ class Degrees(GraphStatistic):
             nodes = check_integer("nodes", nodes, 1, 2**31)
         self.nodes = nodes
         self._first = 0 if nodes is not None else 1
-        self._most = degree
+        self._most = self.degree or 1
+        self.check_size()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -96,9 +99,10 @@ class Degrees(GraphStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
         times = 3 if self.beyond == "drop" else 1
-        words = f"whose two nodes have up to {self._most:,} edges each"
+        edges = "edge" if self._most == 1 else "edges"
+        words = f"whose two nodes have up to {self._most:,} {edges} each"
         if self.neighbours == "replace":
-            times *= 2
+            times *= REPLACED
         if self.changes > 1:
             words += f", and which comes or goes up to {self.changes:,} times"
             turns = self.changes * (2 * self._most - 1)

@@ -17,13 +17,17 @@ class Edges(Subgraphs):
     """Number of edges of a growing graph, each counted at first sight; edge-level privacy.
 
     See `Triangles` for events, what is protected, and edges that come and go. No degree has to be
-    bounded: an edge changes the number of edges by 1.
+    bounded: an edge changes the number of edges by 1. Of edges that only come, the first sightings
+    alone count. If one sighting is of another edge in the same step, that step counts with both
+    signs or not at all, so that two steps differ by 1 at most; as do the first sightings of an edge
+    and of one that takes its place: 2 D_1 and, with opposite signs, 2 D_2^2.
 
     Args:
         changes: most times that an edge comes or goes; 1: edges only come.
         beyond: "refuse" or "drop" further changes of an edge; dropping costs nothing, since what
             is kept of an edge depends on it alone.
-        neighbours: "add_remove", or "replace": an edge is replaced by another.
+        neighbours: "add_remove", or "replace": one sighting is of another edge in its step, or all
+            are of another that is seen nowhere else; with ``changes`` as of `Triangles`.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -54,6 +58,18 @@ class Edges(Subgraphs):
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
         return self._given
+
+    @property
+    def any_sightings(self) -> bool:
+        """See `GraphStatistic`: two steps differ where one sighting does, or a whole edge."""
+        return self.changes > 1
+
+    @property
+    def signed_changes(self) -> tuple[int, int]:
+        """See `Subgraphs.signed_changes`."""
+        if self.neighbours == "replace" and not self.any_sightings:
+            return 1, 1
+        return super().signed_changes
 
     @property
     def most(self) -> int:

@@ -18,7 +18,7 @@ from counton.mechanisms import Release
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.graphs import UNIT, Nodes, keys_of
+from counton.statistics.graphs import REPLACED, UNIT, Nodes, differ, keys_of
 from counton.statistics.readings import Reading
 
 _MOST_WEIGHT = 2**32
@@ -29,8 +29,9 @@ class Forest(Statistic):
 
     An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are rounded to
     multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``. See
-    `Triangles` for nodes. Protected is one edge: a pair of nodes, with
-    all the times it is seen; only the first sighting of a pair counts, and its weight.
+    `Triangles` for nodes. Protected is one edge: a pair of nodes, with all the times it is seen;
+    only the first sighting of a pair counts, and its weight. See `GraphStatistic` for how
+    neighbours differ.
 
     *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are connected by
     a path whose heaviest edge weighs b, which falls as edges come; or not at all. While they are
@@ -39,14 +40,15 @@ class Forest(Statistic):
     into layers of equal height, W in all, it is a sum of series that rise once and fall once, or
     the other way round: W times one edge that comes and goes (`counton.laws.Alternating` with two
     changes), which w = W attains. That is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies.
-    Replaced by another: twice as much.
+    Replaced by another: four times as much.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
     Args:
         largest: largest weight of an edge, W.
         resolution: finest difference of weights; exact.
-        neighbours: "add_remove", or "replace": an edge is replaced by another.
+        neighbours: "add_remove", or "replace": an edge, or its weight, is replaced by another, in
+            one or all of its sightings, or in others.
 
     Raises:
         InvalidInput: bounds that are no multiples of the resolution, or over 2^32 of them.
@@ -102,13 +104,18 @@ class Forest(Statistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`, in units of the resolution; the same for batches."""
-        size = self.units * (2 if self.neighbours == "replace" else 1)
+        size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
             f"down"
         )
         pattern = Alternating(2, size=size)
         return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    @property
+    def neighbours_differ(self) -> str:
+        """See `Statistic.neighbours_differ`."""
+        return differ(self.neighbours)
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

@@ -22,6 +22,8 @@ UNIT = "edge (edge-level privacy)"
 Beyond = Literal["refuse", "drop"]
 
 MOST = 2**20
+#: Changes of one edge by which streams with any other sightings of two edges become each other.
+REPLACED = 4
 #: So many events, and a good part of all edges, are counted as arrays.
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
@@ -35,8 +37,15 @@ class GraphStatistic(Statistic):
     declared; ``None`` is a step without an edge. An edge has no direction. Protected is one edge:
     a pair of nodes, with all the times it is seen. So an edge that is seen again changes nothing,
     and neighbouring streams differ in all sightings of one pair, present or absent; all other edges
-    stay in their steps, and where a step has none left it is a step without an edge. What one node
-    has in all of its edges together is *not* protected, nor is how many steps there are.
+    stay in their steps, and where a step has none left it is a step without an edge. So whoever
+    makes a step only when an edge comes tells that one came, and is *not* covered: let steps be of
+    time, and use ``batched=True``. What one node has in all of its edges together is not protected
+    either, nor is how many steps there are.
+
+    With ``neighbours="replace"`` streams differ in any sightings of up to two pairs: one sighting
+    may be of another pair, also of one that is seen earlier or later anyway, or all of them. Each
+    is made of the other by four changes of one edge, since without the two pairs they are equal:
+    one goes and the other, and both come as they are there.
 
     Attributes:
         degree: most edges of a node over the whole stream; None where nothing depends on it.
@@ -67,6 +76,35 @@ class GraphStatistic(Statistic):
                 f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.beyond, self.neighbours = beyond, neighbours
+
+    @property
+    def any_sightings(self) -> bool:
+        """Whether streams of "replace" may differ in any sightings of two edges."""
+        return True
+
+    @property
+    def neighbours_differ(self) -> str:
+        """See `Statistic.neighbours_differ`."""
+        return differ(self.neighbours, self.any_sightings)
+
+    def check_size(self, **more: int) -> None:
+        """Refuse degrees and changes with which one edge moves more than noise can cover.
+
+        Args:
+            more: other parameters which say that.
+
+        Raises:
+            InvalidInput: naming all of them.
+        """
+        try:
+            self.contribution()
+        except InvalidInput:
+            sizes = {"degree": self.degree, **more, "changes": self.changes}
+            said = ", ".join(f"{field(name)} is {size:,}" for name, size in sizes.items())
+            raise InvalidInput(
+                f"{said}, so that one edge, {self.neighbours!r}, may change counts by over 2^40 in "
+                f"all: choose smaller numbers"
+            ) from None
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -116,6 +154,25 @@ class GraphStatistic(Statistic):
             InvalidInput: more nodes are seen than there are.
         """
         return ()
+
+
+def differ(neighbours: Relation, any_sightings: bool = True) -> str:
+    """How neighbouring streams of edges stand to each other, in words.
+
+    >>> print(differ("add_remove"))
+    in all sightings of one edge; all others stay in their steps, and a step left without one is
+    empty
+    """
+    if neighbours == "add_remove":
+        which = "all sightings of one edge"
+    elif any_sightings:
+        which = "any sightings of up to two edges"
+    else:
+        which = (
+            "one sighting of an edge, which is another's in the same step, or in all, which are "
+            "another's that has no others"
+        )
+    return f"in {which}; all others stay in their steps, and a step left without one is empty"
 
 
 class Told(NamedTuple):

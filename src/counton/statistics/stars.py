@@ -63,6 +63,7 @@ class Stars(Subgraphs):
                 f"an edge is in up to {self.most} stars with {leaves} leaves, and at most 2^40 can "
                 f"be counted: choose a smaller degree, or fewer leaves"
             )
+        self.check_size(leaves=self.leaves)
 
     @property
     def parameters(self) -> dict[str, Any]:

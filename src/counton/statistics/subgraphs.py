@@ -13,7 +13,7 @@ from counton.exact import quoted
 from counton.laws import Alternating, Bounded, Pattern
 from counton.mechanisms import Release
 from counton.privacy import Contribution
-from counton.statistics.graphs import UNIT, GraphStatistic
+from counton.statistics.graphs import REPLACED, UNIT, GraphStatistic
 from counton.statistics.readings import Reading
 
 
@@ -25,19 +25,21 @@ class Subgraphs(GraphStatistic):
     - Edges that only come: d, the difference of what the steps add, counts the subgraphs with e as
       they are completed. d >= 0 and its sum is at most s = ``most``, so that ||C d||_1 <= s D_1 and
       ||C d||_2 <= s D_2; all in one step attains it.
-    - Replaced by another: d = d' - d'' with two such, and where columns of C have no negative
-      product ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= 2 s^2 D_2^2; 2 s D_1.
+    - Replaced, so that the streams differ in any sightings of two edges: four changes of one edge
+      (`GraphStatistic`), of which two count with each sign: d = d' - d'' with ||C d'||_1 and
+      ||C d''||_1 of at most 2 s D_1 each, and where columns of C have no negative product
+      ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2; 4 s D_1.
     - Dropping keeps an edge if it is among the first ``degree`` that both of its nodes ever had,
       kept or not. Without e, at each of its nodes at most one later edge moves up into the first
       ``degree``. So two graphs of kept edges differ in e on the one side and in at most two edges
       on the other, from one to the next with a degree that is never larger: d = d' - d'' - d''',
-      hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 6 s D_1 and (9 + 9) s^2 D_2^2).
+      hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 12 s D_1 and (36 + 36) s^2 D_2^2).
     - Edges that come and go, each at most w times: one subgraph is there while all of its r edges
       are. It appears at most r ceil(w / 2) - (r - 1) times, since of the first comings of its edges
       only the last completes it; so it comes or goes at most c = r w - 2 r + 2 times (w even) or
       r w - r + 1 times (w odd). e is in at most s that ever exist, as ``degree`` counts all edges
       that a node ever has: d is a sum of s series that change by +1 and -1 in turn, at most c times
-      (`counton.laws.Alternating`). Twice or three times as much where it is replaced or dropped.
+      (`counton.laws.Alternating`). Four or three times as much where it is replaced or dropped.
     """
 
     #: What is counted, in words.
@@ -55,27 +57,31 @@ class Subgraphs(GraphStatistic):
         """See `Statistic.cells`."""
         return ()
 
+    @property
+    def signed_changes(self) -> tuple[int, int]:
+        """How many changes of an edge neighbouring streams differ in at most, with each sign."""
+        replaced = self.neighbours == "replace"
+        if self.beyond == "drop" and self.degree is not None:
+            return (6, 6) if replaced else (1, 2)
+        return (REPLACED // 2, REPLACED // 2) if replaced else (1, 0)
+
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        most, replaced = self.most, self.neighbours == "replace"
-        dropped = self.beyond == "drop" and self.degree is not None
+        most, (up, down) = self.most, self.signed_changes
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if self.changes == 1:
-            if most == 1 and not replaced and not dropped:
+            if most == up == 1 and not down:
                 return Contribution.add_remove(unit=UNIT)
-            l1 = (3 if dropped else 1) * (2 if replaced else 1)
-            l2_squared = {(0, 0): 1, (0, 1): 2, (1, 0): 5, (1, 1): 18}[dropped, replaced]
-            pattern: Pattern = Bounded(l1 * most, l2_squared * most**2)
+            pattern: Pattern = Bounded((up + down) * most, (up**2 + down**2) * most**2)
         else:
             r, w = self.size, self.changes
             changes = r * w - (r - 1 if w % 2 else 2 * r - 2)
-            times = (3 if dropped else 1) * (2 if replaced else 1)
-            pattern = Alternating(changes, size=times * most)
-            words = (
-                f"which comes or goes up to {w:,} times, with up to {most:,} {self.counted} that "
-                f"it is in"
-            )
-        if dropped:
+            pattern = Alternating(changes, size=(up + down) * most)
+            words = f"which comes or goes up to {w:,} times"
+            if self.size > 1:
+                these = self.counted if most > 1 else self.counted[:-1]
+                words += f", and is in up to {most:,} {these}"
+        if self.beyond == "drop" and self.degree is not None:
             words += ", and which of the later edges of its nodes are kept"
         return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
 

@@ -44,7 +44,8 @@ class Triangles(Subgraphs):
         degree: most edges of a node, at least 2.
         changes: most times that an edge comes or goes; 1: edges only come.
         beyond: "refuse" or "drop" what exceeds these bounds.
-        neighbours: "add_remove", or "replace": an edge is replaced by another.
+        neighbours: "add_remove", or "replace": an edge is replaced by another, in one or all of its
+            sightings, or in others: four times the 1-norm.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -77,6 +78,7 @@ class Triangles(Subgraphs):
                 f"{field('degree')} is {degree!r}, so that there is no triangle; it must be at "
                 f"least 2: the most edges of one node"
             )
+        self.check_size()
 
     @property
     def parameters(self) -> dict[str, Any]:

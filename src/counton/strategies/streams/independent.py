@@ -73,6 +73,14 @@ class Independent(StreamStrategy):
         """One node for each step."""
         return schedule.steps
 
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """See `StreamStrategy.largest_alternating`: no node holds two steps, so none cancel."""
+        return min(check_integer("changes", changes, 1), self.horizon)
+
+    def each_alternating(self, norm: Norm) -> int:
+        """See `StreamStrategy.each_alternating`: 1."""
+        return 1
+
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """1 at every step."""
         return np.ones(self.check_steps(steps).shape)
