@@ -287,6 +287,11 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
         for more in ([], ["--statistic", "distinct --changes 4"])
     )
     assert 2 * plain < often < 4.1 * plain
+    words = "quantiles --lower 0 --upper 4 --cells 4 --line identity"
+    found = json.loads(place("plan", "--statistic", words, *common, "--json").out)
+    assert "errors are of how many values lie below an edge" in found["errors"]
+    best = found["choices"][0]  # sums of 1, 2, 3 and 4 cells
+    assert best["mean_std"] == pytest.approx(2.5**0.5 * plain)
     for words, said in (
         ("distinct --degree 4", "No such option: --degree"),
         ("distinct --help", "No such option: --help"),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 
-from counton import Key, PureDP
+from counton import ApproxDP, Key, PureDP
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.laws import Bounded, Run, Runs
 from counton.privacy import ZCDP
-from counton.statistics import Distinct, Substrings
+from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz
 from counton.strategies.participation import moved
 
@@ -186,3 +186,42 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
     with pytest.raises(InvalidInput, match="none falls within the horizon of 3 steps"):
         Binary(3).moved(Runs((Run(2, offset=3), Run(1, since=4))))
+
+
+EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "events", "names"),
+    [
+        (Quantiles(lower=0, upper=6, cells=6), [3, 3, 3], [(0, edge) for edge in range(1, 7)]),
+        (Quantiles([0, 1, 5], line="identity"), [3, 3, 3], [(0, 1), (0, 5)]),
+        (Average(-2, 6, resolution=0.5), [3, 3, 3], ["count"]),
+        (Average(0, 6, resolution=2, number=1), [3, 3, 3], ["sum"]),
+        (Forest(largest=6, resolution=0.5), EDGES, [None]),
+        (Degrees(degree=2), [edge[:2] for edge in EDGES], [1, 2]),
+    ],
+)
+@pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, 1e-6)])
+def test_a_plan_states_the_errors_of_what_readings_say(
+    statistic: Any, events: list[Any], names: list[Any], guarantee: Any
+) -> None:
+    best = statistic.plan(3, guarantee, batched=True).best
+    running = statistic.counter(3, guarantee, key=Key.generate(), name="s", batched=True)
+    readings = running.release_batches(events, [1, 2, 3])
+    stds = np.array([[one.std(name) for name in names] for one in readings])
+    assert np.sqrt((stds**2).mean()) == pytest.approx(best.mean_std)
+    assert stds.max() == pytest.approx(best.max_std)
+
+
+def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:
+    of = Average(-2, 6, resolution=0.5).error_of
+    running = Average(-2, 6, resolution=0.5).counter(
+        1, PureDP(50), key=Key.generate(), name="s", batched=True
+    )
+    one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error
+    times_sum, times_mean = 20**0.5, 8 / 2**0.5
+    assert f"sum: times {times_sum:.3g}; " in of.what
+    assert f"up to times {times_mean:.3g} / n" in of.what
+    assert one.std("sum") == pytest.approx(one.std("count") * times_sum)
+    assert one.std("mean") == pytest.approx(one.std("count") * times_mean / 1000, rel=0.02)

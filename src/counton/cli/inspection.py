@@ -43,10 +43,11 @@ def print_plan(options: PlanOptions) -> None:
         unit = Contribution.events(options.most, unit="user")
     shape: tuple[int, ...] = ()
     whom, about = f"{_whom(options.most)} added or removed", None
+    statistic = None
     if options.statistic is not None:
         from counton.cli.statistic import planned
 
-        unit, shape, about = planned(options, guarantee)
+        statistic, unit, shape, about = planned(options, guarantee)
         whom = str(unit)
     ranked = plan(
         options.steps,
@@ -57,6 +58,8 @@ def print_plan(options: PlanOptions) -> None:
         release=release,
         simple=options.simple,
     )
+    if statistic is not None:
+        ranked = statistic.restated(ranked)
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
         rows = zip(ranked.table(), seconds, strict=True)
@@ -68,6 +71,7 @@ def print_plan(options: PlanOptions) -> None:
                 "release": release,
                 "most": options.most,
                 "statistic": options.statistic,
+                "errors": about,
                 "contribution": unit.to_dict(),
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.lower_bounds,
@@ -85,7 +89,7 @@ def print_plan(options: PlanOptions) -> None:
         bold=True,
     )
     if about is not None:
-        print_line(console, f"errors are {about}")
+        print_line(console, about)
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")

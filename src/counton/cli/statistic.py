@@ -906,8 +906,10 @@ def parsed(words: str) -> Statistic:
 
 def planned(
     options: PlanOptions, guarantee: Guarantee
-) -> tuple[Contribution, tuple[int, ...], str]:
+) -> tuple[Statistic, Contribution, tuple[int, ...], str]:
     """What ``plan`` ranks strategies by: contribution, shape; and a note on what the errors are of.
+
+    The statistic comes first: its `restated` turns a cell's errors into those.
 
     Raises:
         InvalidInput: see `parsed`; or an option that contradicts the statistic's own.
@@ -919,10 +921,12 @@ def planned(
             f"where a statistic has users; leave it out"
         )
     statistic = parsed(options.statistic).settled(guarantee, options.steps)
-    note = f"of one cell of {statistic!r}; steps have any number of events"
+    what = statistic.error_of.what
+    note = f"errors are of {what}, for {statistic!r}; steps have any number of events"
     if statistic.on_demand:
         from counton.statistics.base import WHEN_ASKED
 
         note += f"; {WHEN_ASKED}"
     shape = () if statistic.on_demand else statistic.cells
-    return statistic.contribution_within(options.steps, batched=True), shape, note
+    unit = statistic.contribution_within(options.steps, batched=True)
+    return statistic, unit, shape, note

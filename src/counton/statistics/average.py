@@ -36,7 +36,7 @@ from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import Contribution
-from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
 
 _NAMES = ("mean", "sum", "count")
@@ -135,6 +135,29 @@ class Average(Statistic):
             Bounded(self.width, self.width**2, once=True),
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.bounds.unit,
+        )
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: a mean's error depends on how many values there are.
+
+        >>> Average(0, 60, resolution=1, number=4).error_of.what
+        'the sum of values; of the mean after t steps: over 4 t'
+        >>> print(Average(-20, 40, resolution=1).error_of.what)
+        the number of values; of their sum: times 31.6; of the mean of n values: up to times 42.4
+        / n
+        """
+        if self.number is not None:
+            return ErrorOf(f"the sum of values; of the mean after t steps: over {self.number:,} t")
+        lower, upper = float(self.lower), float(self.upper)
+        one = math.sqrt(2) / self.width
+        total = math.hypot(lower, upper) / math.sqrt(2)
+        mean = (upper - lower) / math.sqrt(2)
+        return ErrorOf(
+            f"the number of values; of their sum: times {total:,.3g}; of the mean of n values: up "
+            f"to times {mean:,.3g} / n",
+            one,
+            one,
         )
 
     def begin(self) -> Exact:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,19 @@ WHEN_ASKED = (
     "a cell is computed when it is asked for: with trees from few draws of noise, with square "
     "roots from as many as there were steps"
 )
+
+
+class ErrorOf(NamedTuple):
+    """What the standard deviations of a plan are of, in those of one cell that is measured.
+
+    Attributes:
+        what: in words, after "errors are of".
+        mean, largest: of what is asked: root of the mean of variances, and of the largest one.
+    """
+
+    what: str
+    mean: float = 1.0
+    largest: float = 1.0
 
 
 class Exact(ABC):
@@ -141,6 +154,11 @@ class Statistic(ABC):
             "one is empty"
         )
 
+    @property
+    def error_of(self) -> ErrorOf:
+        """What a plan's errors are of; of one cell, unless readings say something else."""
+        return ErrorOf("one cell")
+
     @abstractmethod
     def begin(self) -> Exact:
         """Nothing counted yet."""
@@ -241,7 +259,7 @@ class Statistic(ABC):
         return root_above(Fraction(moved.l2_squared, scale**2))
 
     def plan(self, horizon: int, guarantee: Guarantee, *, batched: bool = False) -> Plan:
-        """Strategies by the error of one cell; see `counton.plan`.
+        """Strategies by the error of what is asked; see `counton.plan` and `error_of`.
 
         Raises:
             InvalidInput: see `counton.plan`.
@@ -252,7 +270,17 @@ class Statistic(ABC):
         shape = () if self.on_demand else this.cells
         contribution = this.contribution_within(horizon, batched=batched)
         found = plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
-        return replace(found, notes=(*found.notes, WHEN_ASKED)) if self.on_demand else found
+        notes = (f"errors are of {this.error_of.what}", *((WHEN_ASKED,) if self.on_demand else ()))
+        return replace(this.restated(found), notes=(*found.notes, *notes))
+
+    def restated(self, found: Plan) -> Plan:
+        """A plan for one cell, with the errors of what is asked (`error_of`)."""
+        of = self.error_of
+        choices = tuple(
+            replace(one, mean_std=one.mean_std * of.mean, max_std=one.max_std * of.largest)
+            for one in found.choices
+        )
+        return replace(found, choices=choices)
 
     def counter(
         self,

@@ -17,7 +17,7 @@ from counton.laws import Alternating
 from counton.mechanisms import Release
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.graphs import REPLACED, UNIT, Nodes, differ, keys_of
 from counton.statistics.readings import Reading
 
@@ -116,6 +116,11 @@ class Forest(Statistic):
     def neighbours_differ(self) -> str:
         """See `Statistic.neighbours_differ`."""
         return differ(self.neighbours)
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: weights are counted in units of their resolution."""
+        return ErrorOf("the weight of the forest", float(self.resolution), float(self.resolution))
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

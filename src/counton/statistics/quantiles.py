@@ -28,7 +28,7 @@ from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP, value_grid
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
@@ -200,8 +200,7 @@ class Quantiles(Statistic):
             return self._best(2)
 
         def error(this: Quantiles) -> float:
-            best = this.plan(horizon, guarantee).best
-            return best.std("mean") * math.sqrt(float(this._variances[0].sum()))
+            return this.plan(horizon, guarantee).best.mean_std
 
         return min((self._best(2), self._best(1)), key=error)
 
@@ -229,6 +228,20 @@ class Quantiles(Statistic):
         if self._line is not None:
             return super().sensitivity(strategy, p, batched=batched)
         return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: the mean and the largest over all edges but the first.
+
+        >>> from counton import PureDP
+        >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
+        >>> best = alone.plan(1, PureDP(1)).best  # sums of 1, 2, 3, 4 cells
+        >>> round(best.max_std / best.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
+        True
+        """
+        below = self._variances[0][1:]
+        mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
+        return ErrorOf("how many values lie below an edge, over all steps and edges", mean, largest)
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""
