@@ -44,8 +44,19 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
     first = out.read_bytes()
-    done = place(*TOP, events, "--by", "to", "--domain", "JFK,LGA,EWR", "--top", "2", *place.again)
+    done = place(*TOP, events, "--by", "to", *place.again)
     assert "Nothing new: 3 steps released." in done.out
+    assert "TopK(3 groups, k=2)" in done.out
+    other = ["--domain", "EWR,LGA,JFK", "--top", "1", *place.again]  # as they are known already
+    (row,) = rows_of(place, *TOP, events, "--by", "to", *other)
+    assert (row["group"], row["estimate"]) == ("JFK", 2)
+    done = place(*TOP, events, "--by", "to", "--domain", "JFK,LGA,BOS", "--top", "2", *place.again)
+    assert (done.code, "of other names, or in another order; give what" in done.err) == (3, True)
+    done = place(*TOP, events, "--by", "to", "--top", "0", *place.again)
+    assert (done.code, "--top 0 shows nothing" in done.err) == (2, True)
+    for wrong in (["end", *place.again], ["count", events, *windows(place)]):
+        done = place(*wrong, "--name", "statistic")
+        assert (done.code, "is a statistic: it cannot be" in done.err) == (3, True), done.err
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
     done = place(*words, "--out", str(out), "--plot", str(plot))
     assert "Released 2 new; 5 steps in all." in done.out

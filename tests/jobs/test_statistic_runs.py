@@ -10,6 +10,7 @@ from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs.statistic_runs import StatisticOutcome, StatisticRequest, run_statistic
+from counton.statistics import TopK, known
 from counton.store import StatisticStream, verify
 
 __all__ = ["letters_are_known"]  # a fixture
@@ -143,6 +144,26 @@ def test_a_later_run_with_a_bad_event_commits_no_part(
     written(tmp_path, [*ROWS, "05:10,b", "06:10,a"])
     with run_statistic(replace(request, until="2024-03-01T08:00")) as outcome:
         assert totals(outcome)[3:] == [[3, 2], [3, 2], [3, 3], [4, 3], [4, 3]]
+
+
+def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(known.KNOWN, "TopK", "counton.statistics.top_k")
+    rows = ["00:10,b", "00:10,a", "00:10,b", "01:10,a"]
+    letters = hours(tmp_path, Letters(), rows)
+    groups = replace(letters, statistic=TopK(["a", "b"]), name="groups")
+    for request in (letters, groups):
+        run_statistic(request).close()
+    written(tmp_path, [*rows[::-1], "02:10,b"])
+    with run_statistic(groups) as outcome:
+        assert (outcome.before, outcome.after) == (1, 2)
+    written(tmp_path, [rows[1], rows[0], *rows[2:]])
+    with pytest.raises(ReplayMismatch, match="rows of one time must keep their order"):
+        run_statistic(letters)
+    written(tmp_path, ["00:10,a", *rows[1:]])
+    with pytest.raises(ReplayMismatch, match=r"other events.*\(late rows"):
+        run_statistic(replace(groups, until="2024-03-01T02:00"))
 
 
 def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:

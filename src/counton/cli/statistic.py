@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +36,7 @@ from counton.jobs.statistic_runs import (
     StatisticOutcome,
     StatisticRequest,
     check_over,
+    kept_statistic,
     local_time,
     run_statistic,
 )
@@ -57,6 +58,8 @@ _REFUSED: Any = typer.BadParameter.__base__
 _DRAWN = 500
 #: Groups that there can be where nobody declares them, unless stated.
 _ROOM = 1_000_000
+#: Groups that are shown unless stated.
+_TOP = 10
 #: Rows on the screen.
 _SHOWN = 20
 
@@ -121,6 +124,8 @@ def perform(
         _perform_discovered(options, columns, parameters, outputs)
         return
     errors = Console(stderr=True)
+    if isinstance(parameters, _TopK):
+        parameters = parameters.going_on(options.state, options.name)
     statistic, parts = parameters.made(columns), columns.parts(parameters)
     request = StatisticRequest(
         statistic,
@@ -197,7 +202,7 @@ def _perform_discovered(
     check_level(outputs.level)
     room = _ROOM if columns.room is None else columns.room
     check_integer("room", room, 1)
-    check_integer("top", parameters.top, 1)
+    top = parameters.shown
     request = Request(
         "count",
         by=columns.by,
@@ -219,7 +224,7 @@ def _perform_discovered(
                 print_line(Console(), progress_line(outcome), bold=True)
             return
         released = outcome.released(outputs.level)
-        table = rankings(released, parameters.top, room, outputs.level)
+        table = rankings(released, top, room, outputs.level)
         terms = outcome.stream.terms
         if outputs.out is not None:
             write_table(table, outputs.out, about(terms, outputs.level))
@@ -229,7 +234,7 @@ def _perform_discovered(
 
             ends = released.local_ends()
             figure = plot_statistic(
-                _made("TopK", groups=list(released.groups), k=parameters.top),
+                _made("TopK", groups=list(released.groups), k=top),
                 {name: table[name].to_numpy() for name in table.columns},
                 lambda steps: ends[steps.start - 1 : steps.stop - 1],
                 terms,
@@ -481,13 +486,29 @@ class _TopK:
     domain: str | None = option(
         None, "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
     )
-    top: int = option(10, "how many are shown")
+    top: int | None = option(None, "how many are shown; default: 10, or as at first")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
     first: bool = option(False, "with --most: one event of a user in each group", "--first")
     replace: bool = option(
         False, "protect of which group an event is, not whether it is there", "--replace"
     )
     unit: str | None = option(None, "what one event, or one user, is called")
+
+    def going_on(self, state: str, name: str) -> _TopK:
+        """With the groups, and how many are shown, of a stream that goes on."""
+        if self.domain is not None and self.top is not None:
+            return self
+        kept: Any = kept_statistic(state, name)
+        if type(kept).__name__ != "TopK":
+            return self
+        domain: Any = kept.groups if self.domain is None else self.domain
+        return replace(self, domain=domain, top=kept.k if self.top is None else self.top)
+
+    @property
+    def shown(self) -> int:
+        if self.top is not None and self.top < 1:
+            raise InvalidInput(f"{field('top', self.top)} shows nothing; give at least 1")
+        return _TOP if self.top is None else self.top
 
     def made(self, columns: _Groups | None) -> Statistic:
         if self.first and self.most is None:
@@ -503,7 +524,7 @@ class _TopK:
         return _made(
             "TopK",
             groups=list(read_domain(self.domain, column)),
-            k=self.top,
+            k=self.shown,
             most=self.most,
             once="group" if self.first else None,
             neighbours="replace" if self.replace else None,

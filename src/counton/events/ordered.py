@@ -61,6 +61,7 @@ def ordered_rows(
     windows: Windows | None = None,
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
+    ties: bool = False,
 ) -> Ordered:
     """Rows by time (of equal times in their order), or each a step in the order of the file.
 
@@ -72,6 +73,7 @@ def ordered_rows(
         only: values that a column may have; rows with others are left out.
         time, windows: steps are windows of this column's times; None: each row is a step.
         clock_change, time_format: see `counton.events.windows.moments`.
+        ties: rows of equal times are ordered by their parts, so that their order does not matter.
 
     Raises:
         InvalidInput: a column is missing, or a row has no time or a part that cannot be read.
@@ -108,7 +110,8 @@ def ordered_rows(
         stops = np.arange(1, rows.height + 1)
         return Ordered(_events(rows, columns), stops, left_out=left_out)
     assert windows is not None
-    rows = rows.sort("us", maintain_order=True)
+    parted = [f"part {place}" for place in range(len(columns))] if ties else []
+    rows = rows.sort("us", *parted, maintain_order=True)
     steps = windows.step_of(rows["us"].to_numpy())
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
     stops = np.searchsorted(steps[before:within], np.arange(1, windows.steps + 1), "right")

@@ -242,6 +242,12 @@ class Definition:
                 f"stream {saved.name!r} finds groups that nobody declared, which only the command "
                 f"that counts shows, and it has no successor: run that one again for its table"
             )
+        if saved.statistic is not None:
+            raise StateError(
+                f"stream {saved.name!r} is a statistic: it cannot be counted on, ended, continued "
+                f"or published yet; go on with the command that made it, or choose another "
+                f"{field('name')}"
+            )
         if details.get("kind") != _KIND:
             raise StateError(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "

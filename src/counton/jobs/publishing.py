@@ -59,7 +59,7 @@ def publish_new(
         InvalidInput: the stream was not made from events.
         StateError: another stream of its name is published there, or more of this one.
     """
-    if "every" not in source.details:
+    if "every" not in source.details and source.terms.statistic is None:
         raise InvalidInput(
             f"stream {source.terms.name!r} was not made from events, so its steps have no times to "
             f"show: choose another {field('name')}"

@@ -378,7 +378,7 @@ def run_statistic(
             f"{', '.join(CLOCK_CHANGE)}"
         )
     guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
-    saved = _look(request)
+    saved = _look(request.state, request.name)
     if saved is None:
         stated(guarantee)
         if request.steps is None:
@@ -409,6 +409,9 @@ def run_statistic(
         )
     else:
         stream = StatisticStream.open(request.state, request.name, key=request.key)
+        if isinstance(request.statistic, TopK):  # how many are shown may differ from run to run
+            shown = {**stream.statistic.parameters, "k": request.statistic.k}
+            stream.statistic = TopK(**shown)
     try:
         before = stream.step
         _release(stream, request, windows, events, ended, progress)
@@ -427,13 +430,19 @@ def run_statistic(
     )
 
 
-def _look(request: StatisticRequest) -> Found | None:
+def _look(state: str | os.PathLike[str], name: str) -> Found | None:
     """What the state says of the stream, not yet as its writer; None if there is none."""
-    place = state_file(request.state)
+    place = state_file(state)
     if place is not None and not place.exists():
         return None
-    with Store(request.state, create=place is None) as store:
-        return store.find(request.name)
+    with Store(state, create=place is None) as store:
+        return store.find(name)
+
+
+def kept_statistic(state: str | os.PathLike[str], name: str) -> Statistic | None:
+    """The statistic of a stream, for what a later run leaves out; None if there is none."""
+    found = _look(state, name)
+    return None if found is None or not found.terms.statistic else statistic_of(found.terms)[0]
 
 
 def _windows(
@@ -457,7 +466,10 @@ def _windows(
             )
     if time is None:
         return request, None
-    request = replace(request, time=time, columns=request.columns or kept.get("columns", ()))
+    request = replace(request, time=time)
+    if not request.columns:
+        read = {name: kept.get(name, ()) for name in ("columns", "numbers", "flags")}
+        request = replace(request, **read)
     if not request.columns:
         raise InvalidInput(
             f"{field('time', time)} is a column of a table, and the events are a text of letters; "
@@ -507,14 +519,19 @@ def _check_saved(
 ) -> None:
     """A later run may leave out what defines a stream, and may not contradict it."""
     statistic, _ = statistic_of(saved.terms)
-    asked = statistic if request.statistic.allows(statistic) else request.statistic
+    if not request.statistic.allows(statistic):
+        alike = repr(request.statistic) == repr(statistic)
+        raise StateError(
+            f"the statistic is {request.statistic!r}, but stream {request.name!r} was created with "
+            f"{statistic!r}{' of other names, or in another order' if alike else ''}; give what it "
+            f"was created with, or start another one with another {field('name')}"
+        )
     horizon, start = saved.terms.strategy.horizon, None
     if windows is not None:
         horizon = windows.steps
         start = _moment(request.start, windows.timezone)
     kept = saved.details
     for name, given, known in (
-        ("the statistic", asked, statistic),
         ("the columns", list(request.columns) or None, kept["columns"] or None),
         ("what is left out", sorted(request.only or ()), kept["only"]),
         (field("time"), request.time, (kept["windows"] or {}).get("time")),
@@ -530,6 +547,11 @@ def _check_saved(
                 f"{name} is {given}, but stream {request.name!r} was created {created}; leave it "
                 f"out to continue the stream, or start another one with another {field('name')}"
             )
+
+
+def _unordered(request: StatisticRequest) -> bool:
+    """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
+    return request.time is not None and not (request.statistic.of_letters or request.flags)
 
 
 def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
@@ -553,6 +575,7 @@ def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
         windows=windows,
         clock_change=cast("ClockChange", request.clock_change),
         time_format=request.time_format,
+        ties=_unordered(request),
     )
     if (part := source.changed()) is not None:
         raise InvalidInput(
@@ -652,8 +675,11 @@ def _release(
         try:
             stream.check(known.events, known.stops)
         except ReplayMismatch as error:
+            order = ""
+            if windows is not None and not _unordered(request):
+                order = "rows of one time must keep their order, from file to file too; "
             raise ReplayMismatch(
-                f"{error} (late rows and corrections cannot be entered into steps that are "
+                f"{error} ({order}late rows and corrections cannot be entered into steps that are "
                 f"released; release later, by {field('until')}, or leave them out)"
             ) from error
     chunks = list(_chunks(before, ended, stream.statistic))

@@ -129,6 +129,12 @@ class TopK(Statistic):
         """See `Statistic.contribution`; the same for batches."""
         return self._contribution
 
+    def allows(self, other: Statistic) -> bool:
+        """See `Statistic.allows`: the order of groups, and how many are shown, cost nothing."""
+        if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
+            return False
+        return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
+
     def begin(self) -> Exact:
         """See `Statistic.begin`."""
         return _Tally(self, {})

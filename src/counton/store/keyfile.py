@@ -423,7 +423,8 @@ class Witness:
                     f"says that step {entry['step']:,} is released, so the state was restored from "
                     f"an old copy; the same noise on other data would give their difference away: "
                     f"bring the newest copy back, or, if it is lost, end this stream and begin "
-                    f"another one that continues it"
+                    f"another one that continues it (a statistic cannot be ended: begin it anew "
+                    f"with another {field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) not in (None, entry["digest"]):
                 raise StateError(
