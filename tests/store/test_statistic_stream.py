@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from counton.errors import (
     StateError,
     StreamConflict,
 )
+from counton.exact import text
 from counton.store import StatisticStream, Store, state_summary, verify
 from counton.store.statistic_stream import event_digests
 from counton.strategies import KAry
@@ -196,6 +201,51 @@ def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> Non
         StatisticStream.open(file, "s")
 
 
+def narrower(checkpoint: bytes) -> bytes:
+    """With a tenth of the noise, and the checksum that belongs to it."""
+    body = json.loads(checkpoint.split(b"\n")[1])
+    law = body["terms"]["law"]
+    law["scale"] = text(Fraction(law["scale"]) / 10)
+    altered = json.dumps(body, sort_keys=True)
+    head = checkpoint.split(b" ")[0].decode()
+    return f"{head} {sha256(altered.encode()).hexdigest()}\n{altered}\n".encode()
+
+
+ALTERED: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("streams", "checkpoint", lambda kept: kept[:60] + bytes([kept[60] ^ 4]) + kept[61:]),
+    ("streams", "checkpoint", lambda kept: kept[:-2]),
+    ("streams", "checkpoint", lambda kept: b""),
+    ("streams", "checkpoint", lambda kept: kept + b"\n"),
+    ("streams", "checkpoint", narrower),
+    ("streams", "terms", lambda kept: kept[:-3]),
+    ("journal", "input_digests", lambda kept: kept + b"x"),
+    ("journal", "input_digests", lambda kept: kept[:-1]),
+]
+
+
+@pytest.mark.parametrize("statistic", KINDS, ids=repr)
+def test_verify_finds_every_altered_column(statistic: Letters, file: Path) -> None:
+    with create(file, statistic) as stream:
+        stream.release_many("abab")
+    for table, column, alter in ALTERED:
+        before, write = (
+            f"SELECT {column} FROM counton_{table}",  # noqa: S608
+            f"UPDATE counton_{table} SET {column} = ?",  # noqa: S608
+        )
+        with sqlite3.connect(file) as database:
+            ((kept,),) = database.execute(before).fetchall()
+            assert alter(kept) != kept
+            database.execute(write, [alter(kept)])
+        (found,) = verify(file)
+        assert found.problems, (column, found)
+        assert len(set(found.problems)) == len(found.problems)
+        with database:
+            database.execute(write, [kept])
+        (found,) = verify(file)
+        assert found.right, found
+        database.close()
+
+
 def test_only_the_blocks_that_change_are_written(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +288,7 @@ import os, sys
 sys.path.insert(0, {support!r})
 import letters
 from counton.statistics import known
+from counton.exact import text
 from counton.store import StatisticStream, records
 known.KNOWN.update(Letters="letters", LettersOnDemand="letters")
 for at in 1, 2, 3:

@@ -215,6 +215,8 @@ def read(
             part = slice(following - first, min(row.step + 1, stop) - first)
             if part.start < 0 or (part.start and parts) or part.stop <= part.start:
                 break  # a step is missing, or there twice
+            if len(row.input_digests) != _DIGEST * row.steps:
+                raise ValueError(f"{len(row.input_digests)} bytes of digests of inputs")
             whole = unpack(row.estimates, (row.steps, *shape))
             parts.append(_values(whole, row.unit)[part])
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])

@@ -130,22 +130,32 @@ def verify(
             except WrongKey as error:
                 if name is not None:
                     raise
-                kind = "stream" if hasattr(row, "checkpoint") else row.kind
-                found.append(Verified(row.name, kind, 0, (), (), skipped=str(error)))
+                found.append(Verified(row.name, _kind(row), 0, (), (), skipped=str(error)))
                 continue
             check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
-            found.append(check(database, row, held, spent.get(row.name)))
-        told = [replace(one, problems=one.problems + refused[one.name]) for one in found]
+            try:
+                found.append(check(database, row, held, spent.get(row.name)))
+            except StateError as error:  # not even its terms can be read
+                found.append(Verified(row.name, _kind(row), 0, (), (str(error),)))
+        told = [
+            replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
+            for one in found
+        ]
         return (*told, *(_forgotten(database, rows, witness) if name is None else ()))
     finally:
         database.close()
+
+
+def _kind(row: Row[Any]) -> str:
+    return "stream" if hasattr(row, "checkpoint") else str(row.kind)
 
 
 def _remembered(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> tuple[str, ...]:
     """What the witness has to say against a release."""
     try:
         if hasattr(row, "checkpoint"):
-            records.check_witness(connection, row, witness)
+            with reading(f"the terms of stream {row.name!r}"):
+                records.check_witness(connection, row, witness)
         else:
             noise = table_journal.noise_name(row.name, row.terms)
             digest = bytes(row.input_digest).hex()
@@ -298,6 +308,7 @@ def _recomputed_statistic(
     Where cells are read on demand the journal has no values but digests of events.
     """
     from counton.statistics.running import statistic_of
+    from counton.store.on_demand import OnDemand
     from counton.store.statistic_stream import known_at
 
     statistic, _ = statistic_of(terms)
@@ -322,6 +333,13 @@ def _recomputed_statistic(
         )
     if last:
         journal.check_inputs(entries.input_digests, 1, digests, digest)
+    right = OnDemand(terms, key, last).checkpoint()
+    if not hmac.compare_digest(right, bytes(row.checkpoint)):
+        raise StateError(
+            f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms: "
+            f"the state was altered; restore it from a copy"
+        )
+    yield "its checkpoint is that of its last step and its terms"
     yield (
         f"{last:,} steps, whose events are those that were journaled; each of {terms.cells:,} "
         f"cells is computed from them and the noise that the key gives, when it is asked for"
