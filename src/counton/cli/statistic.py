@@ -344,9 +344,12 @@ def _protection(outcome: StatisticOutcome) -> list[tuple[str, str]]:
         )
         return lines
     assert outcome.until is not None
-    until = local_time(outcome.until, outcome.windows.timezone)
+    last = int(outcome.windows.ends(range(outcome.after, outcome.after + 1))[0])
+    until = local_time(max(outcome.until, last), outcome.windows.timezone)
     stated = "as stated"
-    if not outcome.until_stated:
+    if outcome.until < last:
+        stated = "by an earlier run"
+    elif not outcome.until_stated:
         stated = (
             "the time of the newest event; that time comes from the data and is not protected: "
             "state --until to avoid this"

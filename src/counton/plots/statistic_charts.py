@@ -68,8 +68,12 @@ def plot_statistic(
     bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
     promise = f"{terms.guarantee} protects {terms.contribution}; "
     promise += f"{'lines' if bars else 'bands'}: {100 * level:g}% intervals"
+    if kind == "TopK":  # as `TopKReading.ranking`
+        promise += " for all groups at once"
     if names is None:
         names = np.full(len(place), shown)
+    if "degree" in table:
+        names = np.array([f"degree {name}" for name in names])
     if "share" in table:
         names = np.array([_share(share) for share in table["share"]])
     estimate = "estimate" if "estimate" in table else "value"
