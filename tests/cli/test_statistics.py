@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from counton.cli.statistic import _finite, perform
+from counton.statistics import Substrings
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
@@ -314,6 +315,16 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     assert "errors are of how many values lie below an edge" in found["errors"]
     best = found["choices"][0]  # sums of 1, 2, 3 and 4 cells
     assert best["mean_std"] == pytest.approx(2.5**0.5 * plain)
+    letters = ["--statistic", "substrings --alphabet ACGT --longest 3", "--delta", "1e-6"]
+    batched, each_row = (
+        json.loads(place("plan", *letters, *more, *common, "--json").out)
+        for more in ([], ["--each-row"])
+    )
+    unit = Substrings("ACGT", longest=3).contribution(batched=False)
+    assert each_row["contribution"] == unit.to_dict()
+    assert "each row is a step" in each_row["errors"]
+    assert each_row["choices"][0]["mean_std"] < batched["choices"][0]["mean_std"]
+    assert "--each-row needs --statistic" in place("plan", "--each-row", *common).err
     for words, said in (
         ("distinct --degree 4", "No such option: --degree"),
         ("distinct --help", "No such option: --help"),

@@ -36,6 +36,8 @@ def print_expiring_plan(options: PlanOptions) -> None:
         ("--metric", options.metric),
         ("--release", options.release),
         ("--simple", options.simple or None),
+        ("--statistic", options.statistic),
+        ("--each-row", options.each_row or None),
     ):
         if value is not None:
             raise InvalidInput(

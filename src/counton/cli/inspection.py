@@ -49,6 +49,8 @@ def print_plan(options: PlanOptions) -> None:
 
         statistic, unit, shape, about = planned(options, guarantee)
         whom = str(unit)
+    elif options.each_row:
+        raise InvalidInput("--each-row needs --statistic; give it, or leave --each-row out")
     ranked = plan(
         options.steps,
         guarantee,

@@ -267,6 +267,9 @@ class PlanOptions(_Guarantee, _Horizon):
     statistic: str | None = option(
         None, "errors of a statistic, with the options that define it: 'distinct --changes 4'"
     )
+    each_row: bool = option(
+        False, "with --statistic: each row is a step, as without --time", "--each-row"
+    )
     ones: int | None = option(
         None, "a sparse stream adds up to at most this: does a sparse counter err less?"
     )

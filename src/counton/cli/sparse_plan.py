@@ -26,6 +26,7 @@ def print_sparse_plan(options: PlanOptions) -> None:
         raise InvalidInput("--steps is missing: how many steps will the stream ever have?")
     given = {
         "--statistic": options.statistic,
+        "--each-row": options.each_row or None,
         "--metric": options.metric,
         "--release": options.release,
         "--simple": options.simple or None,

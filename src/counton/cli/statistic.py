@@ -946,11 +946,12 @@ def planned(
         )
     statistic = parsed(options.statistic).settled(guarantee, options.steps)
     what = statistic.error_of.what
-    note = f"errors are of {what}, for {statistic!r}; steps have any number of events"
+    steps = "each row is a step" if options.each_row else "steps have any number of events"
+    note = f"errors are of {what}, for {statistic!r}; {steps}"
     if statistic.on_demand:
         from counton.statistics.base import WHEN_ASKED
 
         note += f"; {WHEN_ASKED}"
     shape = () if statistic.on_demand else statistic.cells
-    unit = statistic.contribution_within(options.steps, batched=True)
+    unit = statistic.contribution_within(options.steps, batched=not options.each_row)
     return statistic, unit, shape, note
