@@ -159,9 +159,10 @@ def perform(
             errors, terms.guarantee, terms.contribution.unit, options.epsilon or options.rho
         )
         if outcome.outside:
+            step = "step" if outcome.windows is None else "window"
             print_line(
                 errors,
-                f"not private, for the operator: rows before the first window or after the last, "
+                f"not private, for the operator: rows before the first {step} or after the last, "
                 f"counted nowhere: {outcome.outside:,}",
             )
         if outcome.left_out:

@@ -633,7 +633,9 @@ def _fitting(
     if horizon is None or rows <= horizon:
         return events
     if saved is None or saved.step < horizon:
-        remedy = f"larger {field('steps')}" if saved is None else f"the first {horizon:,} rows"
+        remedy = (
+            f"{field('steps', rows)}, or more" if saved is None else f"the first {horizon:,} rows"
+        )
         raise HorizonExceeded(
             f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
             f"{remedy}: nothing is released"
