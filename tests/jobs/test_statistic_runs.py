@@ -150,7 +150,7 @@ def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(known.KNOWN, "TopK", "counton.statistics.top_k")
-    rows = ["00:10,b", "00:10,a", "00:10,b", "01:10,a"]
+    rows = ["00:10,b", "00:10,a", "00:10,a", "01:10,a"]
     letters = hours(tmp_path, Letters(), rows)
     groups = replace(letters, statistic=TopK(["a", "b"]), name="groups")
     for request in (letters, groups):
