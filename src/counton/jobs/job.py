@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from time import monotonic
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -47,6 +46,7 @@ from counton.mechanisms.terms import largest_sum
 from counton.privacy import Guarantee, Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import Store, Stream, state_file
+from counton.store.database import Closing
 from counton.store.ledger import counted_unit
 from counton.store.store import Found
 
@@ -607,7 +607,7 @@ _QUIET_LEAST, _QUIET_MOST = 12, 100
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Closing):
     """What a run did. Close it, or use it in a ``with`` block: it holds the stream open.
 
     Attributes:
@@ -665,17 +665,6 @@ class Outcome:
     def close(self) -> None:
         """Close the stream."""
         self.stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def run(

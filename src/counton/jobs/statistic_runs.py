@@ -12,8 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -43,6 +42,7 @@ from counton.statistics.readings import Reading
 from counton.statistics.running import statistic_of
 from counton.statistics.top_k import TopK, TopKReading
 from counton.store import Store, state_file
+from counton.store.database import Closing
 from counton.store.statistic_stream import StatisticStream
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class StatisticRequest:
 
 
 @dataclass(frozen=True)
-class StatisticOutcome:
+class StatisticOutcome(Closing):
     """What a run did. Close it, or use it in a ``with`` block: it holds the stream open.
 
     Attributes:
@@ -208,17 +208,6 @@ class StatisticOutcome:
     def close(self) -> None:
         """Close the stream."""
         self.stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def check_over(over: int, statistic: Statistic) -> int:

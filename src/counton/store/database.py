@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -24,6 +25,25 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+
+
+class Closing:
+    """What a ``with`` block closes at its end."""
+
+    def close(self) -> None:
+        """Give back what it holds open."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Database:

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from counton.privacy import Guarantee
 from counton.statistics.readings import Reading, Readings
 from counton.statistics.running import Running, statistic_of
 from counton.store import journal, keyfile, records
-from counton.store.database import Database, reading
+from counton.store.database import Closing, Database, reading
 from counton.store.on_demand import OnDemand
 from counton.store.saved import Saved
 from counton.store.writer import Writer
@@ -38,7 +37,7 @@ _DIGEST = 8
 _WHOLE = 2**53
 
 
-class StatisticStream(Running):
+class StatisticStream(Closing, Running):
     """A running statistic in a database: what was released stays released, whatever is killed.
 
     Make one with `create`, continue it with `open`. As with `Stream`, one process writes at a time,
@@ -377,17 +376,6 @@ class StatisticStream(Running):
         if self._open_writer is not None:
             self._open_writer.database.close()
         self._open_writer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"StatisticStream(name={self.terms.name!r}, step={self._step})"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -20,7 +19,7 @@ from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
-from counton.store.database import Database, reading
+from counton.store.database import Closing, Database, reading
 
 if TYPE_CHECKING:
     from counton.store.marks import Secret
@@ -180,7 +179,7 @@ def _find(database: Database, name: str) -> tuple[int, Found] | None:
             return row.id, Found(terms, details, row.key_fingerprint, row.step)
 
 
-class Store:
+class Store(Closing):
     """The streams of one database, which share one data set and one privacy budget.
 
     >>> import tempfile
@@ -414,17 +413,6 @@ class Store:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:

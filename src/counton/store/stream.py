@@ -6,8 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,7 @@ from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.store import journal, keyfile, records
-from counton.store.database import Database, reading
+from counton.store.database import Closing, Database, reading
 from counton.store.store import Reader, Store, read_releases, reader_of
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from counton.store.marks import Change, Part
 
 
-class Stream:
+class Stream(Closing):
     """A running total in a database: what was released stays released, whatever is killed.
 
     Make one with `create`, continue it with `open`. One process writes at a time: the
@@ -386,17 +385,6 @@ class Stream:
             if self._open_writer is not None:
                 self._open_writer.database.close()
             self._open_writer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Stream(name={self._name!r}, step={self._step})"
