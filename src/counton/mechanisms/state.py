@@ -17,6 +17,9 @@ from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflo
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy.value_grid import Numbers, totals_and_extremes
 
+#: What a checkpoint of a counter begins with.
+_FORMAT = "counton-checkpoint-2"
+
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers
 
@@ -230,20 +233,62 @@ def _decode(text: str) -> NDArray[np.int64]:
     return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
 
 
+def write_state(form: str, fields: dict[str, Any]) -> bytes:
+    """JSON values as a text with its format and a checksum.
+
+    >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
+    {'step': 3}
+    """
+    body = json.dumps(fields, sort_keys=True)
+    return f"{form} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
+
+
+def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
+    """Inverse of `write_state`.
+
+    Args:
+        saved: the text.
+        form: the format that is read here.
+        source: what returns such a text, in messages.
+
+    Raises:
+        StateError: not such a text, of another format, truncated, or altered.
+    """
+    try:
+        head, body = saved.decode().rstrip("\n").split("\n", 1)
+        name, digest = head.split(" ")
+    except (UnicodeDecodeError, ValueError, AttributeError):
+        raise StateError(
+            f"these bytes are not a counton checkpoint: pass what {source} returned"
+        ) from None
+    if name != form:
+        raise StateError(
+            f"checkpoint has format {name!r}; this version reads {form!r}, from {source}: resume "
+            f"it there, or with the version of counton that wrote it"
+        )
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
+        raise StateError(
+            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+        )
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise StateError("checkpoint does not hold a state: restore it from a copy")
+    return fields
+
+
 def write_checkpoint(terms: dict[str, Any], key_fingerprint: str, done: Progress) -> bytes:
     """A state as text."""
-    body = json.dumps(
-        {
-            "terms": terms,
-            "key_fingerprint": key_fingerprint,
-            "step": done.step,
-            "sums": _encode(done.sums),
-            "waiting": _encode(done.waiting.totals),
-        },
-        sort_keys=True,
-    )
-    digest = hashlib.sha256(body.encode()).hexdigest()
-    return f"counton-checkpoint-2 {digest}\n{body}\n".encode()
+    fields = {
+        "terms": terms,
+        "key_fingerprint": key_fingerprint,
+        "step": done.step,
+        "sums": _encode(done.sums),
+        "waiting": _encode(done.waiting.totals),
+    }
+    return write_state(_FORMAT, fields)
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
@@ -252,24 +297,8 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
     Raises:
         StateError: not a checkpoint, truncated, or altered.
     """
+    fields = read_state(saved, _FORMAT, "Counter.checkpoint()")
     try:
-        head, body = saved.decode().rstrip("\n").split("\n", 1)
-        name, digest = head.split(" ")
-    except (UnicodeDecodeError, ValueError, AttributeError):
-        raise StateError(
-            "these bytes are not a counton checkpoint: pass what Counter.checkpoint() returned"
-        ) from None
-    if name != "counton-checkpoint-2":
-        raise StateError(
-            f"checkpoint has format {name!r}; this version reads 'counton-checkpoint-2': "
-            f"resume it with the version of counton that wrote it"
-        )
-    if hashlib.sha256(body.encode()).hexdigest() != digest:
-        raise StateError(
-            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
-        )
-    try:
-        fields = json.loads(body)
         return Checkpoint(
             terms=fields["terms"],
             key_fingerprint=fields["key_fingerprint"],

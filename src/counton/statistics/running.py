@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +21,7 @@ from counton.exact import check_integer, quoted, shown, unmasked
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.counter import OneAtATime
+from counton.mechanisms.state import read_state, write_state
 from counton.mechanisms.terms import check_shape
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
@@ -379,7 +378,8 @@ class Running:
         """
         self._check_whole(None if self._counter is None else self._counter.step)
         counter = None if self._counter is None else self._counter.checkpoint().decode()
-        body = json.dumps(
+        return write_state(
+            _FORMAT,
             {
                 "statistic": self.statistic.to_dict(),
                 "batched": self.batched,
@@ -389,9 +389,7 @@ class Running:
                 "terms": self.terms.to_dict(),
                 "key_fingerprint": self.key_fingerprint,
             },
-            sort_keys=True,
         )
-        return f"{_FORMAT} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
@@ -401,17 +399,7 @@ class Running:
             StateError: truncated, altered, or written by another format version.
             WrongKey: the key is not the one the stream was started with.
         """
-        try:
-            head, body = saved.decode().rstrip("\n").split("\n", 1)
-            name, digest = head.split(" ")
-        except (UnicodeDecodeError, ValueError, AttributeError):
-            name = digest = body = ""
-        if name != _FORMAT or hashlib.sha256(body.encode()).hexdigest() != digest:
-            raise StateError(
-                "these bytes are no checkpoint of a statistic, or were altered: pass what "
-                "Running.checkpoint() returned"
-            )
-        state = json.loads(body)
+        state = read_state(saved, _FORMAT, "Running.checkpoint()")
         check_key(key)
         if key.fingerprint != state["key_fingerprint"]:
             raise WrongKey(
