@@ -55,6 +55,21 @@ def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
     assert low < all_of_them[1] < high
 
 
+def test_noise_belongs_to_the_statistic_too() -> None:
+    """One key, name, shape, contribution and strategy: other cells, or batches, other noise."""
+    key, coarse = Key.generate(), [2.0 * edge for edge in range(17)]
+    found = []
+    for edges, batched in ((range(17), True), (coarse, True), (coarse, False)):
+        statistic = Quantiles(list(edges), line="identity")
+        running = statistic.counter(
+            guarantee=PureDP("1/9"), key=key, name="s", strategy=Binary(3), batched=batched
+        )
+        found.append((running.terms.contribution, running.release_batch([])))
+    assert len({str(contribution) for contribution, _ in found}) == 1
+    values = {tuple(reading.release.value.tolist()) for _, reading in found}  # type: ignore[attr-defined]
+    assert len(values) == 3
+
+
 def test_cells_far_apart_are_the_same_in_one_call() -> None:
     words = Substrings("ACGT", 5)
     cells = np.array([1300, 3, 5, 5, 24, 90, 700])
