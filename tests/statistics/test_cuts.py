@@ -69,6 +69,16 @@ def test_any_cut_can_be_asked() -> None:
     assert [many.name_of(cell) for cell in range(len(pairs))] == [f"{u} {v}" for u, v in pairs]
 
 
+def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice() -> None:
+    sure: Any = {"guarantee": ZCDP("1/900"), "name": "s", "strategy": KAry(6, 3, True)}
+    reading: Any = Cuts(5).counter(**sure, key=Key.generate()).release((0, 1))
+    cut = reading.cut([0, 1], [2, 3, 4])
+    # Whole numbers: what lies within half of one more is in it too.
+    assert 1.9599 <= ((cut.high - cut.low) / 2 + 0.5) / cut.std <= 2.1
+    one, other = (Cuts(3, neighbours=n).shift(Binary(7)) for n in ("add_remove", "replace"))
+    assert (other.l1, other.l2_squared) == (2 * one.l1, 2 * one.l2_squared)
+
+
 def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> None:
     """Released integers must not wrap: with 16 bits of fractions 2^45 is the end of the range."""
     cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)

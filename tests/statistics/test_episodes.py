@@ -201,3 +201,9 @@ def test_longer_episodes_are_refused() -> None:
     for alphabet, longest in (("ab", 7), ("abcde", 6)):
         with pytest.raises(InvalidInput, match="up to 5 letters"):
             Episodes(alphabet, longest)
+
+
+def test_a_letter_changes_counts_in_many_steps() -> None:
+    pattern = Episodes("ab", 2).contribution().pattern
+    assert pattern is not None
+    assert not getattr(pattern, "once", True)

@@ -199,3 +199,12 @@ def test_zero_has_one_sign() -> None:
     assert hash(Quantiles([-0.0, 1])) == hash(Quantiles([0.0, 1]))
     with pytest.raises(InvalidInput, match="must be numbers"):
         Quantiles([0, 10**400])
+
+
+def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
+    statistic = Quantiles([0, 1, 2, 3], line="identity")
+    reading: Any = statistic.counter(
+        guarantee=ZCDP("1/900"), key=Key.generate(), name="s", strategy=Binary(3)
+    ).release(1)
+    found = reading.between(0, 2)
+    assert 1.9599 <= (found.high - found.low) / 2 / found.std <= 2.1

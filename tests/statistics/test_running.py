@@ -70,6 +70,12 @@ def test_noise_belongs_to_the_statistic_too() -> None:
     assert len(values) == 3
 
 
+def test_runs_may_begin_in_the_last_step() -> None:
+    strategy = Binary(8)
+    last = sum(node.weight for node in strategy.column(8))
+    assert moved(strategy, Runs((Run(1, since=8),))).l1 == last
+
+
 def test_cells_far_apart_are_the_same_in_one_call() -> None:
     words = Substrings("ACGT", 5)
     cells = np.array([1300, 3, 5, 5, 24, 90, 700])

@@ -148,6 +148,13 @@ def test_segments_close_where_the_definition_says(monkeypatch: pytest.MonkeyPatc
     assert 0 < never < 30
 
 
+def test_what_closes_a_segment_is_not_in_the_next() -> None:
+    design = replace(SMALL, horizon=3, segments=2)
+    counter: Any = SparseCounter(design, key=Key.generate(), name="alarms")
+    counter._field = _Table([0, 0], [5, 0, 0])
+    assert counter.release_many([0, 0, 0]).closed.tolist() == [1, 1, 1]
+
+
 def test_what_is_counted_is_unbiased_with_the_counters_deviation() -> None:
     """After the last segment, over 200 keys: the exact total of closed segments plus noise."""
     design = replace(SMALL, horizon=60, threshold=4, segments=3, strategy=Binary(3))

@@ -177,3 +177,10 @@ def test_groups_have_an_order_and_can_be_shown() -> None:
         for groups in wrong:
             with pytest.raises(InvalidInput, match=r"in order|alphabet is|NUL"):
                 make(groups)
+
+
+def test_an_event_has_no_more_groups_than_stated() -> None:
+    running = TopK(["a", "b", "c"], cells=2).counter(3, PureDP(1), key=Key.generate(), name="s")
+    with pytest.raises(InvalidInput, match="up to 2"):
+        running.release(["a", "b", "c"])
+    assert running.release(["a", "b"]).step == 1
