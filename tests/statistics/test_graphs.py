@@ -215,8 +215,8 @@ def test_one_sighting_moves_a_histogram_by_four_changes() -> None:
     """Two edges come early or late, where their nodes have other edges: cells differ."""
     degrees = Degrees(2, nodes=6, neighbours="replace")
     before, late = [(2, 4), (3, 5)], [(4, 5), (0, 1)]
-    streams = tuple([before, [one], *[[edge] for edge in late]] for one in ((0, 1), (4, 5)))
-    ((l1, l2),) = largest_norms(degrees, [Independent(4)], iter([streams]))  # type: ignore[list-item]
+    streams: Any = tuple([before, [one], *[[edge] for edge in late]] for one in ((0, 1), (4, 5)))
+    ((l1, l2),) = largest_norms(degrees, [Independent(4)], iter([streams]))
     assert (l1, round(l2**2)) == (16, 40)
     shift = degrees.shift(Independent(4))
     assert shift.l1 >= l1

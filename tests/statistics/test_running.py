@@ -66,7 +66,7 @@ def test_noise_belongs_to_the_statistic_too() -> None:
         )
         found.append((running.terms.contribution, running.release_batch([])))
     assert len({str(contribution) for contribution, _ in found}) == 1
-    values = {tuple(reading.release.value.tolist()) for _, reading in found}  # type: ignore[attr-defined]
+    values = {tuple(reading.release.value.tolist()) for _, reading in found}
     assert len(values) == 3
 
 
