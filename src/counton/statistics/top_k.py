@@ -297,9 +297,8 @@ class _Tally(Exact):
 
     def save(self) -> bytes:
         """See `Exact.save`."""
+        # In order of first sight, so that new users stand at the end and little is written anew.
         rows = [
-            (user, cell, times)
-            for user, used in sorted(self._used.items())
-            for cell, times in sorted(used.items())
+            (user, cell, times) for user, used in self._used.items() for cell, times in used.items()
         ]
         return np.array(rows, _RECORD).tobytes()
