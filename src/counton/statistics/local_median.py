@@ -46,7 +46,7 @@ from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.calibration import calibrate
 from counton.strategies import SqrtToeplitz
-from counton.strategies.streams.square_root import convolve, reciprocal
+from counton.strategies.streams.series import convolve, reciprocal
 
 if TYPE_CHECKING:
     from counton.arrays import Floats

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
+    from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.solved import Solved as Solved
-    from counton.strategies.streams.square_root import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
 
 #: Where each strategy for streams lives. The imports above say the same to type checkers.
@@ -41,7 +41,7 @@ _HOME = {
     "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
     "LookAhead": "counton.strategies.streams.look_ahead",
-    "NormalisedSqrt": "counton.strategies.streams.square_root",
+    "NormalisedSqrt": "counton.strategies.streams.normalised_sqrt",
     "SmoothBinary": "counton.strategies.streams.smooth",
     "Solved": "counton.strategies.streams.solved",
     "SqrtToeplitz": "counton.strategies.streams.square_root",

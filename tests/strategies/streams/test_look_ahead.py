@@ -15,7 +15,7 @@ from counton.mechanisms.calibration import law_for
 from counton.privacy import ZCDP
 from counton.strategies import LookAhead
 from counton.strategies.streams import look_ahead
-from counton.strategies.streams.look_ahead import Subtrees
+from counton.strategies.streams.subtrees import Subtrees
 from counton.testing import HashedNoise, ShiftedNoise
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.

@@ -14,7 +14,7 @@ from counton.mechanisms.calibration import law_for
 from counton.privacy import ZCDP, Contribution
 from counton.strategies import Metric, NormalisedSqrt, SqrtToeplitz
 from counton.strategies.participation import Schedule
-from counton.strategies.streams import square_root
+from counton.strategies.streams import normalised_sqrt
 from counton.testing.node_noise import HashedNoise
 
 OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
@@ -87,7 +87,7 @@ def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatc
 def test_variances_of_long_streams() -> None:
     """Linear in time, against the sum over all rows."""
     exact = NormalisedSqrt(4000)
-    found = square_root._variances_of_long_rows(exact._shares)
+    found = normalised_sqrt._variances_of_long_rows(exact._shares)
     assert found == pytest.approx(exact.variance(range(1, 4001)), rel=1e-4)
     assert found.mean() == pytest.approx(exact.overall_variance("mean"), rel=5e-5)
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
-from counton.strategies.streams import square_root
+from counton.strategies.streams import series, square_root
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     safe_squared_sensitivity,
@@ -255,9 +255,9 @@ def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> 
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) >= 400
     # ... then with one so large that further digits of b are needed.
-    bound = square_root.PrefixQuotient.error_units
+    bound = series.PrefixQuotient.error_units
     monkeypatch.setattr(
-        square_root.PrefixQuotient,
+        series.PrefixQuotient,
         "error_units",
         lambda self, j: bound(self, j) + (2 ** (61 + 30 * j) if j < 3 else 0),
     )
@@ -281,7 +281,7 @@ def test_long_noise_against_integers_at_some_steps() -> None:
         assert strategy._decide(field.values[:step]) == whole[step - 1]
     np.testing.assert_allclose(
         whole / 2**strategy.fraction_bits,
-        square_root.convolve(
+        series.convolve(
             strategy._quotient.approximate, field.values / 2.0**strategy.lattice_bits, horizon
         ),
         atol=0.51 / 2**strategy.fraction_bits,

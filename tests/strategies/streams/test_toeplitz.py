@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.strategies.streams.square_root import (
+from counton.strategies.streams.series import (
     PrefixQuotient,
-    SqrtToeplitz,
     balanced_digits,
     convolve,
     convolve_modulo,
@@ -18,6 +17,7 @@ from counton.strategies.streams.square_root import (
     reciprocal,
     relative_slack,
 )
+from counton.strategies.streams.square_root import SqrtToeplitz
 
 
 def product(x: list[int], y: list[int]) -> list[int]:

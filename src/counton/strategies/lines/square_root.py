@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
 from counton.strategies.lines.base import LineStrategy
-from counton.strategies.streams.square_root import (
-    SqrtToeplitz,
-    convolve,
-    convolve_modulo,
-    reciprocal,
-)
+from counton.strategies.streams.series import convolve, convolve_modulo, reciprocal
+from counton.strategies.streams.square_root import SqrtToeplitz
 
 _EXACT_TERMS = 64
 

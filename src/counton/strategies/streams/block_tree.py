@@ -1,0 +1,283 @@
+"""A tree of nodes inside every block of steps, whose levels share the weight the block has.
+
+`Solved` measures blocks of steps by a line strategy; this is what happens within a block. Upwards
+its nodes estimate the total of the block, downwards they take what the line found of it. Every
+number estimates a count, and is rounded at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.exact import check_integers
+from counton.strategies.base import PART, NodeNoise, Norm
+
+#: Longest block.
+LARGEST_BLOCK = 2**22
+#: Noise inside blocks stands on multiples of 2^-24.
+INNER_BITS = 24
+#: Estimates inside blocks are combined with weights in units of 2^-8.
+_WEIGHT_BITS = 8
+
+
+class BlockTree:
+    """A tree of nodes inside every block, whose levels share the block's weight.
+
+    With w the weight that the line leaves to a block, a node of level l is measured with weight
+    ``shares[l] * w``. Numbers of nodes below a block go on from block to block.
+
+    Args:
+        radices: from below, children of a node of level 1, 2, ...
+        shares: of levels 0, 1, ..., with or without the block itself; integers.
+        norm: which norm of the shares the weight of the line is divided by.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    Attributes:
+        unit: the line's weights are multiplied with it, so that shares are integers.
+        exact_variance: of the upward estimate of a block's total, times the square of its weight,
+            and in units of that of one node's noise.
+        variance: a fraction of short numbers close to it, by which totals are weighed.
+
+    >>> tree = BlockTree((4, 3), (5, 3), 1)
+    >>> tree.widths, tree.unit
+    ([1, 4, 12], 8)
+    """
+
+    def __init__(self, radices: Sequence[int], shares: Sequence[int], norm: Norm) -> None:
+        self.radices = check_integers("radix", radices, 2, LARGEST_BLOCK)
+        self.top = len(self.radices)
+        self.widths = [1]
+        for radix in self.radices:
+            self.widths.append(self.widths[-1] * radix)
+        if self.widths[-1] > LARGEST_BLOCK:
+            raise InvalidInput(
+                f"blocks have {self.widths[-1]} steps, at most 2^22 are possible: leave out some "
+                f"of the radices {list(self.radices)}, and use a longer line"
+            )
+        #: As given, but for the default.
+        self.given = check_integers("share", shares, 0, 2**10)
+        if not self.given:
+            self.given = (1,) * self.top
+        if len(self.given) - self.top not in (0, int(self.top > 0)) or not all(
+            self.given[: self.top]
+        ):
+            raise InvalidInput(
+                f"shares are {list(self.given)} and radices {list(self.radices)}; give one above 0 "
+                f"for each of the {self.top} levels below a block, and one for the block if any"
+            )
+        self.shares = (*self.given, 0)[: self.top + 1] if self.top else (1,)
+        squares = sum(share**2 for share in self.shares)
+        self.unit = 1
+        if self.top:
+            self.unit = sum(self.shares) if norm == 1 else math.isqrt(squares - 1) + 1
+        self._combine()
+
+    def _combine(self) -> None:
+        """Weights of children in estimates, in units of 2^-8, and the estimates' variances."""
+        one = 1 << _WEIGHT_BITS
+        own = [Fraction(1, share**2) if share else None for share in self.shares]
+        self._of_children = [0]
+        self.variances = [own[0] or Fraction(1)]
+        for level, radix in enumerate(self.radices, start=1):
+            below = own[level - 1] if level < self.top else self.variances[-1]
+            children, alone = radix * (below or Fraction(1)), own[level]
+            weight = one if alone is None else round(one * alone / (alone + children))
+            self._of_children.append(weight)
+            part = Fraction(weight, one)
+            self.variances.append(part**2 * children + (1 - part) ** 2 * (alone or 0))
+        self.exact_variance = self.variances[-1] if self.top else Fraction(1)
+        self.variance = self.exact_variance.limit_denominator(2**22)
+
+    # ---------------------------------------------------------------------------- integers
+
+    def _measured(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
+        """Noise of counts as measured, (nodes, coordinates), in units of 2^-24."""
+        drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
+        per_block = self.widths[-1] // self.widths[level]
+        weights = self.shares[level] * own[np.arange(nodes.start, nodes.stop) // per_block]
+        whole, rest = np.divmod(drawn, weights[:, None])
+        rest <<= INNER_BITS
+        rest += weights[:, None] // 2
+        rest //= weights[:, None]
+        whole <<= INNER_BITS
+        whole += rest
+        return whole
+
+    def _estimates(
+        self, field: NodeNoise, own: Integers, level: int, nodes: range, below: Integers | None
+    ) -> Integers:
+        """Of nodes' counts from their own measurement and numbers of their children."""
+        if level == 0:
+            return self._measured(field, own, 0, nodes)
+        radix = self.radices[level - 1]
+        if below is None:
+            children = range(nodes.start * radix, nodes.stop * radix)
+            below = self._measured(field, own, level - 1, children)
+        sums = below.reshape(len(nodes), radix, -1).sum(axis=1)
+        if not self.shares[level]:
+            return np.asarray(sums)
+        weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
+        found = self._measured(field, own, level, nodes)
+        lack = sums - found
+        # By parts, so that no product leaves int64.
+        found += (lack >> _WEIGHT_BITS) * weight
+        found += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
+        return np.asarray(found)
+
+    def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
+        """Noise of the upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
+        radix, size = self.radices[-1], max(1, math.prod(field.shape))
+        each = radix * (self.radices[-2] if self.top > 1 else 1)
+        found = np.empty((len(blocks), size), np.int64)
+        for at in range(0, len(blocks), step := max(1, PART // (each * size))):
+            some = blocks[at : at + step]
+            children = range(some.start * radix, some.stop * radix)
+            below = self._estimates(field, own, self.top - 1, children, None)
+            found[at : at + step] = self._estimates(field, own, self.top, some, below)
+        return found
+
+    def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
+        """Noise of running totals at steps (from 0 on), (steps, coordinates), in 2^-24.
+
+        ``sums`` hold the noise of the totals before the first of their blocks, and after each.
+        """
+        first = steps.start // self.widths[-1]
+        starts, totals = sums[:-1], np.diff(sums, axis=0)
+        for level in range(self.top - 1, -1, -1):
+            radix, width = self.radices[level], self.widths[level]
+            children = range(first * radix, (first + len(totals)) * radix)
+            found = self._estimates(field, own, level, children, None)
+            groups = found.reshape(len(totals), radix, -1)
+            lack = totals - groups.sum(axis=1)
+            groups += ((2 * lack + radix) // (2 * radix))[:, None]
+            ends = np.cumsum(groups, axis=1)
+            ends += starts[:, None]
+            begins = np.empty_like(ends)
+            begins[:, 0], begins[:, 1:] = starts, ends[:, :-1]
+            low = steps.start // width - children.start
+            high = (steps.stop - 1) // width + 1 - children.start
+            first = children.start + low
+            totals = found[low:high]
+            starts = begins.reshape(found.shape)[low:high]
+        return np.asarray(starts + totals)
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """What rounding adds up to in a block's estimate, and inside a block, in 2^-24."""
+        errors = [0.5]
+        for level, radix in enumerate(self.radices, start=1):
+            below = 0.5 if level < self.top else errors[-1]
+            errors.append(radix * below + 1.5)
+        error = inside = 0.0
+        for level in range(self.top - 1, -1, -1):
+            error = 2 * errors[level] + error / self.radices[level] + 0.5
+            inside += self.radices[level] * error
+        return errors[-1], inside
+
+    # ---------------------------------------------------------------------- as real numbers
+
+    @property
+    def largest_read(self) -> float:
+        """Largest weight of a node in a release that reads N at most once, up to its sign.
+
+        With r_l what is read of a family of level l, p_l the weight of children in N, and w_l the
+        share, a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l, c = 0
+        or 1: at most the larger of 1 - p_l and p_{l+1}.
+        """
+        one = 1 << _WEIGHT_BITS
+        parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children
+        levels = zip(self.shares, self._of_children, parents, strict=False)
+        return max(
+            max(one - weight, of_parent) / one / share for share, weight, of_parent in levels
+        )
+
+    @property
+    def largest_of_block(self) -> float:
+        """Largest weight of a block's own measurement in the estimate of its total."""
+        part = self._of_children[-1] / (1 << _WEIGHT_BITS)
+        return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
+
+    def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
+        """From below: which child the step's node is, how much of it is over, and variances."""
+        part = np.ones(place.shape)
+        for level, radix in enumerate(self.radices):
+            child = place // self.widths[level] % radix
+            yield child, part, float(self.variances[level])
+            part = (child + part) / radix
+
+    def contrast(self, place: Integers) -> Floats:
+        """Variance of what a release reads inside its block, whose weight is 1."""
+        total = np.zeros(place.shape)
+        for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
+            total += variance * (child + part**2 - (child + part) ** 2 / radix)
+        return total
+
+    def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
+        """Variance of what two releases read inside blocks, at steps from 0 on; -1 is none.
+
+        ``inverse``: 1 / weight^2 of the block before the first (0), and of each.
+        """
+        block = [steps // self.widths[-1] for steps in (one, two)]
+        total = np.zeros(one.shape)
+        pairs = zip(self._along(one), self._along(two), strict=True)
+        for level, ((a, part, variance), (b, other, _)) in enumerate(pairs):
+            radix, width = self.radices[level], self.widths[level + 1]
+            same = (one // width == two // width) & (one >= 0)
+            apart = (1 - part) ** 2 + (b - a - 1) + other**2
+            both = np.where(a == b, (other - part) ** 2, apart)
+            both -= (b + other - a - part) ** 2 / radix
+            alone = [
+                (child + over**2 - (child + over) ** 2 / radix) * inverse[which + 1]
+                for child, over, which in ((a, part, block[0]), (b, other, block[1]))
+            ]
+            total += variance * np.where(same, both * inverse[block[1] + 1], alone[0] + alone[1])
+        return total
+
+    # ------------------------------------------------------------------------------ exactly
+
+    def _read(
+        self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
+    ) -> None:
+        """Add N of a node, so many times, to the weights of z; the block's weight is in it."""
+        part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
+        if self.shares[level]:
+            address = (1 + level, node)
+            known = weights.get(address, Fraction(0))
+            weights[address] = known + (1 - part) * taken / self.shares[level]
+        if level == 0:
+            return
+        radix = self.radices[level - 1]
+        for child in range(node * radix, (node + 1) * radix):
+            if level == self.top:
+                self._read(weights, level - 1, child, part * taken)
+                continue
+            known = weights.get((level, child), Fraction(0))
+            weights[level, child] = known + part * taken / self.shares[level - 1]
+
+    def read_root(
+        self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
+    ) -> None:
+        """Add the upward estimate of a block's total, so many times, to the weights of z."""
+        self._read(weights, self.top, block, taken)
+
+    def read_inside(
+        self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
+    ) -> None:
+        """Add what a release reads inside its block."""
+        part = Fraction(1)
+        for level, radix in enumerate(self.radices):
+            node = step // self.widths[level]
+            first = node // radix * radix
+            read = (node - first + part) / radix
+            for child in range(first, first + radix):
+                over = part if child == node else Fraction(child < node)
+                self._read(weights, level, child, taken * (over - read))
+            part = read

@@ -1,0 +1,378 @@
+"""Which look-ahead tree has the least error: radices and weights, by local search.
+
+The errors themselves come first: the mean over all steps from moments, the largest by branch and
+bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from counton.strategies.base import Metric, Norm, ReleaseForm
+from counton.strategies.streams.subtrees import Subtrees, depths_of
+
+#: Weights that are searched for are multiples of 2^-8 of that of single steps.
+WEIGHT_BITS = 8
+
+
+def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
+    """Mean variance over all steps, from the moments of the part of each level's nodes.
+
+    The part p of a node that is over is linear in that of its child, so the means of p and of p^2
+    over the steps of a whole node and of the last node follow from those one level down.
+    """
+    count, width, rest = horizon, 1, 1  # nodes; steps of a whole node, and of the last one
+    own = tail = 1 / weights[0] ** 2
+    estimates = [(own, tail)]  # by depth
+    one, two, gathered = 1.0, 1.0, 0.0  # of the last node: means of p, p^2, and of the sum so far
+    whole = 0.0  # of whole nodes, the same sum
+    for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
+        last = count - (-(-count // radix) - 1) * radix
+        count = -(-count // radix)
+        share, mean, mean_square = _moments(last, own, tail, width, rest, one, two)
+        spread, spread_of_last = radix * own, (last - 1) * own + tail
+        square = weight**2
+        estimates = [(1 / square, 1 / square)] + [
+            (1 / (square + 1 / (radix * a)), 1 / (square + 1 / ((last - 1) * a + b)))
+            for a, b in estimates[:depth]
+        ]
+        own, tail = estimates[depth]
+        one, two = mean / spread_of_last, mean_square / spread_of_last**2
+        gathered = share * gathered + (1 - share) * whole + (spread_of_last - tail) * (one - two)
+        rest, width = rest + (last - 1) * width, width * radix
+        whole += (spread - own) * ((width + 1) * (width - 1) / (6 * width * width))
+    share, mean, _ = _moments(count, own, tail, width, rest, one, two)
+    return mean + share * gathered + (1 - share) * whole
+
+
+def _moments(
+    count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
+) -> tuple[float, float, float]:
+    """Over ``count`` children, the last with other moments: its share of the steps, and the means
+    of what is over of all of them, in variances, and of its square."""
+    share = rest / (rest + (count - 1) * width)
+    p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
+    left = (count - 2) / 2
+    first = own * (left + p)
+    second = own**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * left * p + pp)
+    all_left = own * (count - 1)
+    first_of_last = all_left + tail * one
+    second_of_last = all_left**2 + 2 * all_left * tail * one + tail**2 * two
+    return (
+        share,
+        share * first_of_last + (1 - share) * first,
+        share * second_of_last + (1 - share) * second,
+    )
+
+
+def largest_variance(trees: Subtrees) -> float:
+    """Largest variance over all steps, by branch and bound, in variances of z.
+
+    What the levels above a node add is a concave function of the part of it that is over; what
+    those below can add at most is known from smaller trees.
+    """
+    return _Peaks(trees).largest()
+
+
+#: a, b, c of a + b p + c p^2.
+_Parabola = tuple[float, float, float]
+
+
+class _Peaks:
+    """Branch and bound for the largest variance; see `largest_variance`."""
+
+    def __init__(self, trees: Subtrees) -> None:
+        self._trees = trees
+        self._own = [tuple(map(float, both)) for both in trees.variances]
+        self._spread = [(0.0, 0.0), *(tuple(map(float, both)) for both in trees.spreads)]
+        self._excess = [(0.0, 0.0)] + [
+            (spread[0] - own[0], spread[1] - own[1])
+            for own, spread in zip(self._own[1:], self._spread[1:], strict=True)
+        ]
+        #: The most that a node's level and those below add, by level: whole nodes and last ones.
+        self._most = [(0.0, 0.0)]
+        for level in range(1, len(self._own)):
+            whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
+            last = self._excess[level][1] / 4 + max(self._most[-1])
+            self._most.append((whole, last))
+
+    def largest(self) -> float:
+        """Over whole trees the last of them is worst; then the last tree."""
+        top = self._trees.top
+        count, (own, tail) = self._trees.counts[top], self._own[top]
+        best = 0.0
+        if count > 1:
+            rises = self._arch((own * (count - 2), own, 0.0), top, False)
+            best = self._climb(top, False, rises, best)
+        rises = self._arch((own * (count - 1), tail, 0.0), top, True)
+        return self._climb(top, True, rises, best)
+
+    def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
+        """With what the node itself adds, in the part of it that is over."""
+        excess = self._excess[level][last]
+        return above[0], above[1] + excess, above[2] - excess
+
+    def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
+        """The larger of ``best`` and the most that is reached within a node."""
+        if level == 0:
+            return max(best, sum(arch))
+        count = self._trees.children[level - 1][last]
+        own, tail = self._own[level - 1]
+        spread = self._spread[level][last]
+        under = self._most[level - 2][0] if level > 1 else 0.0
+        a, b, c = arch
+
+        def child(number: int, is_last: bool) -> tuple[_Parabola, float]:
+            start, slope = number * own / spread, (tail if is_last else own) / spread
+            moved = a + start * (b + start * c), slope * (b + 2 * c * start), c * slope**2
+            moved = self._arch(moved, level - 1, is_last)
+            most = max(under, self._most[level - 2][1]) if is_last and level > 1 else under
+            return moved, _top_of(moved) + most
+
+        wholes = count - last
+        middle = 0
+        if c < 0:
+            middle = int(min(max(-b / (2 * c), 0.0), 1.0) * spread / own)
+        elif b > 0:
+            middle = wholes - 1
+        middle = min(middle, wholes - 1)
+        for steps in (range(max(middle, 0), wholes), range(middle - 1, -1, -1)):
+            for number in steps:
+                moved, bound = child(number, False)
+                if bound <= best * (1 + 1e-15):
+                    if number != middle:
+                        break
+                    continue
+                best = self._climb(level - 1, False, moved, best)
+        if last:
+            moved, bound = child(count - 1, True)
+            if bound > best * (1 + 1e-15):
+                best = self._climb(level - 1, True, moved, best)
+        return best
+
+
+def _top_of(parabola: _Parabola) -> float:
+    """Its maximum over 0 <= p <= 1."""
+    a, b, c = parabola
+    ends = max(a, a + b + c)
+    if c < 0 and 0 < b < -2 * c:
+        return max(ends, a - b * b / (4 * c))
+    return ends
+
+
+#: What is minimised, radices and weights.
+_Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
+#: Radices to begin with, by norm; for Laplace noise levels cost more.
+_FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
+#: Weights for the least maximum are polished up to so many levels above the steps.
+_POLISHED = 3
+#: What begins so far above the best is not followed.
+_HOPELESS = 1.03
+
+
+class Asked(NamedTuple):
+    """For which error radices and weights are to be the best, and which units they protect."""
+
+    horizon: int
+    norm: Norm
+    metric: Metric
+    release: ReleaseForm = "totals"
+    steps: int = 1
+    apart: int = 1
+
+
+@lru_cache(maxsize=256)
+def best_shape(asked: Asked) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Radices and integer weights with the least error found.
+
+    Sums, products, quotients and square roots are the same on every machine, and so are their
+    comparisons; there is nothing else here.
+    """
+    search = _Search(asked)
+    best = search.weighed((), (1.0,), rounds=1)
+    begin = []
+    for radix in _FIRST_RADICES[asked.norm]:
+        levels = 1
+        while search.fits((radix,) * levels):
+            begin.append(search.weighed((radix,) * levels, (1.0,) * (levels + 1), rounds=6))
+            levels += 1
+    begin.sort()
+    for start in begin:
+        if start[0] <= _HOPELESS * best[0] or start is begin[0]:
+            best = min(best, search.nearby(start))
+    _, radices, weights = best
+    unit = 2**WEIGHT_BITS / weights[0]
+    return radices, search.polished(
+        radices, [max(1, math.floor(weight * unit + 0.5)) for weight in weights]
+    )
+
+
+class _Search:
+    """Local search for radices, with the best weights for each."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._horizon, self._norm, self._metric = asked.horizon, asked.norm, asked.metric
+
+    def nearby(self, best: _Weighed) -> _Weighed:
+        """The best to be reached by changing the lowest, the highest and the sum of the others.
+
+        Levels in between are alike, so that their radices differ by one at most.
+        """
+        levels = len(best[1])
+        groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
+        if levels > 2:
+            groups.append(range(1, levels - 1))
+        singles = [(group, step) for group in range(len(groups)) for step in (1, -1)]
+        ways: list[tuple[tuple[int, int], ...]] = [(single,) for single in singles]
+        ways += [(a, b) for a in singles for b in singles if a[0] < b[0]]
+        moving = True
+        while moving:
+            moving = False
+            for way in ways:
+                while True:
+                    radices = list(best[1])
+                    for group, step in way:
+                        _moved(radices, groups[group], step)
+                    if min(radices) < 2 or not self.fits(radices):
+                        break
+                    found = self.weighed(tuple(radices), best[2], rounds=4)
+                    if not found[0] < best[0] * (1 - 1e-9):
+                        break
+                    best, moving = found, True
+        return self.weighed(best[1], best[2], rounds=8)
+
+    def fits(self, radices: Sequence[int]) -> bool:
+        """Whether a node of the highest level with a child less would not hold all steps."""
+        return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
+
+    def polished(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
+        """Integer weights of which no single one is better one larger or smaller."""
+        if self._metric == "max" and (len(radices) > _POLISHED or self._asked.release == "windows"):
+            return tuple(weights)
+
+        def error() -> float:
+            if self._metric == "mean":
+                return self._error(radices, weights)
+            size = self._size(self._costs(radices), weights)
+            return size * largest_variance(Subtrees(self._horizon, radices, weights))
+
+        least = error()
+        for step in (16, 4, 1, -16, -4, -1, 1, -1):
+            for level in range(1, len(weights)):
+                while True:
+                    weights[level] += step
+                    found = error() if weights[level] > 0 else math.inf
+                    if not found < least:
+                        break
+                    least = found
+                weights[level] -= step
+        return tuple(weights)
+
+    def weighed(
+        self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
+    ) -> _Weighed:
+        """Better weights for these radices, from some to begin with; and their error.
+
+        At the best weights w_l^(2 - norm) and the derivative of the error by w_l^2 have the same
+        product at every level; dividing by its fourth root comes closer to that.
+        """
+        loads, costs = self._loads(radices), self._costs(radices)
+        found, depths = list(weights), depths_of(radices)
+        for _ in range(rounds):
+            terms = [
+                load * own**2 for load, own in zip(loads, _variances(radices, found), strict=True)
+            ]
+            gains = list(terms)
+            for level, depth in enumerate(depths):
+                gain = terms[level]
+                for down in range(level - 1, level - 1 - depth, -1):
+                    gain /= radices[down]
+                    gains[down] += gain
+            if self._norm == 1:
+                gains = [gain * weight for gain, weight in zip(gains, found, strict=True)]
+            gains = [gain / cost for gain, cost in zip(gains, costs, strict=True)]
+            found = [
+                weight * math.sqrt(math.sqrt(gain / gains[0]))
+                for weight, gain in zip(found, gains, strict=True)
+            ]
+        return self._error(radices, found), radices, tuple(found)
+
+    def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
+        """What is minimised; for the largest error, a bound that is close."""
+        size, release = self._size(self._costs(radices), weights), self._asked.release
+        if self._metric == "mean" and release == "totals":
+            return size * mean_variance(self._horizon, radices, weights)
+        own = _variances(radices, weights)
+        alone = sum(load * variance for load, variance in zip(_alone(radices), own, strict=True))
+        if release == "windows":
+            return size * alone
+        if self._metric == "mean":
+            return size * (alone + mean_variance(self._horizon, radices, weights)) / 2
+        arches = sum(k * own[i] - own[i + 1] for i, k in enumerate(radices))
+        totals = arches / 4 + own[-1] * max(self._horizon / math.prod(radices), 1.0)
+        return size * (totals if release == "totals" else max(totals, alone))
+
+    def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
+        """The squared norm by which a unit moves the nodes, to some factor."""
+        norm = self._norm
+        moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
+        return float(moved ** (3 - norm))
+
+    def _costs(self, radices: Sequence[int]) -> list[float]:
+        """How much each level weighs in the norm: in the squared one, what a unit's steps add up
+        to in its nodes at most, for each step."""
+        steps, width, costs = self._asked.steps, 1, [1.0]
+        for radix in radices:
+            width *= radix
+            together = min(steps, -(-width // self._asked.apart))
+            full, rest = divmod(steps, together)
+            costs.append((full * together**2 + rest**2) / steps if self._norm == 2 else 1.0)
+        return costs
+
+    def _loads(self, radices: tuple[int, ...]) -> list[float]:
+        """With which factor the variance of N of each level enters the error."""
+        width, over = 1, [0.0]
+        largest, release = self._metric == "max", self._asked.release
+        for radix in radices:
+            width *= radix
+            over.append(0.25 if largest else (width + 1) * (width - 1) / (6 * width * width))
+        at_top = self._horizon if largest else (self._horizon + 1) / 2
+        over.append(max(at_top / width, 1.0 if largest else 0.5))
+        totals = [k * over[i + 1] - over[i] for i, k in enumerate((*radices, 1))]
+        alone = _alone(radices)
+        if release == "windows":
+            return alone
+        if release == "totals" or largest:
+            return totals
+        return [(a + b) / 2 for a, b in zip(totals, alone, strict=True)]
+
+
+def _alone(radices: Sequence[int]) -> list[float]:
+    """With which factor the variance of N of each level enters that of a single step's F."""
+    loads, left = [], 1.0
+    for radix in radices:
+        loads.append(left * (1 - 1 / radix))
+        left /= radix * radix
+    return [*loads, left]
+
+
+def _moved(radices: list[int], places: range, step: int) -> None:
+    """Make one of several radices larger or smaller, and keep them alike."""
+    values = [radices[place] for place in places]
+    wanted = min(values) if step > 0 else max(values)
+    radices[places[values.index(wanted)]] += step
+
+
+def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
+    """Of N in whole nodes, by level."""
+    estimates = [1 / weights[0] ** 2]
+    found = [estimates[0]]
+    for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
+        square = weight**2
+        estimates = [1 / square, *(1 / (square + 1 / (radix * a)) for a in estimates[:depth])]
+        found.append(estimates[depth])
+    return found

@@ -1,0 +1,399 @@
+"""The square-root factorisation with unit columns: less error with Gaussian noise.
+
+`NormalisedSqrt` divides the columns of C by their norms. Later columns are shorter, so that early
+items alone need the noise of the square root: C' = C D^-1 gives all items the same protection, and
+less error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix factorization
+bounds for differentially private continual counting" (arXiv 2509.14334).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    Steps,
+    StreamStrategy,
+    check_metric,
+)
+from counton.strategies.participation import Schedule
+from counton.strategies.streams.series import DIGIT_BITS, convolve, exact_convolution, exact_dot
+from counton.strategies.streams.square_root import (
+    SqrtToeplitz,
+    by_blocks,
+    floored,
+    square_root_coefficients,
+)
+
+if TYPE_CHECKING:
+    from counton.arrays import Floats
+
+#: Fraction bits of the weights of columns, and of the series that they multiply.
+_WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14
+#: Longest series whose products with two weights are proven to stay within int64.
+_LARGEST_NORMALISED = 2**20
+#: Variances are sums over exact rows up to this horizon, beyond within 1e-4 of them.
+_EXACT_ROWS = 2**13
+#: Rounding offset: with a prime in the denominator that divides no weight, so that there is no tie.
+_PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
+#: So many overlaps are computed each, and then at distances that grow by a tenth.
+_ALL_OVERLAPS = 16
+
+
+class _ShortSeries(SqrtToeplitz):
+    """The square root on a coarser lattice."""
+
+    serves = "NormalisedSqrt"
+
+    def __init__(self, horizon: int, bits: int) -> None:
+        super().__init__(horizon)
+        self.lattice_bits = bits
+
+
+class NormalisedSqrt(StreamStrategy):
+    """Square-root factorisation with unit columns, C' = C D^-1: less error with Gaussian noise.
+
+    The noise of a release is the sum over i <= t of d_i (C^-1 z)_i, with d_i the norm of column i
+    of C: one multiplication a step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to
+    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14); the sensitivity
+    is that of the rounded C', exactly, and noise is rounded correctly.
+
+    Args:
+        horizon: number of steps, from 1 to 2^20.
+        weight_bits: from 4 to 16; fewer cost a little and leave room for wider noise.
+
+    Raises:
+        InvalidInput: an argument outside that range.
+
+    >>> strategy = NormalisedSqrt(1024)
+    >>> round(strategy.sensitivity(2), 3), strategy.variance([1, 1024]).round(2).tolist()
+    (1.0, [3.27, 6.89])
+    >>> [round((strategy.overall_variance(m)) ** 0.5, 3) for m in ("mean", "max")]
+    [2.991, 3.081]
+    """
+
+    fraction_bits = 10
+    local = False
+    unit_columns = False
+
+    horizon: int
+
+    def __init__(self, horizon: int, weight_bits: int = _WEIGHT_BITS) -> None:
+        horizon = check_integer("horizon", horizon, 1)
+        if horizon > _LARGEST_NORMALISED:
+            raise InvalidInput(
+                f"horizon of the normalised square root is {horizon}; it must be at most 2^20: use "
+                f"SqrtToeplitz, or a tree strategy such as KAry for longer streams"
+            )
+        self.horizon = horizon
+        self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
+        bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
+        self._root = _ShortSeries(horizon, bits)
+        self.lattice_bits = bits + self.weight_bits
+        self._rows: dict[int, tuple[Node, ...]] = {}
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
+        """Fine weights, and coarse ones: exact rows of many fine weights take minutes."""
+        coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
+        return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon and bits of the weights."""
+        return {"horizon": self.horizon, "weight_bits": self.weight_bits}
+
+    @cached_property
+    def _squares(self) -> NDArray[np.int64]:
+        """Squared norms of C's last 1, 2, .. columns, in units of 4^-bits of the series."""
+        return np.cumsum(self._root.numerators**2)
+
+    @cached_property
+    def weights(self) -> NDArray[np.int64]:
+        """1 over the norms of C's columns, in units of 2^-weight_bits; they never fall."""
+        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self._root.lattice_bits
+        return np.rint(2.0**self.weight_bits / norms).astype(np.int64)
+
+    @cached_property
+    def _shares(self) -> NDArray[np.float64]:
+        """d_i, the inverse weights."""
+        return 2.0**self.weight_bits / self.weights
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
+        step = self.check_step(step)
+        unit, weight = 1 << self.lattice_bits, int(self.weights[step - 1])
+        values = self._root.numerators[: self.horizon - step + 1]
+        return tuple(
+            Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
+        step = self.check_step(step)
+        if step in self._rows:
+            return self._rows[step]
+        weights = [int(w) for w in self.weights[:step]]
+        common = math.lcm(*weights)
+        shares = [common // w for w in weights]
+        b, p = self._root.row_coefficients(step), self._root.lattice_bits
+        # The inverse series 1/c is that of b, differenced; over the common denominator 2^(p k).
+        inverse = [int((b[k] - (b[k - 1] if k else 0)) * (1 << p * k)) for k in range(step)]
+        nodes = []
+        for k in range(step):
+            width = step - 1 - k
+            total = sum(shares[k + j] * inverse[j] << p * (width - j) for j in range(width + 1))
+            exact = Fraction(total << self.weight_bits, common << p * width)
+            nodes.append(Node(0, k + 1, exact))
+        self._rows[step] = tuple(nodes)
+        return self._rows[step]
+
+    @property
+    def largest_entry(self) -> int:
+        """The weight of the last column, 1, on its diagonal: all others are smaller."""
+        return 1 << self.lattice_bits
+
+    def l1_sensitivity(self) -> Fraction:
+        """Largest 1-norm of a column, exactly."""
+        lengths = np.cumsum(self._root.numerators)[::-1] * self.weights
+        return Fraction(int(lengths.max()), 1 << self.lattice_bits)
+
+    def squared_sensitivity(self) -> Fraction:
+        """Largest squared 2-norm of a column, exactly; within a trifle of 1."""
+        return Fraction(int((self._squares[::-1] * self.weights**2).max()), 4**self.lattice_bits)
+
+    def overlaps(self, schedule: Schedule) -> list[int]:
+        """Exact at some distances: coefficients only fall and weights only rise, so that of all
+        earlier columns at least so far away the nearest has the largest product with a given one.
+        """
+        c, w = self._root.numerators, self.weights
+        found: list[int] = []
+        computed = 0
+        for j in range(1, schedule.steps):
+            lag = j * schedule.apart
+            if j <= _ALL_OVERLAPS or 10 * j >= 11 * computed:
+                products = np.cumsum(c[: len(c) - lag] * c[lag:])[::-1]
+                found.append(int((products * (w[lag:] * w[: len(w) - lag])).max()))
+                computed = j
+            else:
+                found.append(found[-1])  # no less than those further apart
+        return found
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """At most D_2^2 for each change: of all earlier columns the nearest has the largest
+        product with a given one, and so on.
+        """
+        alone = min(changes, self.horizon) * self.each_alternating(norm)
+        return min(super().largest_alternating(norm, changes), alone)
+
+    def each_alternating(self, norm: Norm) -> int:
+        """D_2^2: see `largest_alternating`."""
+        return self.shift().l1 if norm == 1 else self.shift().l2_squared
+
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64]:
+        """First column of C^-1 in float64."""
+        return np.diff(self._root._quotient.approximate, prepend=0.0)
+
+    @cached_property
+    def _variances(self) -> NDArray[np.float64]:
+        d = self._shares
+        if self.horizon > _EXACT_ROWS:
+            return _variances_of_long_rows(d)
+        a = self._inverse
+        total = np.zeros(self.horizon)
+        for k in range(self.horizon):  # node k + 1 in all releases
+            total[k:] += np.cumsum(d[k:] * a[: self.horizon - k]) ** 2
+        return total
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Squared norms of the rows of B, for every step."""
+        return self._variances[self.check_steps(steps) - 1]
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum over all steps."""
+        check_metric(metric)
+        return float(self._variances.max() if metric == "max" else self._variances.mean())
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Squared norms of differences of rows.
+
+        Takes time in proportion to the horizon for each distance up to the longest window, or for
+        each window, whichever is less.
+        """
+        first, last = self.check_ends(starts, stops)
+        variance = np.zeros(first.shape)
+        from_start = (first == 0) & (last > 0)
+        variance[from_start] = self.variance(last[from_start])
+        inner = (first > 0) & (last > first)
+        s, t = first[inner], last[inner]
+        if s.size:
+            longest = int((t - s).max())
+            one_by_one = self._by_distance if longest <= 64 * len(s) else self._by_window
+            variance[inner] = one_by_one(s, t)
+        return variance
+
+    def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums over pairs of steps of d_i d_j (C^-1 C^-T)_ij, by the distance of i and j."""
+        a, d = self._inverse, self._shares
+        found = np.zeros(len(s))
+        for distance in range(int((t - s).max())):
+            count = self.horizon - distance
+            products = np.cumsum(a[:count] * a[distance:])
+            sums = np.concatenate([[0.0], np.cumsum(d[:count] * d[distance:] * products)])
+            some = t - s > distance
+            twice = 1 if distance == 0 else 2
+            found[some] += twice * (sums[t[some] - distance] - sums[s[some]])
+        return found
+
+    def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What each node adds to the steps of one window, by convolution."""
+        a, d = self._inverse, self._shares
+        found = np.empty(len(s))
+        for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
+            within = np.zeros(stop)
+            within[: stop - start] = d[start:stop][::-1]
+            found[place] = float((convolve(within, a[:stop], stop) ** 2).sum())
+        return found
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+
+        Raises:
+            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+        """
+        self.check_window(steps)
+        return by_blocks(field, steps, False, self._round)
+
+    def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
+        """Write floor(2^fraction_bits B z + offset) of one block of coordinates.
+
+        With s the noise of the square root, B z at t is d_t s_t + sum over i < t of
+        (d_i - d_{i+1}) s_i: positive weights that add up to d_1, and so do errors of s.
+        """
+        sums, error = self._root.sums(np.ascontiguousarray(z.T, dtype=np.float64))
+        w = self.weights[: len(z)].astype(np.float64)
+        falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
+        before, depth = _running_sums(falls * sums[:, :-1])
+        largest = float(self._shares[0])
+        cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
+        within = slice(steps.start - 1, steps.stop - 1)
+        total = self._shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
+        cells = total[:, within] * cell + float(_PRIME_OFFSET)
+        of_sums = np.abs(sums).max(axis=1) + error
+        guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
+        guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
+        for row, column in floored(cells, guard, released):
+            released[row, column] = self._decide(z[: steps[row], column])
+
+    def _decide(self, z: NDArray[np.int64]) -> int:
+        """floor(2^fraction_bits B z + offset) by integers, with more digits until certain."""
+        quotient, length = self._root._quotient, exact_dot(np.abs(z), np.ones_like(z))
+        weights = [int(w) for w in self.weights[: len(z)]]
+        sums = [0] * len(z)
+        for j in count():
+            added = exact_convolution(quotient.digit(j), z)
+            sums = [(s << (DIGIT_BITS if j else 0)) + a for s, a in zip(sums, added, strict=True)]
+            finer = quotient.places(j) + 64
+            shares = [(1 << finer + self.weight_bits) // w for w in weights]
+            total = shares[-1] * sums[-1]
+            total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
+            # Shares are less than 1 too small, their differences off by less than 1.
+            error = shares[0] * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
+            error += quotient.error_units(j) * length * len(sums)
+            places = quotient.places(j) + finer + self.lattice_bits - self.fraction_bits
+            low, high = (
+                ((total + e) * _PRIME_OFFSET.denominator + (_PRIME_OFFSET.numerator << places))
+                // (_PRIME_OFFSET.denominator << places)
+                for e in (-error, error)
+            )
+            if low == high:  # certain to happen: no number over weights below 2^31 - 1 is a tie
+                return low
+        raise AssertionError("unreachable")
+
+
+def _running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Cumulative sums along the last axis, and through how many roundings a term goes at most."""
+    rows, length = x.shape
+    width = 1 << (length.bit_length() + 1) // 2
+    padded = np.zeros((rows, -(-length // width) * width))
+    padded[:, :length] = x
+    blocks = np.cumsum(padded.reshape(rows, -1, width), axis=2)
+    before = np.cumsum(blocks[:, :, -1], axis=1)
+    blocks[:, 1:] += before[:, :-1, None]
+    return blocks.reshape(rows, -1)[:, :length], width + blocks.shape[1] + 1
+
+
+def _variances_of_long_rows(d: Floats) -> Floats:
+    """Squared norms of the rows of A D C^-1 for the square root C before rounding, in linear time.
+
+    At t the squared norm grows by d_t^2 sum over j < t of a_j^2, with a_j the coefficients of
+    sqrt(1 - x), and by 2 d_t sum over k < t of B_{t-1,k} a_{t-k}. There they stand as a mixture of
+    powers, a_j = -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the
+    trapezoidal rule in ln(x / (1 - x)) from j = 2 on; sum over k <= t of B_tk x^(t - k) follows
+    from t to t + 1.
+    """
+    horizon, step = len(d), 0.75
+    y = np.arange(-9.0, math.log(horizon) + 13.0, step)
+    powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
+    mixture = -step / math.pi * rest**1.5 * powers**0.5
+    # Errors would add up over the steps, were these not the coefficients of one series with the
+    # sum that those of sqrt(1 - x) have.
+    rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
+    a = np.zeros(horizon)
+    for power, weight in rule:
+        seen = _powers(power, horizon - 1)
+        a[1 : 1 + len(seen)] += weight * seen
+    a[0] = 1.0
+    a[1] = square_root_coefficients(horizon)[-1] - 1.0 - a[2:].sum()
+    cross = np.zeros(horizon)
+    cross[1:] = (a[1] - float(mixture.sum())) * d[:-1]
+    for power, weight in rule:
+        seen = _powers(power, horizon)
+        first = np.cumsum(a[: len(seen)] * seen)
+        found = d * first[-1]
+        found[: len(seen)] = d[: len(seen)] * first
+        cross[1:] += weight * _discounted(found, power)[:-1]
+    return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
+
+
+def _discounted(x: Floats, power: float) -> Floats:
+    """Running sums of positive numbers, all that came before multiplied by ``power`` at each step.
+
+    Block by block, such that no power in a block leaves float64, and that one block further on
+    nothing of it is left.
+
+    >>> _discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
+    [8.0, 4.0, 3.0]
+    """
+    width = min(max(2, int(-300 / math.log(power))), len(x))
+    powers = np.full(width, power)
+    powers[0] = 1.0
+    np.cumprod(powers, out=powers)
+    blocks = np.zeros((-(-len(x) // width), width))
+    blocks.reshape(-1)[: len(x)] = x
+    blocks /= powers
+    np.cumsum(blocks, axis=1, out=blocks)
+    blocks *= powers
+    blocks[1:] += blocks[:-1, -1:] * (powers * power)
+    return blocks.reshape(-1)[: len(x)]
+
+
+def _powers(power: float, count: int) -> Floats:
+    """1, x, x^2, ..: so many, or as far as they have not vanished."""
+    powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
+    powers[:1] = 1.0
+    return np.cumprod(powers, out=powers)
