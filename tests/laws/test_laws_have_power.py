@@ -31,6 +31,7 @@ from counton.testing import (
     LawBroken,
     check_alternating,
     check_arguments,
+    check_causal,
     check_factorisation,
     check_node_law,
     check_noise_is_rows,
@@ -299,6 +300,23 @@ class ClaimsThatNothingCancels(Binary):
         return int(changes**norm) * (self.shift().l1 if norm == 1 else self.shift().l2_squared)
 
 
+class ClaimsToBeCausal(KAry):
+    """Subtracts nodes of steps to come, and says that it does not."""
+
+    def __init__(self, horizon: int, arity: int) -> None:
+        super().__init__(horizon, arity)
+        self.causal = True
+
+
+class LooksAhead(Binary):
+    """Its rows are those of the binary tree; its noise reads the node of the next odd step."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        ahead = [field.run(0, range(step // 2, step // 2 + 1))[0] for step in steps]
+        total: NDArray[np.int64] = super().noise(field, steps) + np.array(ahead) % 2
+        return total
+
+
 class ServesBeyondTheHorizon(Binary):
     def check_step(self, step: int) -> int:
         return step
@@ -320,6 +338,8 @@ def test_an_honest_subclass_passes() -> None:
         (check_factorisation, ForgetsANode(20)),
         (check_shift, ForgetsANode(20)),
         (check_factorisation, CountsTwice(20)),
+        (check_causal, ClaimsToBeCausal(20, 3)),
+        (check_causal, LooksAhead(19)),
         (check_sensitivity, ClaimsTooLittle(20)),
         (check_sensitivity, ClaimsTooMuch(20)),
         (check_sensitivity, CountsTwice(20)),

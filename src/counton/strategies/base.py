@@ -229,6 +229,10 @@ class StreamStrategy(Strategy):
         aligned: no two columns of C have a negative product, so that changes of opposite signs
             move nodes no more than if they were in different cells; and of three columns in order
             the outer two have no larger product than both have with the middle one, added up.
+        causal: no release before step i reads a node which item i enters, whatever i. Then the
+            noise that hides a step is independent of all that was seen when an attacker chooses
+            that step, and every accounting for a step fixed beforehand holds for him too. Where it
+            is not said, noise is calibrated to what an attacker knows who has seen part of it.
     """
 
     horizon: int | None
@@ -238,6 +242,7 @@ class StreamStrategy(Strategy):
     local: ClassVar[bool] = True
     unit_columns: bool = True
     aligned: bool = True
+    causal: bool = False
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:

@@ -33,6 +33,7 @@ from counton.testing.rows import LawBroken
 from counton.testing.stream_laws import (
     check_alternating,
     check_arguments,
+    check_causal,
     check_factorisation,
     check_node_law,
     check_noise_is_rows,
@@ -63,6 +64,7 @@ __all__ = [
     "ShiftedNoise",
     "check_alternating",
     "check_arguments",
+    "check_causal",
     "check_columns",
     "check_factorisation",
     "check_line_description",

@@ -56,6 +56,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     check_parameters(strategy)
     check_arguments(strategy)
     check_factorisation(strategy, steps)
+    check_causal(strategy, steps)
     check_variance(strategy, steps)
     check_window_variance(strategy, steps)
     if strategy.horizon is not None:
@@ -153,6 +154,36 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             counted = item <= last if strategy.workload == "totals" else item == last
             expected_entry = scale * unit if counted else 0
             require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
+
+
+def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Who says that it is causal releases nothing about an item's nodes before the item is there.
+
+    No row before item i has a node of column i, and the noise as computed, rounding included, is
+    the same before i whatever the noise of these nodes is.
+
+    Raises:
+        LawBroken: it says so, and a release before an item depends on the item's nodes.
+
+    >>> from counton.strategies import Binary
+    >>> check_causal(Binary(12))
+    """
+    if not strategy.causal:
+        return
+    count = count_steps(strategy, steps)
+    columns = columns_in_order(strategy, count)
+    for step, row in rows_by_step(strategy, count).items():
+        for item in range(step + 1, count + 1):
+            seen = row.keys() & columns[item - 1].keys()
+            said = f"it is not causal: release {step} reads node {min(seen, default=None)}"
+            require(not seen, strategy, f"{said}, which item {item} enters")
+    table = HashedNoise(spread=1000 * strategy.largest_entry)
+    whole = strategy.noise(table, range(1, count + 1))
+    for item in sorted({2, count // 2, count} & set(range(2, count + 1))):
+        shifts = {node: 1 + 2 * place for place, node in enumerate(sorted(columns[item - 1]))}
+        moved = strategy.noise(ShiftedNoise(table, shifts), range(1, item))
+        same = np.array_equal(moved, whole[: item - 1])
+        require(same, strategy, f"it is not causal: noise of item {item} moves what came before")
 
 
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:

@@ -101,6 +101,7 @@ class Binary(StreamStrategy):
     """
 
     horizon: int
+    causal = True
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1)

@@ -71,6 +71,7 @@ class HonakerOnline(StreamStrategy):
     horizon: int
     fraction_bits = 16
     local = False
+    causal = True
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

@@ -44,6 +44,7 @@ class Independent(StreamStrategy):
 
     horizon: int
     workload: ClassVar[Workload] = "windows"
+    causal = True
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

@@ -166,6 +166,8 @@ class KAry(StreamStrategy):
         self._digits = Digits(self.arity, below=(self.arity - 1) // 2 if subtraction else 0)
         #: Number of levels, and of nodes which the first item enters.
         self.height = self._digits.count(self.horizon)
+        #: Only nodes that are subtracted hold items to come.
+        self.causal = self._digits.below == 0 or self.height == 1
 
     @classmethod
     def best(

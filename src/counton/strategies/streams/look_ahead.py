@@ -185,6 +185,8 @@ class LookAhead(StreamStrategy):
         self.height = len(self.weights)
         self.lattice_bits = self.weights[0].bit_length() - 1
         self.unit_columns = len(set(self.weights)) == 1
+        #: Estimates of a node read all that is measured below it.
+        self.causal = not self.radices
         #: The passes over its nodes, and what they know of the levels.
         self.trees = Subtrees(self.horizon, self.radices, self.weights)
 

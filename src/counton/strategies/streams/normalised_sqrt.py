@@ -87,6 +87,7 @@ class NormalisedSqrt(StreamStrategy):
 
     fraction_bits = 10
     local = False
+    causal = True
     unit_columns = False
 
     horizon: int

@@ -68,6 +68,7 @@ class SmoothBinary(StreamStrategy):
     """
 
     horizon: int
+    causal = True
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1)

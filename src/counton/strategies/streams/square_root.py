@@ -160,6 +160,7 @@ class SqrtToeplitz(StreamStrategy):
 
     fraction_bits = 10
     local = False
+    causal = True
     unit_columns = False
 
     horizon: int

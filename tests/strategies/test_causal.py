@@ -1,0 +1,39 @@
+"""Which strategies are causal: no release before step i reads a node that item i enters."""
+
+from __future__ import annotations
+
+import pytest
+
+from counton.strategies import KAry, LookAhead, StreamStrategy, public_strategies
+
+#: Those that never are; of k-ary and look-ahead trees it depends on the parameters.
+AHEAD = {"Expiring", "GrowingCascade", "Solved"}
+
+
+def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
+    """By rows and columns: whether some release reads a node of an item to come."""
+    seen: set[tuple[int, int]] = set()
+    for step in range(1, steps + 1):
+        if any(node[:2] in seen for node in strategy.column_until(step, steps)):
+            return True
+        seen |= {node[:2] for node in strategy.row(step)}
+    return False
+
+
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 26])
+def test_a_strategy_says_whether_it_is_causal(cls: type[StreamStrategy], horizon: int) -> None:
+    for strategy in cls.examples(horizon):
+        if strategy.causal:
+            assert not reads_ahead(strategy, horizon), strategy
+        if cls.__name__ in AHEAD:
+            assert not strategy.causal, strategy
+
+
+def test_what_says_that_it_is_not_reads_ahead() -> None:
+    for tree in (*KAry.examples(26), *LookAhead.examples(26)):
+        assert tree.causal != reads_ahead(tree, 26), tree
+
+
+def test_nobody_is_causal_without_saying_so() -> None:
+    assert not StreamStrategy.causal
