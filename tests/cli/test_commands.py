@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,7 @@ from typer.main import get_command
 
 from counton import errors
 from counton.cli.app import app
-from counton.cli.demo import options_for
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
-from counton.cli.options import command_line
 
 
 def test_plan_ranks_by_error(place: Any) -> None:
@@ -151,40 +147,3 @@ def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
 
 def test_version(place: Any) -> None:
     assert re.fullmatch(r"counton \d+\.\d+.*\n", place("--version").out)
-
-
-@pytest.fixture
-def demo(tmp_path: Path) -> list[Any]:
-    folder = tmp_path / "demo"
-    call = [sys.executable, "-m", "counton", "demo", "--folder", str(folder)]
-    runs = [subprocess.run(call, capture_output=True, text=True, check=True) for _ in range(2)]
-    return [folder, *runs]
-
-
-@pytest.mark.slow
-def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
-    folder, first, again = demo
-    assert "Released 8,760 new windows" in first.stdout
-    assert "Nothing new to release: 8,760 of 8,760" in again.stdout
-    assert "100%" in first.stderr
-    assert "not private" not in first.stderr
-    table = pl.read_parquet(folder / "releases.parquet")
-    assert table.height == 8760 * 16
-    last = table.tail(16)
-    truth = pl.read_parquet(folder / "departures.parquet")["carrier"].value_counts()
-    assert truth["count"].sum() == 336_776
-    joined = last.join(truth, left_on="group", right_on="carrier")
-    error = (joined["estimate"] - joined["count"]).abs()
-    assert joined.height == 16
-    assert (error < 8 * joined["std"]).all()
-    assert (folder / "chart.png").stat().st_size > 50_000
-    assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"
-
-
-def test_the_demonstration_shows_the_command_it_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = options_for(str(tmp_path))
-    shown = capsys.readouterr().out
-    assert shown.startswith("$ counton count ")
-    assert command_line("count", *options) in shown

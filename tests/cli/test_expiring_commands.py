@@ -1,20 +1,15 @@
-"""Streams without an end on the command line: counting, planning, reproducing."""
+"""Streams without an end on the command line: counting, planning."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from counton.cli.ages import named_ages, seconds, targets_from
-from counton.cli.demo import options_for
-from counton.cli.options import command_line
 from counton.errors import InvalidInput
-from counton.reproduce import Figure
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 
@@ -216,40 +211,6 @@ def test_ages_are_read_in_steps() -> None:
     assert seconds("1mo") * 12 == pytest.approx(seconds("1y"))
     with pytest.raises(InvalidInput, match="0h"):
         seconds("0h")
-
-
-def test_reproduce_compares_numbers_and_writes_figures(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def draw(folder: Path) -> Iterator[Figure]:  # that of the evidence has a test of its own
-        folder.mkdir()
-        (folder / "figure-1.png").touch()
-        yield Figure(folder / "figure-1.png", "Figure 1", "Nothing. It is empty.")
-
-    monkeypatch.setattr("counton.reproduce.expiration.figures.draw_all", draw)
-    folder = place.folder / "figures"
-    done = place("reproduce", "expiration", "--folder", str(folder), "--json")
-    assert done.code == 0, done.err
-    report = json.loads(done.out)
-    table = [row for row in report["comparisons"] if row["place"].startswith("Table 1")]
-    assert len(table) == 35
-    assert all(row["agrees"] for row in table)
-    assert max(abs(row["difference"]) for row in table) < 0.2
-    others = [row for row in report["comparisons"] if row not in table]
-    assert {row["verdict"] for row in others} == {"agrees", "explained"}
-    assert all(row["note"] for row in others if not row["agrees"])
-    assert report["figures"] == [str(folder / "figure-1.png")]
-    assert Path(report["figures"][0]).exists()
-    assert place("reproduce", "nothing").code == 2
-
-
-def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
-    (tmp_path / "departures.parquet").touch()
-    (tmp_path / "carriers.csv").touch()
-    words = command_line("count", *options_for(str(tmp_path), expire=True)).split()
-    assert words[words.index("--growth") + 1] == "1.08"
-    assert "--expire" in words
-    assert "--steps" not in words
 
 
 @pytest.mark.parametrize(

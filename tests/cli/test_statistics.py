@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.cli.statistic import _finite, perform
+from counton.cli.statistic import _finite
 from counton.statistics import Substrings
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
@@ -203,29 +203,6 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
     done = place("statistic", "episodes", *words, "--name", "episodes")
     assert (done.code, "rows have disappeared" in done.err) == (3, True)
     assert place("verify", str(place.state)).code == 0
-
-
-@pytest.mark.slow
-def test_the_demonstration_is_commands_that_run(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = []
-
-    def only(*given: Any) -> None:
-        ran.append(given[0].name)
-        if given[0].name == "triangles":
-            perform(*given)
-
-    monkeypatch.setattr("counton.cli.statistic_demo.perform", only)
-    done = place("demo", "--statistics", "--folder", str(place.folder))
-    assert done.code == 0, done.err
-    assert ran == ["top-k", "quantiles", "episodes", "triangles", "degrees"]
-    assert done.out.count("$ counton statistic ") == 5
-    assert "Released 365 new; 365 steps in all." in done.out
-    assert (place.folder / "triangles.png").stat().st_size > 20_000
-    letters = pl.read_parquet(place.folder / "letters.parquet")
-    assert (len(letters), set(letters["airport"])) == (575, {"RDU", "CMH", "DTW", "other"})
-    assert len(pl.read_parquet(place.folder / "links.parquet")) == 1971
 
 
 GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]

@@ -293,16 +293,6 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
     assert not desk.path("out.csv").exists()
 
 
-@pytest.mark.slow
-def test_the_demonstration(desk: Desk, tmp_path: Path) -> None:
-    done = desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo"))
-    assert done.exit_code == 0, done.stderr
-    table = pl.read_parquet(tmp_path / "demo" / "populations.parquet")
-    sums = table.group_by("level").agg(pl.col("estimate").sum())["estimate"]
-    assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
-    assert "Nothing new" in desk("demo", "--hierarchy", "--folder", str(tmp_path / "demo")).stdout
-
-
 def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
     leaves = desk.write("own.csv", "state,county,people\nNY,Kings,1\n")
     done = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves)

@@ -112,8 +112,8 @@ def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
     from scipy.integrate import quad
     from scipy.special import log_ndtr
 
-    from counton.reproduce.ranges.mechanisms import choice
     from counton.strategies.lines import TreeNodes
+    from papers.ranges.mechanisms import choice
 
     low, high = TreeNodes(1024).intervals()
     tree, factorization = (
@@ -134,7 +134,7 @@ def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
 
 
 def test_figure_4_gives_the_factorization_the_largest_noise() -> None:
-    from counton.reproduce.ranges.mechanisms import total_error
+    from papers.ranges.mechanisms import total_error
 
     tree, other = (total_error(name, 1024, "subsets") for name in ("dyadic", "square_root"))
     assert tree > 4 * other
@@ -142,7 +142,7 @@ def test_figure_4_gives_the_factorization_the_largest_noise() -> None:
 
 
 def test_figure_2_has_the_factorizations_long_sums_as_the_more_accurate() -> None:
-    from counton.reproduce.ranges.numbers import level_variances
+    from papers.ranges.numbers import level_variances
 
     levels = level_variances("square_root", 1024)
     assert levels[-1] / levels[0] == pytest.approx(2.571, abs=1e-3)

@@ -150,9 +150,8 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_named_on_a_page_exist(page: Path) -> None:
-    named = re.findall(
-        r"`((?:tests|src|docs|benchmarks)/[\w/.-]+)`", page.read_text(encoding="utf-8")
-    )
+    folders = "tests|src|docs|benchmarks|papers|examples|tools"
+    named = re.findall(rf"`((?:{folders})/[\w/.-]+)`", page.read_text(encoding="utf-8"))
     invented = {
         "src/counton/strategies/streams/yours.py",
         "tests/strategies/streams/test_yours.py",

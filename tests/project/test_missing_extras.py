@@ -53,7 +53,7 @@ def command(*words: str) -> str:
         ("polars", "from counton.jobs import run"),
         ("polars", f"{TREE}; release.table('state')"),
         ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
-        ("matplotlib", "from counton.reproduce.drawing import panels; panels('a', 'b')"),
+        ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )

@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 #: What is read where there is no git, as in an unpacked archive of the sources.
-FOLDERS = (".ci", "benchmarks", "docs", "src", "tests")
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "papers", "src", "tests", "tools")
 
 #: Places that exist on one machine only, and hosts which a lock or a build must not depend on.
 FORBIDDEN = re.compile(
@@ -102,6 +102,7 @@ def test_bare_make_lists_the_targets() -> None:
     for target in (
         "setup",
         "demo",
+        "papers",
         "test",
         "quick",
         "bench",

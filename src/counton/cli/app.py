@@ -8,7 +8,6 @@ import typer
 
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
-    JSON,
     EndOptions,
     ExportOptions,
     FitOptions,
@@ -229,68 +228,6 @@ def verify(options: VerifyOptions) -> None:
     from counton.cli.inspection import print_verification
 
     print_verification(options)
-
-
-@app.command()
-def reproduce(
-    paper: Annotated[
-        str,
-        typer.Argument(help="elders, smooth, ranges, expiration, constants; less-noise; or all"),
-    ],
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            help="write the figures there, of all papers into a folder each; default: "
-            "reproduce/PAPER"
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="leave out what takes minutes; fewer simulated runs")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
-) -> None:
-    """Compute papers' tables and figures again and compare their numbers.
-
-    Exit code 7: a number differs from the printed one, and no row explains why.
-    """
-    with explained():
-        from counton.cli.reproduction import print_reproduction
-
-        raise SystemExit(int(print_reproduction(paper, folder, json, quick)))
-
-
-@app.command()
-def demo(
-    folder: Annotated[str, typer.Option(help="where the data, the state and the results go")] = (
-        "demo"
-    ),
-    expire: Annotated[
-        bool, typer.Option("--expire", help="without an end date: protection fades with age")
-    ] = False,
-    hierarchy: Annotated[
-        bool, typer.Option("--hierarchy", help="inhabitants of 34,000 cities by country and region")
-    ] = False,
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="top destinations, delays, episodes, graphs")
-    ] = False,
-) -> None:
-    """Count a year of departures from New York's airports: 8,760 hours, 16 carriers, epsilon 1."""
-    with explained():
-        if hierarchy:
-            from counton.cli.hierarchy_demo import hierarchy_options_for
-            from counton.cli.tables import perform_hierarchy
-
-            perform_hierarchy(*hierarchy_options_for(folder))
-            return
-        if statistics:
-            from counton.cli.statistic_demo import run_statistics
-
-            run_statistics(folder)
-            return
-        from counton.cli.count import perform
-        from counton.cli.demo import options_for
-
-        perform(*options_for(folder, expire=expire), bar=True)
 
 
 @app.command()

@@ -30,7 +30,6 @@ class ExitCode(IntEnum):
     BUDGET = 4
     CONFLICT = 5
     KEY = 6
-    DIFFERENT = 7
 
 
 MEANINGS = {
@@ -41,7 +40,6 @@ MEANINGS = {
     ExitCode.BUDGET: "the privacy budget's limit would be exceeded",
     ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
     ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
-    ExitCode.DIFFERENT: "`reproduce`: a number differs from the paper's, and no row says why",
 }
 
 

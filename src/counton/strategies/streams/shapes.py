@@ -1,6 +1,6 @@
 """Strategies of least known variance for any horizon: what long searches found, as data.
 
-``shapes.json``, made by `counton.plans.shape_search` (``make shapes``), holds *shapes*: levels of
+``shapes.json``, made by `tools.shape_search` (``make shapes``), holds *shapes*: levels of
 hats (`Hats`) over some number of cells, with a tree inside each cell for longer streams (`Solved`).
 Every horizon up to 64 was searched; longer ones, each about 1.2 times as long as the one before;
 beyond 4096 steps 1.4 times, beyond 2^18 twice. In between the shape of the nearest one is

@@ -1,0 +1,181 @@
+"""The demonstration of statistics: the departures of 2013 from New York, released by time."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from counton.cli.options import command_line
+from counton.cli.statistic import KINDS, StatisticOptions, StatisticOutputs, perform
+from counton.jobs.outputs import write_table
+from examples.departures import data_folder
+
+_ZONE = "America/New_York"
+#: The aircraft with most departures, and the airports that most of them went to.
+_AIRCRAFT, _FLOWN = "N725MQ", ("RDU", "CMH", "DTW")
+#: Airports are linked that one aircraft flew to within so many hours.
+_HOURS = 12
+
+
+def run_statistics(folder: str) -> None:
+    """Write the data into a folder, and release five statistics of it, as their commands do.
+
+    A graph of aircraft and airports has no triangles, as all of its edges join one of each; so its
+    degrees are counted, and triangles in a graph of airports.
+
+    Raises:
+        InvalidInput: the package with the data is not installed.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    _write_data(target)
+    days = {"every": "1d", "steps": 365}
+    _run(
+        target,
+        "top-k",
+        "destinations.parquet",
+        "top.png",
+        {"every": "1h", "steps": 8760},
+        {"by": "dest"},
+        {"domain": str(target / "destinations.txt"), "top": 6, "unit": "departure"},
+        title="Where departures from New York go",
+        axis="departures of the last 30 days, hour by hour",
+        over=720,
+    )
+    _run(
+        target,
+        "quantiles",
+        "delays.parquet",
+        "delays.png",
+        days,
+        {"value": "delay", "shares": "0.5,0.9"},
+        {"lower": "-20", "upper": "180", "cells": 100, "unit": "departure"},
+        title="How late departures from New York are",
+        axis="minutes, departures of the last 7 days",
+        over=7,
+    )
+    _run(
+        target,
+        "episodes",
+        "letters.parquet",
+        "episodes.png",
+        {"every": "1w", "steps": 53, "epsilon": "3", "delta": "1e-6"},
+        {"letter": "airport", "ask": "RDU RDU,CMH CMH,RDU CMH,DTW CMH"},
+        {"alphabet": "RDU,CMH,DTW,other", "longest": 2},
+        title=f"Pairs of airports that {_AIRCRAFT} flew to",
+        axis="episodes: first one, later the other, week by week",
+    )
+    sys.stdout.write(
+        "\nA graph of aircraft and airports has no triangles, since each edge joins one of each.\n"
+        "Triangles are counted among airports, linked once one aircraft flew to both; degrees\n"
+        "are counted of aircraft and airports, linked by departures.\n"
+    )
+    _run(
+        target,
+        "triangles",
+        "links.parquet",
+        "triangles.png",
+        days,
+        {"edge": "one,other"},
+        {"degree": 104},
+        title=f"Airports that one aircraft flew to within {_HOURS} hours",
+        axis="triangles in the growing graph of airports",
+    )
+    _run(
+        target,
+        "degrees",
+        "visits.parquet",
+        "degrees.png",
+        days,
+        {"edge": "aircraft,airport"},
+        {"degree": 10},
+        title="Aircraft of a day and airports of an hour, linked by departures",
+        axis="aircraft and airports with so many departures, in the year",
+    )
+
+
+def _run(
+    target: Path,
+    name: str,
+    events: str,
+    plot: str,
+    windows: dict[str, Any],
+    columns: dict[str, Any],
+    parameters: dict[str, Any],
+    **outputs: Any,
+) -> None:
+    options = StatisticOptions(
+        [str(target / events)],
+        state=str(target / "statistics.db"),
+        name=name,
+        time="time_hour",
+        start="2013-01-01",
+        until="2014-01-01",
+        timezone=_ZONE,
+        **({"epsilon": "1"} | windows),
+    )
+    _, of_statistic, of_columns = KINDS[name]
+    given = of_statistic(**parameters)
+    found = of_columns(**columns)
+    wanted = StatisticOutputs(plot=target / plot, **outputs)
+    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', options, found, given, wanted)}\n\n")
+    sys.stdout.flush()
+    perform(options, found, given, wanted)
+
+
+def _write_data(target: Path) -> None:
+    """Files of events, as the commands read them."""
+    data = data_folder()
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+        wanted = ["time_hour", "sched_dep_time", "dep_delay", "tailnum", "dest"]
+        rows = pl.read_csv(
+            archive.read("flights.csv"), columns=wanted, infer_schema=False, null_values="NA"
+        )
+    hour = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+    minute = pl.col("sched_dep_time").cast(pl.Int64)
+    flights = rows.with_columns(hour, minute).sort("time_hour", "sched_dep_time", "dest")
+    flown = flights.drop_nulls("tailnum")
+    local = pl.col("time_hour").dt.convert_time_zone(_ZONE)
+    to = pl.col("dest")
+    tables = {
+        "destinations": flights.select("time_hour", "dest"),
+        "delays": flights.select(
+            "time_hour", delay=pl.col("dep_delay").cast(pl.Int64)
+        ).drop_nulls(),
+        "letters": flown.filter(pl.col("tailnum") == _AIRCRAFT).select(
+            "time_hour", airport=pl.when(to.is_in(_FLOWN)).then(to).otherwise(pl.lit("other"))
+        ),
+        "links": _links(flown),
+        "visits": flown.select(
+            "time_hour",
+            aircraft=pl.col("tailnum") + local.dt.strftime(" on %m-%d"),
+            airport=to + local.dt.strftime(" on %m-%d at %H"),
+        ),
+    }
+    for name, table in tables.items():
+        write_table(table, target / f"{name}.parquet")
+    airports = sorted(flights["dest"].unique().to_list())  # of the timetable, which is public
+    (target / "destinations.txt").write_text("".join(f"{name}\n" for name in airports))
+
+
+def _links(flown: pl.DataFrame) -> pl.DataFrame:
+    """Pairs of airports, each when one aircraft first flew to both within some hours."""
+    before, when = (
+        pl.col(name).shift(1).over("tailnum", order_by=["time_hour", "sched_dep_time"])
+        for name in ("dest", "time_hour")
+    )
+    soon = (pl.col("time_hour") - pl.col("when")).dt.total_hours() <= _HOURS
+    pairs = flown.with_columns(before=before, when=when).filter(
+        soon, pl.col("before") != pl.col("dest")
+    )
+    ends = {
+        "one": pl.min_horizontal("before", "dest"),
+        "other": pl.max_horizontal("before", "dest"),
+    }
+    return pairs.select("time_hour", **ends).unique(
+        ["one", "other"], keep="first", maintain_order=True
+    )

@@ -1,0 +1,218 @@
+"""Which mechanisms there are, who published them, and the error of each at every horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from counton.errors import InvalidInput
+from counton.plans.planner import Plan, plan
+from counton.privacy import ZCDP, Guarantee, PureDP
+from counton.strategies import (
+    Binary,
+    HonakerOnline,
+    KAry,
+    LookAhead,
+    Metric,
+    Norm,
+    NormalisedSqrt,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+from papers.evidence import Comparison, ErrorRow
+
+#: Both guarantees of the table, and the norm to which their noise is calibrated.
+GUARANTEES: dict[str, tuple[Guarantee, Norm]] = {
+    "pure, epsilon = 1": (PureDP(1), 1),
+    "zCDP, rho = 1/2": (ZCDP(Fraction(1, 2)), 2),
+}
+METRICS: tuple[Metric, ...] = ("mean", "max")
+#: Years of days and hours, and powers of two; and far beyond.
+HORIZONS = (64, 256, 365, 1024, 4096, 8760, 2**16, 2**20, 10**7, 10**9)
+_QUICK = 8760
+#: The dense optimum is searched for up to here: seconds, and minutes beyond.
+_LARGEST_DENSE = 1024
+#: What counton's own rows and the bound are called.
+PLANNED, LOOK_AHEAD, BOUND = "counton's plan", "look-ahead tree", "no factorisation is below"
+
+
+class Mechanism(NamedTuple):
+    """One that was published.
+
+    Attributes:
+        name: as in the table.
+        source: who published it.
+        make: the best of its kind for a horizon, a norm and a metric.
+        norms: of noise for which it was published or makes sense.
+    """
+
+    name: str
+    source: str
+    make: Callable[[int, Norm, Metric], StreamStrategy]
+    norms: tuple[Norm, ...] = (1, 2)
+
+
+PUBLISHED: tuple[Mechanism, ...] = (
+    Mechanism(
+        "binary tree",
+        "Dwork, Naor, Pitassi, Rothblum (2010); Chan, Shi, Song (2011)",
+        lambda horizon, norm, metric: Binary(horizon),
+    ),
+    Mechanism(
+        "Honaker online",
+        "Honaker (2015), estimation from below",
+        lambda horizon, norm, metric: HonakerOnline(horizon),
+    ),
+    Mechanism(
+        "k-ary tree",
+        "Andersson, Pagh, Steiner, Torkamani: Count on Your Elders, Alg. 1",
+        lambda horizon, norm, metric: KAry.best(horizon, metric, False, norm),
+    ),
+    Mechanism(
+        "k-ary with subtraction",
+        "Andersson, Pagh, Steiner, Torkamani: Count on Your Elders, Alg. 2",
+        lambda horizon, norm, metric: KAry.best(horizon, metric, True, norm),
+    ),
+    Mechanism(
+        "smooth binary",
+        "Andersson, Pagh: A Smooth Binary Mechanism",
+        lambda horizon, norm, metric: SmoothBinary.best(horizon, norm),
+    ),
+    Mechanism(
+        "square root",
+        "Fichtenberger, Henzinger, Upadhyay: Constant Matters",
+        lambda horizon, norm, metric: SqrtToeplitz(horizon),
+        norms=(2,),
+    ),
+    Mechanism(
+        "normalised square root",
+        "Henzinger, Kalinin, Upadhyay: Normalized Square Root (arXiv 2509.14334)",
+        lambda horizon, norm, metric: NormalisedSqrt(horizon),
+        norms=(2,),
+    ),
+)
+_DENSE_SOURCE = "Li, Hay, Rastogi, Miklau, McGregor (2010); Yuan, Yang, Zhang, Hao (2016)"
+
+
+@lru_cache(maxsize=256)
+def _planned(horizon: int, guarantee: str, metric: Metric) -> Plan:
+    return plan(horizon, GUARANTEES[guarantee][0], metric)
+
+
+def _error(strategy: StreamStrategy, guarantee: str, metric: Metric) -> float:
+    """Standard deviation: root of the mean or of the largest variance, with the law that it has."""
+    asked = plan(strategy.horizon or 1, GUARANTEES[guarantee][0], metric, strategies=[strategy])
+    return asked.best.std(metric)
+
+
+@lru_cache(maxsize=16)
+def _dense_optimum(horizon: int) -> float:
+    """Root mean variance of the dense L2 optimum at rho = 1/2, where a unit's noise is 1."""
+    from counton.strategies.lines.optimal import optimal_gaussian
+    from counton.strategies.lines.workloads import Prefixes
+
+    asked = Prefixes(horizon)
+    strategy = optimal_gaussian(asked)
+    cost = float(strategy.squared_sensitivity()) * asked.total(strategy)
+    return float((cost / horizon) ** 0.5)
+
+
+def error_table(*, quick: bool = False) -> tuple[ErrorRow, ...]:
+    """Every mechanism's error, ours, and the bound: one row for each that serves the horizon."""
+    return tuple(_rows(quick))
+
+
+def _rows(quick: bool) -> Iterator[ErrorRow]:
+    for guarantee, (_stated, norm) in GUARANTEES.items():
+        for metric in METRICS:
+            for horizon in HORIZONS:
+                if quick and horizon > _QUICK:
+                    continue
+                at = (guarantee, metric, horizon)
+                for name, source, make, norms in PUBLISHED:
+                    if norm not in norms:
+                        continue
+                    try:
+                        strategy = make(horizon, norm, metric)
+                    except InvalidInput:  # it serves no such horizon
+                        continue
+                    yield ErrorRow(*at, name, source, _error(strategy, guarantee, metric))
+                dense = norm == 2 and metric == "mean" and not quick
+                if dense and horizon <= _LARGEST_DENSE:
+                    yield ErrorRow(*at, "dense optimum", _DENSE_SOURCE, _dense_optimum(horizon))
+                tree = LookAhead.best(horizon, norm, metric)
+                yield ErrorRow(*at, LOOK_AHEAD, "counton", _error(tree, guarantee, metric))
+                ranked = _planned(horizon, guarantee, metric)
+                source = f"counton: {ranked.best.kind}"
+                yield ErrorRow(*at, PLANNED, source, ranked.best.std(metric))
+                (least,) = ranked.lower_bounds.values()
+                yield ErrorRow(*at, BOUND, "counton.plans.bounds", least)
+
+
+#: Mean variance at epsilon = 1 of the best published mechanism, and what was to be reached.
+BEST_PUBLISHED = {
+    365: "105.8",
+    1024: "168.9",
+    8760: "347.4",
+    65536: "604.8",
+    2**20: "1143.6",
+    10**7: "1772.7",
+    10**9: "3664.3",
+}
+AT_MOST = {
+    365: "62.6",
+    1024: "92",
+    8760: "190",
+    65536: "356",
+    2**20: "750",
+    10**7: "1142",
+    10**9: "2318",
+}
+#: Largest variance as a part of the smooth binary mechanism's.
+PART_OF_SMOOTH = {365: "0.5", 1024: "0.4", 8760: "0.4", 65536: "0.5", 2**20: "0.65"}
+#: Root mean and root largest variance with Gaussian noise, rho = 1/2.
+GAUSSIAN = {1024: ("2.96", "3.09"), 2**16: ("4.31", "4.40")}
+NORMALISED = {1024: ("2.991", "3.081"), 2**14: ("3.865", "3.956"), 2**16: ("4.304", "4.395")}
+
+
+def comparisons(*, quick: bool = False) -> tuple[Comparison, ...]:
+    """What was announced beside what is computed."""
+    return tuple(_compared(_QUICK if quick else 10**9))
+
+
+def _compared(longest: int) -> Iterator[Comparison]:
+    pure, gaussian = GUARANTEES
+    for horizon, printed in BEST_PUBLISHED.items():
+        if horizon <= longest:
+            found = _error(KAry.best(horizon), pure, "mean") ** 2
+            yield Comparison(
+                "k-ary with subtraction", f"mean variance, T = {horizon:,}", printed, found
+            )
+    for horizon, printed in AT_MOST.items():
+        if horizon <= longest:
+            found = _planned(horizon, pure, "mean").best.mean_std ** 2
+            yield _at_most(f"mean variance, T = {horizon:,}", printed, found)
+    for horizon, printed in PART_OF_SMOOTH.items():
+        if horizon <= longest:
+            smooth = _error(SmoothBinary.best(horizon, 1), pure, "max")
+            found = (_planned(horizon, pure, "max").best.max_std / smooth) ** 2
+            quantity = f"largest variance over smooth binary's, T = {horizon:,}"
+            yield _at_most(quantity, printed, found)
+    for horizon, bars in GAUSSIAN.items():
+        for metric, printed in zip(METRICS, bars, strict=True):
+            if horizon <= longest:
+                found = _planned(horizon, gaussian, metric).best.std(metric)
+                yield _at_most(f"Gaussian, root {metric} variance, T = {horizon:,}", printed, found)
+    for horizon, known in NORMALISED.items():
+        for metric, printed in zip(METRICS, known, strict=True):
+            if horizon <= longest:
+                found = _error(NormalisedSqrt(horizon), gaussian, metric)
+                quantity = f"root {metric} variance, T = {horizon:,}"
+                yield Comparison("normalised square root", quantity, printed, found)
+
+
+def _at_most(quantity: str, printed: str, computed: float) -> Comparison:
+    return Comparison(PLANNED, quantity, printed, computed, at_most=True)

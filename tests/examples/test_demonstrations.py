@@ -1,0 +1,103 @@
+"""The demonstrations: what they print are commands, and the commands release what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.cli.options import command_line
+from counton.cli.statistic import perform
+from examples.__main__ import main
+from examples.departures import options_for
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> list[Any]:
+    folder = tmp_path / "demo"
+    call = [sys.executable, "-m", "examples", "--folder", str(folder)]
+    runs = [
+        subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(2)
+    ]
+    return [folder, *runs]
+
+
+@pytest.mark.slow
+def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
+    folder, first, again = demo
+    assert "Released 8,760 new windows" in first.stdout
+    assert "Nothing new to release: 8,760 of 8,760" in again.stdout
+    assert "100%" in first.stderr
+    assert "not private" not in first.stderr
+    table = pl.read_parquet(folder / "releases.parquet")
+    assert table.height == 8760 * 16
+    last = table.tail(16)
+    truth = pl.read_parquet(folder / "departures.parquet")["carrier"].value_counts()
+    assert truth["count"].sum() == 336_776
+    joined = last.join(truth, left_on="group", right_on="carrier")
+    error = (joined["estimate"] - joined["count"]).abs()
+    assert joined.height == 16
+    assert (error < 8 * joined["std"]).all()
+    assert (folder / "chart.png").stat().st_size > 50_000
+    assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"
+
+
+def test_the_demonstration_shows_the_command_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "departures.parquet").touch()
+    (tmp_path / "carriers.csv").touch()
+    options = options_for(str(tmp_path))
+    shown = capsys.readouterr().out
+    assert shown.startswith("$ counton count ")
+    assert command_line("count", *options) in shown
+
+
+def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
+    (tmp_path / "departures.parquet").touch()
+    (tmp_path / "carriers.csv").touch()
+    words = command_line("count", *options_for(str(tmp_path), expire=True)).split()
+    assert words[words.index("--growth") + 1] == "1.08"
+    assert "--expire" in words
+    assert "--steps" not in words
+
+
+@pytest.mark.slow
+def test_cities_add_up_at_every_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--hierarchy", "--folder", str(tmp_path)]
+    main(words)
+    table = pl.read_parquet(tmp_path / "populations.parquet")
+    sums = table.group_by("level").agg(pl.col("estimate").sum())["estimate"]
+    assert sums.n_unique() == 1  # every level adds up to the same total, to the last bit
+    capsys.readouterr()
+    main(words)
+    assert "Nothing new" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_statistics_of_departures_are_commands_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = []
+
+    def only(*given: Any) -> None:
+        ran.append(given[0].name)
+        if given[0].name == "triangles":
+            perform(*given)
+
+    monkeypatch.setattr("examples.departure_statistics.perform", only)
+    main(["--statistics", "--folder", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert ran == ["top-k", "quantiles", "episodes", "triangles", "degrees"]
+    assert shown.count("$ counton statistic ") == 5
+    assert "Released 365 new; 365 steps in all." in shown
+    assert (tmp_path / "triangles.png").stat().st_size > 20_000
+    letters = pl.read_parquet(tmp_path / "letters.parquet")
+    assert (len(letters), set(letters["airport"])) == (575, {"RDU", "CMH", "DTW", "other"})
+    assert len(pl.read_parquet(tmp_path / "links.parquet")) == 1971

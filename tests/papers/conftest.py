@@ -1,0 +1,61 @@
+"""The evidence of each paper, computed once in its quick form: tests of a paper share it.
+
+Test processes each have their own session: tests that ask for a paper belong to one group
+(`pytestmark = pytest.mark.xdist_group("elders")`), so that one process runs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import pytest
+
+from papers import Evidence, reproduce
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Evidence]:
+    """A paper's evidence with its figures, in quick form; each paper is drawn once."""
+    folder = tmp_path_factory.mktemp("figures")
+
+    @lru_cache
+    def draw(paper: str) -> Evidence:
+        told: list[float] = []
+        found = reproduce(
+            paper, folder / paper, quick=True, report=lambda _stage, share: told.append(share)
+        )
+        assert told == sorted(told)
+        assert told[0] == 0
+        # It moves, and comes to its end: nothing is left out of the count of stages.
+        assert len({*told}) > (2 if paper == "less-noise" else 7)
+        assert told[-1] == 1
+        assert max(told[:-1]) < 1
+        return found
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def expiration() -> Evidence:
+    return reproduce("expiration", quick=True)
+
+
+@pytest.fixture(scope="session")
+def less_noise() -> Evidence:
+    return reproduce("less-noise", quick=True)
+
+
+@pytest.fixture(scope="session")
+def smooth() -> Evidence:
+    return reproduce("smooth", quick=True)
+
+
+@pytest.fixture(scope="session")
+def constants() -> Evidence:
+    return reproduce("constants", quick=True)
+
+
+@pytest.fixture(scope="session")
+def elders() -> Evidence:
+    return reproduce("elders", quick=True)

@@ -1,0 +1,158 @@
+"""What a row says, and what the command makes of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counton.plots.style import PALETTE
+from papers import PAPERS, Comparison, Evidence, Figure, drawing
+from papers.__main__ import main
+from papers.evidence import Report, counted
+
+RIGHT = Comparison("Table 1", "epsilon", "0.1341", 0.13407, note="known to four digits")
+KNOWN = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, note="cut off", expected="0.1239")
+WRONG = replace(RIGHT, computed=0.1343)
+
+
+def test_a_note_alone_excuses_nothing() -> None:
+    assert [row.verdict for row in (RIGHT, KNOWN, WRONG)] == ["agrees", "explained", "DIFFERS"]
+    assert replace(KNOWN, note="").verdict == "DIFFERS"
+    assert KNOWN.difference == pytest.approx(7e-5)
+    assert Evidence("A paper", (RIGHT, KNOWN, WRONG)).wrong == (WRONG,)
+
+
+def test_an_explained_number_is_held_to_what_is_known() -> None:
+    for computed in (0.1238, 0.124, 1.0, math.nan, math.inf):
+        assert replace(KNOWN, computed=computed).verdict == "DIFFERS"
+    wide = replace(KNOWN, spread=0.01)
+    assert replace(wide, computed=0.13).verdict == "explained"
+    assert replace(wide, computed=0.14).verdict == "DIFFERS"
+    # It is said to be too large, and is not: what the note says would be wrong.
+    assert replace(wide, computed=0.1231, at_most=True).verdict == "DIFFERS"
+    assert replace(wide, computed=0.1239, at_most=True).verdict == "explained"
+    assert replace(RIGHT, computed=math.nan, at_most=True).verdict == "DIFFERS"
+
+
+def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
+    rows = (
+        RIGHT,
+        replace(RIGHT, tolerance=0.1),
+        replace(RIGHT, at_most=True),
+        replace(RIGHT, at_most=True, printed="0.5"),
+        Comparison.with_formula("Lemma 1", "norm", 2, 2),
+        KNOWN,
+        WRONG,
+    )
+    assert [row.kind for row in rows[:5]] == [*("digits", "interval", "limit", "limit", "formula")]
+    told = "7 numbers compared: 5 agree (1 to the printed digits, 1 with the value of a printed "
+    told += (
+        "formula, 1 up to the interval that is stated, 2 as they are within a limit, 1 of these "
+    )
+    told += "below a third of it), "
+    assert counted(rows) == f"{told}1 explained, 1 DIFFER"
+    assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
+
+
+def test_a_formula_is_held_to_nine_digits() -> None:
+    assert Comparison.with_formula("Lemma 1", "norm", 2 / 3, 2 / 3).agrees
+    assert Comparison.with_formula("Lemma 1", "norm", 2e9 / 3, 2e9 / 3).agrees
+    assert not Comparison.with_formula("Lemma 1", "norm", 2 / 3, 0.6666667).agrees
+    assert not Comparison.with_formula("Lemma 1", "norm", 2e9, 2e9 + 100).agrees
+
+
+@pytest.mark.parametrize("rows", [(RIGHT, KNOWN), (RIGHT, WRONG)])
+def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rows: tuple[Comparison, ...],
+) -> None:
+    def found(paper: str, folder: Path, *, quick: bool, report: Report) -> Evidence:
+        assert quick
+        report("half", 0.5)
+        return Evidence(paper, rows, (Figure(folder / "figure-1.png", "Figure 1", "A. B."),))
+
+    monkeypatch.setattr("papers.__main__.reproduce", found)
+    words = ["all", "--quick", "--folder", str(tmp_path)]
+    assert main([*words, "--json"]) == (WRONG in rows)
+    papers = json.loads(capsys.readouterr().out)["papers"]
+    assert list(papers) == list(PAPERS)
+    for name, told in papers.items():
+        assert told["figures"] == [str(tmp_path / name / "figure-1.png")]
+        assert [row["verdict"] for row in told["comparisons"]] == [row.verdict for row in rows]
+        assert [row["expected"] for row in told["comparisons"]] == [
+            row.expected or None for row in rows
+        ]
+        assert [row["difference"] for row in told["comparisons"]] == [
+            row.difference for row in rows
+        ]
+    each = len(PAPERS)
+    end = f"{each} papers: {2 * each} numbers compared: {each} agree "
+    end += f"({each} to the printed digits), {each} "
+    end += "DIFFER" if WRONG in rows else "explained"
+    assert main(words) == (WRONG in rows)
+    assert capsys.readouterr().out.splitlines()[-1] == end
+
+
+def test_the_help_names_every_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    told = capsys.readouterr().out
+    assert [paper for paper in (*PAPERS, "all") if paper not in told] == []
+
+
+def test_one_paper_is_compared_and_its_figures_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def draw(folder: Path) -> Iterator[Figure]:  # that of the evidence has a test of its own
+        folder.mkdir()
+        (folder / "figure-1.png").touch()
+        yield Figure(folder / "figure-1.png", "Figure 1", "Nothing. It is empty.")
+
+    monkeypatch.setattr("papers.expiration.figures.draw_all", draw)
+    folder = tmp_path / "figures"
+    assert main(["expiration", "--folder", str(folder), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    table = [row for row in report["comparisons"] if row["place"].startswith("Table 1")]
+    assert len(table) == 35
+    assert all(row["agrees"] for row in table)
+    assert max(abs(row["difference"]) for row in table) < 0.2
+    others = [row for row in report["comparisons"] if row not in table]
+    assert {row["verdict"] for row in others} == {"agrees", "explained"}
+    assert all(row["note"] for row in others if not row["agrees"])
+    assert report["figures"] == [str(folder / "figure-1.png")]
+    assert Path(report["figures"][0]).exists()
+    with pytest.raises(SystemExit) as end:
+        main(["nothing"])
+    assert end.value.code == 2
+
+
+@pytest.mark.slow
+def test_a_sheet_shows_panels_boxes_and_a_legend_in_few_colours(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    canvas, axes = drawing.panels("Title", "all that is assumed", (1, 2), legend=0.6)
+    left, right = axes[0]
+    left.plot([1, 2, 3], color=PALETTE[0], label="a line")
+    drawing.label(left, "(a) a panel", "step", "variance")
+    drawing.draw_boxes(
+        right, [drawing.Box(1, 2, 1, PALETTE[1], "read"), drawing.Box(1, 1, 0, "#ffffff")]
+    )
+    drawing.legend_below(canvas)
+    figure = drawing.save(canvas, tmp_path / "new" / "sheet.png", "Figure 1", "One. Two.")
+    pixels = imread(figure.path)
+    assert pixels.shape[1] == 900
+    shown = {
+        tuple(round(255 * float(part)) for part in pixel[:3])
+        for pixel in pixels.reshape(-1, pixels.shape[-1])
+    }
+    assert 20 < len(shown) <= 96
+    for colour in PALETTE[:2]:
+        assert tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5)) in shown

@@ -1,0 +1,1 @@
+"""Searches whose results are shipped as data."""
