@@ -30,6 +30,7 @@ from counton.strategies.base import Norm, check_norm
 if TYPE_CHECKING:
     from counton.noise import Key
     from counton.plans import Plan
+    from counton.statistics.machine import Machine
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
 Events = Sequence[Any] | NDArray[Any]
@@ -104,11 +105,13 @@ class Statistic(ABC):
     Attributes:
         on_demand: cells are so many that only those are computed which somebody asks for.
         event: what one event is, in words.
+        tallied: the order of events does not matter (`counton.statistics.tallied`).
         of_letters: events are the letters of a text, of which each step has exactly one where it
             has no batch of them: one that is left out would move others.
     """
 
     on_demand: ClassVar[bool] = False
+    tallied: bool = False
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
 
@@ -175,9 +178,9 @@ class Statistic(ABC):
     def read(self, release: Release) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
 
-    def asked(self, running: Running, step: int) -> OnDemandReading:
+    def asked(self, machine: Machine, step: int) -> OnDemandReading:
         """A step whose cells are read on demand; a statistic with words of its own overrides it."""
-        return OnDemandReading(running, step)
+        return OnDemandReading(machine, step)
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """This statistic with all of its parameters, as far as they depend on what is promised.

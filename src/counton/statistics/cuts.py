@@ -22,7 +22,7 @@ from counton.statistics.graphs import Nodes, checked_label
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
-    from counton.statistics.running import Running
+    from counton.statistics.machine import Machine
 
 _UNIT = "sighting of an edge (edge-level privacy)"
 _MOST_NODES = 2**16
@@ -161,9 +161,9 @@ class Cuts(Statistic):
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
-    def asked(self, running: Running, step: int) -> OnDemandReading:
+    def asked(self, machine: Machine, step: int) -> OnDemandReading:
         """See `Statistic.asked`."""
-        return CutsReading(running, step)
+        return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
         """Place of a node.
@@ -264,10 +264,10 @@ class CutsReading(OnDemandReading):
                 level outside (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(one, other)
-        terms = self._running.terms
+        terms = self._machine.terms
         half = window_halfwidths(terms.strategy, terms.law, 0, self.step, level, cells=len(cells))
         width = float(half) * float(terms.resolution)
-        values = self._running.values(cells, self.step)
+        values = self._machine.values(cells, self.step)
         # Python's integers do not wrap where many pairs have weights near the end of their range.
         estimate = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
         if isinstance(estimate, int):

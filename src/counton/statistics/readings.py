@@ -25,7 +25,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
-    from counton.statistics.running import Running
+    from counton.statistics.machine import Machine
 
 #: Cells of a table of all of them.
 _MOST_LISTED = 2**22
@@ -212,8 +212,16 @@ class Readings(Sequence[Reading]):
         steps: their numbers.
     """
 
-    def __init__(self, running: Running, steps: range, releases: Releases | None) -> None:
-        self.steps, self.releases, self._running = steps, releases, running
+    def __init__(
+        self,
+        statistic: Statistic,
+        steps: range,
+        releases: Releases | None,
+        machine: Machine | None = None,
+    ) -> None:
+        """Not for callers; the machine is needed where cells are read on demand."""
+        self.steps, self.releases = steps, releases
+        self._statistic, self._machine = statistic, machine
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -225,20 +233,21 @@ class Readings(Sequence[Reading]):
     def __getitem__(self, place: int | slice) -> Reading | Readings:
         """One of them, or some: consecutive ones, in order."""
         if isinstance(place, slice):
-            steps = self.steps[place]
+            steps, releases = self.steps[place], self.releases
             if steps.step != 1:
                 raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
-            if self.releases is None:
-                return Readings(self._running, steps, None)
-            values = self.releases.values[place]
-            return Readings(self._running, steps, Releases(steps, values, self._running.terms))
+            if releases is not None:
+                releases = Releases(steps, releases.values[place], releases._terms)
+            return Readings(self._statistic, steps, releases, self._machine)
         step = self.steps[place]
         if self.releases is None:
-            return self._running.statistic.asked(self._running, step)
-        value = self.releases.values[step - self.steps.start]
-        std = float(self._running.terms.std(range(step, step + 1))[0])
-        alone = value if self._running.terms.shape else value.item()
-        return self._running.statistic.read(Release(step, alone, std, self._running.terms))
+            assert self._machine is not None
+            return self._statistic.asked(self._machine, step)
+        value, terms = self.releases.values[step - self.steps.start], self.releases._terms
+        std = float(terms.std(range(step, step + 1))[0])
+        return self._statistic.read(
+            Release(step, value if terms.shape else value.item(), std, terms)
+        )
 
 
 class OnDemandReading(Reading):
@@ -248,19 +257,19 @@ class OnDemandReading(Reading):
     is a function of key, cell and step: asked twice it is the same.
     """
 
-    def __init__(self, running: Running, step: int) -> None:
-        self.statistic, self.step, self._running = running.statistic, step, running
+    def __init__(self, machine: Machine, step: int) -> None:
+        self.statistic, self.step, self._machine = machine.statistic, step, machine
 
     def __getitem__(self, name: Any) -> Any:
         """See `Reading.__getitem__`."""
         cell = np.array([self.statistic.cell(name)], dtype=np.int64)
-        return self._running.values(cell, self.step)[0].item()
+        return self._machine.values(cell, self.step)[0].item()
 
     def std(self, name: Any = None) -> float:
         """See `Reading.std`; all cells have the same."""
         if name is not None:
             self.statistic.cell(name)
-        return float(self._running.terms.std(range(self.step, self.step + 1))[0])
+        return float(self._machine.terms.std(range(self.step, self.step + 1))[0])
 
     def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
         """See `Reading.interval`."""
@@ -298,7 +307,7 @@ class OnDemandReading(Reading):
             raise InvalidInput("among is empty: name the cells that may be shown")
         half = self._half(check_level(level) ** (1 / len(cells)))
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
-        values = self._running.values(cells, self.step)
+        values = self._machine.values(cells, self.step)
         return ranked(names, values, half, k, level=level)
 
     def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
@@ -314,7 +323,7 @@ class OnDemandReading(Reading):
         return np.arange(count)
 
     def _half(self, level: float) -> float:
-        terms = self._running.terms
+        terms = self._machine.terms
         steps = range(self.step, self.step + 1)
         half = float(halfwidths(terms.strategy, terms.law, steps, level)[0])
         half *= float(terms.resolution)
@@ -322,7 +331,7 @@ class OnDemandReading(Reading):
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""
-        return self._running.describe()
+        return self._machine.describe()
 
     def table_columns(
         self, level: float = 0.95, names: Sequence[Any] | None = None
@@ -334,7 +343,7 @@ class OnDemandReading(Reading):
                 ever listed at once.
         """
         statistic, cells = self.statistic, self._cells(names)
-        values, half = self._running.values(cells, self.step), self._half(level)
+        values, half = self._machine.values(cells, self.step), self._half(level)
         return {
             "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),
             "estimate": values,

@@ -3,65 +3,34 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import (
-    CountonError,
-    HorizonExceeded,
-    InvalidInput,
-    StateError,
-    SumOverflow,
-    WrongKey,
-)
-from counton.exact import check_integer, quoted, shown, unmasked
+from counton.errors import InvalidInput, StateError, WrongKey
+from counton.exact import check_integer
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import law_for, promised
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.state import read_state, write_state
 from counton.mechanisms.terms import check_shape
-from counton.noise import Key, NoiseField
+from counton.noise import Key
 from counton.noise.key import check_key
-from counton.privacy import Guarantee
+from counton.privacy import Contribution, Guarantee
 from counton.statistics.known import statistic_from_dict
+from counton.statistics.machine import Machine
 from counton.statistics.readings import Reading, Readings
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
 
-#: Cells of one step that are computed at a time, and steps times cells.
-_CHUNK, _DRAWS = 2**16, 2**24
-#: Cells that are at most so far apart are computed together.
-_NEAR = 16
 _FORMAT = "counton-statistic-1"
 
 
-class _Picked:
-    """The noise of some cells of every node, in the order in which they are asked for."""
-
-    def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
-        self.shape = (len(cells),)
-        gaps = np.diff(cells)
-        breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
-        self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
-        for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
-            first, last = int(cells[begin]), int(cells[stop - 1])
-            part = field.part(first, last - first + 1)
-            self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
-
-    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """See `counton.strategies.base.NodeNoise`."""
-        found = np.empty((len(nodes), *self.shape), np.int64)
-        for where, part, places in self._parts:
-            found[:, where] = part.run(level, nodes)[:, places]
-        return found
-
-
-class Running:
+class Running(Machine):
     """A statistic of a stream: what a `Counter` is to counts. Made by `Statistic.counter`.
 
     Releases are private together under one guarantee. What it holds is exact, hence secret.
@@ -89,18 +58,14 @@ class Running:
         step: int,
     ) -> None:
         """Not for callers: use `Statistic.counter` or `resume`."""
-        self.statistic, self.batched = statistic, batched
-        self._exact = exact
+        counter, key = (source, None) if isinstance(source, Counter) else (None, source[1])
+        terms = source.terms if isinstance(source, Counter) else source[0]
+        super().__init__(statistic, exact, batched, terms, key, step)
+        self._counter = counter
         if isinstance(source, Counter):
-            self._counter: Counter | None = source
-            self.terms, self.key_fingerprint = source.terms, source.key_fingerprint
+            self.key_fingerprint = source.key_fingerprint
         else:
-            self._counter = None
-            self.terms, key = source
-            self._field = self.terms.noise_field(key)
-            self.key_fingerprint = key.fingerprint
-        self._step = step
-        self._whole = True  # counter, exact state and step are those of one moment
+            self.key_fingerprint = source[1].fingerprint
         self._turn = OneAtATime(
             f"statistic {self.terms.name!r}",
             elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
@@ -119,40 +84,9 @@ class Running:
     ) -> Running:
         """Begin; see `Statistic.counter`."""
         statistic = statistic.settled(guarantee, strategy.horizon)
-        contribution = statistic.contribution_within(strategy.horizon, batched=batched)
-        said = described(statistic, batched)
-        if not statistic.on_demand:
-            counter = Counter(
-                strategy,
-                guarantee,
-                key=key,
-                name=name,
-                contribution=contribution,
-                shape=statistic.cells,
-                statistic=said,
-            )
-            return cls(statistic, statistic.begin(), batched, counter, 0)
-        if strategy.delay or strategy.workload != "totals":
-            raise InvalidInput(
-                f"strategy is {strategy!r}; cells on demand are totals without a delay: use "
-                f"another one"
-            )
-        guarantee = promised(strategy, guarantee)
-        terms = StreamTerms(
-            name=name,
-            strategy=strategy,
-            guarantee=guarantee,
-            contribution=contribution,
-            shape=check_shape(statistic.cells),
-            law=law_for(strategy, guarantee, contribution, statistic.cells).law,
-            statistic=said,
-        )
-        return cls(statistic, statistic.begin(), batched, (terms, check_key(key)), 0)
-
-    @property
-    def step(self) -> int:
-        """Number of the last released step; 0 before the first."""
-        return self._step
+        begun = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
+        source = begun if isinstance(begun, Counter) else (begun, check_key(key))
+        return cls(statistic, statistic.begin(), batched, source, 0)
 
     def release(self, event: Any) -> Reading:
         """Release a step with one event.
@@ -204,49 +138,6 @@ class Running:
         """
         return self._released(events, self._ends(events, stops))
 
-    def _ends(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ends of steps within events, checked."""
-        count, ends = self._count(events), np.asarray(stops)
-        if ends.ndim == 1 and not len(ends):
-            ends = ends.astype(np.int64)
-        if (
-            ends.ndim != 1
-            or ends.dtype.kind not in "iu"
-            or (np.diff(ends.astype(np.int64), prepend=0) < 0).any()
-            or (ends[-1] if len(ends) else 0) != count
-        ):
-            raise InvalidInput(
-                f"stops are {quoted(ends.tolist())} for {count:,} events; they must be integers "
-                f"that ascend, and the last must be the number of events"
-            )
-        ends = ends.astype(np.int64)
-        each = np.diff(ends, prepend=0)
-        exactly = self.statistic.of_letters
-        if not self.batched and ((each != 1) if exactly else (each > 1)).any():
-            raise InvalidInput(
-                f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
-                f"noise of {self.terms.name!r} is for {'' if exactly else 'at most '}one "
-                f"{self.statistic.event} a step: start it with batched=True"
-            )
-        return ends
-
-    def _count(self, events: Events) -> int:
-        """How many events these are, if they are a sequence."""
-        text = isinstance(events, str) and self.statistic.of_letters
-        if not text and (
-            isinstance(events, (str, bytes, bytearray, Mapping, Set))
-            or not hasattr(events, "__len__")
-            or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
-        ):
-            raise InvalidInput(
-                f"events are {quoted(events)}, of type {type(events).__name__}; they must be a "
-                f"list or an array, in order, with each {self.statistic.event} by itself: put a "
-                f"single one in brackets"
-            )
-        if isinstance(events, np.ma.MaskedArray):
-            unmasked(events, "the events")
-        return len(events)
-
     def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
             counter, releases = self._counter, None
@@ -257,7 +148,7 @@ class Running:
                 if counter is not None:
                     in_data = self.terms.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
-                readings = Readings(self, steps, releases)
+                readings = Readings(self.statistic, steps, releases, self)
             except BaseException:
                 # Nobody has seen what the counter may have released already: it is put back too.
                 if counter is not None and before is not None:
@@ -267,58 +158,6 @@ class Running:
             self._step = steps.stop - 1
             self._whole = True
         return readings
-
-    def _taken(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count events exactly; what is known is not whole before the release is done, or undone.
-
-        Whatever interrupts in between leaves it so: a unit must not be counted twice.
-        """
-        self._check_whole()
-        self._whole = False
-        try:
-            changes = self._exact.take(events, stops)
-            if self.statistic.on_demand:
-                self._check_range()
-        except CountonError:
-            self._whole = True  # refused, and nothing is changed
-            raise
-        return changes
-
-    def _check_range(self) -> None:
-        """Undo what was taken if a count on demand may now leave the exact range."""
-        largest, most = self._exact.largest, self.terms.largest_sum
-        if largest > most:
-            self._exact.undo()
-            raise SumOverflow(
-                f"a count of {shown(largest)} grid units is beyond {most:,}, up to which sums are "
-                f"exact: coarsen the resolution or split the stream"
-            )
-
-    def _undone(self) -> None:
-        self._exact.undo()
-        self._whole = True
-
-    def _check_whole(self, counted: int | None = None) -> None:
-        if not self._whole or counted not in (None, self._step):
-            raise StateError(
-                f"statistic {self.terms.name!r} is within a release, or was interrupted in one, so "
-                f"that events of step {self._step + 1:,} may be counted and others not: "
-                f"{self._remedy}"
-            )
-
-    #: What to do after an interruption.
-    _remedy = "go on from the checkpoint of the last step that was published"
-
-    def _check_horizon(self, count: int) -> range:
-        """The next steps, if the strategy serves them."""
-        steps = range(self._step + 1, self._step + 1 + count)
-        horizon = self.terms.strategy.horizon
-        if horizon is not None and steps.stop - 1 > horizon:
-            raise HorizonExceeded(
-                f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
-                f"new stream with a larger horizon"
-            )
-        return steps
 
     def reading(self, step: int | None = None) -> Reading:
         """What an earlier step said, where cells are read on demand: the same values as then.
@@ -338,37 +177,6 @@ class Running:
                 f"none: keep what release returned"
             )
         return self.statistic.asked(self, step)
-
-    def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """What is released of some cells at a step, where cells are read on demand.
-
-        Numbers close to each other cost one call of the noise; a value is a function of key, cell
-        and step.
-        """
-        alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
-        return alone
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
-        strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
-        # Where a release reads all steps before it, so many numbers are in memory for each cell.
-        most = max(_NEAR, _DRAWS // max(1, steps.stop))
-        chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
-        for at in range(0, len(cells), chunk):
-            some = slice(at, at + chunk)
-            values[:, some] = strategy.noise(_Picked(self._field, cells[some]), steps)
-        for place, step in enumerate(steps if len(cells) else ()):
-            values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
-        return self.terms.to_data(values)
-
-    def describe(self) -> str:
-        """What is protected, and how, in words."""
-        terms = self.terms
-        return (
-            f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
-            f"neighbours: differ {self.statistic.neighbours_differ}\n"
-            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
-        )
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data.
@@ -425,6 +233,56 @@ class Running:
             "running statistics are never copied or pickled, since a copy would release the same "
             "noise over other data: use Running.checkpoint() and Running.resume(saved, key=key)"
         )
+
+
+def counter_of(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    *,
+    key: Key,
+    name: str,
+    batched: bool = False,
+    contribution: Contribution | None = None,
+) -> Counter | StreamTerms:
+    """What counts the cells of a statistic; where they are read on demand, their terms alone.
+
+    Args:
+        statistic: with all of its parameters (`Statistic.settled`).
+        strategy, guarantee, key, name, batched: as of `Statistic.counter`.
+        contribution: what one protected unit changes in the cells, where somebody bounds it in
+            another way than the statistic says.
+
+    Raises:
+        InvalidInput: an argument is outside what is allowed.
+    """
+    if contribution is None:
+        contribution = statistic.contribution_within(strategy.horizon, batched=batched)
+    said = described(statistic, batched)
+    if not statistic.on_demand:
+        return Counter(
+            strategy,
+            guarantee,
+            key=key,
+            name=name,
+            contribution=contribution,
+            shape=statistic.cells,
+            statistic=said,
+        )
+    if strategy.delay or strategy.workload != "totals":
+        raise InvalidInput(
+            f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
+        )
+    guarantee = promised(strategy, guarantee)
+    return StreamTerms(
+        name=name,
+        strategy=strategy,
+        guarantee=guarantee,
+        contribution=contribution,
+        shape=check_shape(statistic.cells),
+        law=law_for(strategy, guarantee, contribution, statistic.cells).law,
+        statistic=said,
+    )
 
 
 def described(statistic: Statistic, batched: bool) -> dict[str, Any]:

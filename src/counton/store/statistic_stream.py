@@ -261,13 +261,13 @@ class StatisticStream(Closing, Running):
             )
         steps = range(start, stop)
         if self.statistic.on_demand:
-            return Readings(self, steps, None)
+            return Readings(self.statistic, steps, None, self)
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             values = journal.read(
                 connection, writer.stream_id, start, stop, self.terms.shape
             ).values
-        return Readings(self, steps, Releases(steps, values, self.terms))
+        return Readings(self.statistic, steps, Releases(steps, values, self.terms))
 
     def reading(self, step: int | None = None) -> Reading:
         """What a step said, as it was released; the last one unless stated.

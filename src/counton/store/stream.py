@@ -24,11 +24,17 @@ from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
+    from counton.noise import Key
+    from counton.statistics.base import Statistic
+    from counton.statistics.readings import Reading, Readings
     from counton.store.marks import Change, Part
 
 
 class Stream(Closing):
     """A running total in a database: what was released stays released, whatever is killed.
+
+    Of counts, or of a statistic whose cells are counted (`release_many` takes what they change by,
+    `readings` says what was released of it).
 
     Make one with `create`, continue it with `open`. One process writes at a time: the
     latest to open a stream takes it over, and the one before gets ``StreamConflict`` at its next
@@ -56,6 +62,7 @@ class Stream(Closing):
         """Not for callers: use `create` or `open`."""
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
+        self._statistic = _statistic_of(writer)
         self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
@@ -72,6 +79,8 @@ class Stream(Closing):
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
         counters: Guarantee | None = None,
+        statistic: Statistic | None = None,
+        batched: bool = True,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
 
@@ -83,11 +92,16 @@ class Stream(Closing):
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A file that
                 is missing is made; a key that is there gives the state one of its own.
-            contribution: what one protected unit can change; default: add or remove one.
-            shape: of one step's input and output, () for a single number.
+            contribution: what one protected unit can change; default: add or remove one, or what
+                the statistic says. Of a statistic it is stated where the caller bounds what a unit
+                does, as the events of one user.
+            shape: of one step's input and output, () for a single number; that of a statistic is
+                its cells.
             details: public facts to keep with the stream (JSON values), as the names of groups.
             counters: what the noise alone gives, where cells come as needed: see `Counter`. What
                 is released of a cell is then to be shown by a rule that keeps the guarantee.
+            statistic: what the cells are of: one of ``counton.statistics``.
+            batched: a step of the statistic may have any number of events; see `Statistic.counter`.
 
         Raises:
             StateError: the stream exists or is lost, or the database cannot be used.
@@ -95,21 +109,27 @@ class Stream(Closing):
             WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
-        contribution = Contribution.add_remove() if contribution is None else contribution
+        if statistic is not None:
+            statistic = _settled(statistic, strategy, guarantee, shape, counters)
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
         records.check_length(name)
         with keyfile.for_creation(state, key, name) as held:
-            counter = Counter(
-                strategy,
-                guarantee,
-                key=held,
-                name=name,
-                contribution=contribution,
-                shape=shape,
-                counters=counters,
-            )
+            if statistic is None:
+                counter = Counter(
+                    strategy,
+                    guarantee,
+                    key=held,
+                    name=name,
+                    contribution=contribution,
+                    shape=shape,
+                    counters=counters,
+                )
+            else:
+                counter = _counter_of(
+                    statistic, strategy, guarantee, contribution, held, name, batched
+                )
             database = Database(state, create=True)
             try:
                 with database.transaction(write=True) as connection:
@@ -149,13 +169,13 @@ class Stream(Closing):
         try:
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
-                if "statistic" in json.loads(row.terms):
+                witness = keyfile.witness_beside(database, key)
+                writer = Writer(database, row, held, strategy, witness)
+                if (found := _statistic_of(writer)) is not None and not found.tallied:
                     raise StateError(
                         f"stream {name!r} is a statistic, which takes events and no counts: open "
                         f"it with StatisticStream.open"
                     )
-                witness = keyfile.witness_beside(database, key)
-                writer = Writer(database, row, held, strategy, witness)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, json.loads(row.details))
         except BaseException:
@@ -186,6 +206,11 @@ class Stream(Closing):
     def terms(self) -> StreamTerms:
         """Strategy, guarantee, contribution, shape and law."""
         return self._counter().terms
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What its cells are of; None of plain counts."""
+        return self._statistic
 
     @property
     def details(self) -> dict[str, Any]:
@@ -352,6 +377,42 @@ class Stream(Closing):
             terms = writer.counter().terms
             return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
 
+    def readings(self, start: int = 1, stop: int | None = None) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
+
+        Raises:
+            InvalidInput: the steps are not all released, or the stream is of plain counts.
+
+        >>> import tempfile
+        >>> from counton import PureDP
+        >>> from counton.statistics import Average
+        >>> from counton.strategies import Binary
+        >>> folder, delays = tempfile.TemporaryDirectory(), Average(0, 180, resolution=1)
+        >>> state, terms = folder.name + "/delays.db", (Binary(31), PureDP(1))
+        >>> with Stream.create(state, "delays", *terms, statistic=delays) as stream:
+        ...     _ = stream.release_many([[30, 150], [75, 285]])  # above 0, and below 180 minutes
+        ...     [reading.step for reading in stream.readings()]
+        [1, 2]
+        >>> folder.cleanup()
+        """
+        from counton.statistics.readings import Readings
+
+        if self._statistic is None:
+            raise InvalidInput(
+                f"stream {self._name!r} holds counts and no statistic: ask for its releases"
+            )
+        releases = self.releases(start, stop)
+        return Readings(self._statistic, releases.steps, releases)
+
+    def reading(self, step: int | None = None) -> Reading:
+        """What a step said, as it was released; the last one unless stated.
+
+        Raises:
+            InvalidInput: a step that is not released.
+        """
+        step = self._step if step is None else check_integer("step", step, 1, self._step)
+        return self.readings(step, step + 1)[0]
+
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.
 
@@ -399,6 +460,63 @@ class Stream(Closing):
     def _counter(self) -> Counter:
         with self._lock:
             return self._writer().counter()
+
+
+def _settled(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    shape: tuple[int, ...],
+    counters: Guarantee | None,
+) -> Statistic:
+    """A statistic with all of its parameters, if a state can keep it."""
+    from counton.statistics.known import statistic_from_dict
+
+    if shape != () or counters is not None:
+        raise InvalidInput(
+            f"shape is {shape} and counters {counters!r}; the cells are those of {statistic!r}: "
+            f"leave both out"
+        )
+    whole = statistic.settled(guarantee, strategy.horizon)
+    if statistic_from_dict(whole.to_dict()) != whole:
+        raise InvalidInput(
+            f"{statistic!r} is not what its parameters say, so that a state could not keep it: use "
+            f"a statistic of counton.statistics"
+        )
+    return whole
+
+
+def _counter_of(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    contribution: Contribution | None,
+    key: Key,
+    name: str,
+    batched: bool,
+) -> Counter:
+    from counton.statistics.running import counter_of
+    from counton.store.on_demand import OnDemand
+
+    counter = counter_of(
+        statistic,
+        strategy,
+        guarantee,
+        key=key,
+        name=name,
+        batched=batched,
+        contribution=contribution,
+    )
+    return counter if isinstance(counter, Counter) else OnDemand(counter, key)
+
+
+def _statistic_of(writer: Writer) -> Statistic | None:
+    terms = writer.counter().terms
+    if terms.statistic is None:
+        return None
+    from counton.statistics.running import statistic_of
+
+    return statistic_of(terms)[0]
 
 
 def _only(many: Releases) -> Release:

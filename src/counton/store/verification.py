@@ -312,6 +312,9 @@ def _recomputed_statistic(
     from counton.store.statistic_stream import known_at
 
     statistic, _ = statistic_of(terms)
+    if statistic.tallied:
+        yield from _recomputed_stream(database, row, terms, key)
+        return
     with database.transaction(write=False) as connection:
         present = records.find(connection, row.name)
         saved = known_at(connection, present, key)
