@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
@@ -157,7 +158,9 @@ def _from_table(source: str, column: str) -> list[str]:
         )
     name = column if column in names else names[0]
     try:
-        groups = file.scan((name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+        if file.frame().collect_schema()[name].is_nested():
+            raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
+        groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
     except (pl.exceptions.PolarsError, OSError) as error:
         raise file.unreadable(error) from error
     return groups.fill_null("").to_list()
@@ -199,6 +202,8 @@ def format_of(path: str, stated: str | None = None) -> Format:
 #: Gzip and zstd, which polars unpacks.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _LOOKED_AT = 4096
+#: JSON lines in which names of columns are looked for.
+_JSON_ROWS = 10_000
 
 
 def _beginning(path: str) -> bytes:
@@ -223,8 +228,8 @@ class Rows(ABC):
     kind: str
 
     @abstractmethod
-    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
-        """All columns; those of ``numbers`` hold numbers, where a format has no types."""
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """The columns, or all of them with types only to look at; see `scan`."""
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
@@ -238,15 +243,18 @@ class Rows(ABC):
         """Whether it was written since it was opened."""
         return False
 
-    def scan(self, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.LazyFrame:
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         """The named columns, text where the format has no types of its own.
+
+        What a row says is a function of that row alone: no type is guessed from other rows.
 
         Args:
             columns: names of the columns wanted.
-            numbers: those of them which hold numbers.
+            names: those of them by whose text rows are told: of groups, users, ids.
 
         Raises:
-            InvalidInput: it cannot be read as what it is, lacks a column or has one twice.
+            InvalidInput: it cannot be read as what it is, lacks a column or has one twice, or a
+                column of names holds floating-point numbers.
         """
         present = self.columns()
         for name in columns:
@@ -257,8 +265,12 @@ class Rows(ABC):
                     f"{self.name} has two columns {name!r}, so it cannot be told which is meant; "
                     f"rename or remove one of them"
                 )
-        # A whole number in the first rows must not make later fractions unreadable.
-        return self.frame(numbers).select(columns)
+        found = self.frame(columns).select(columns)
+        if names:
+            types = found.collect_schema()
+            for name in names:
+                refuse_floats(self, name, types[name])
+        return found
 
     def columns(self) -> list[str]:
         """Names of the columns.
@@ -280,6 +292,23 @@ class Rows(ABC):
             return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")
         return InvalidInput(
             f"{self.name} cannot be read as {self.kind} ({reason}); repair it or state its format"
+        )
+
+
+def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
+    """Refuse a column of names whose texts hang on the type that all its rows together were given.
+
+    One missing value makes a column of whole numbers one of floats in many programs, and then every
+    row says "1.0" where it said "1".
+
+    Raises:
+        InvalidInput: it holds floating-point numbers, or decimals with a fraction.
+    """
+    if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
+        raise InvalidInput(
+            f"column {column!r} of {rows.name} holds {dtype}, which has several texts for one "
+            f"number, so that its names could not be told from each other (and a single missing "
+            f"value can have made it so); cast it to whole numbers or text"
         )
 
 
@@ -345,7 +374,7 @@ class EventFile(Rows):
         found = Path(self.path).stat()
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
         self._refuse_no_text()
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
@@ -356,11 +385,31 @@ class EventFile(Rows):
             return rows.map_batches(_as_read, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
             return pl.scan_parquet(source, glob=False)
-        return pl.scan_ndjson(
-            source,
-            infer_schema_length=10_000,
-            schema_overrides=dict.fromkeys(numbers, pl.Float64),
-        )
+        if columns is None:
+            return pl.scan_ndjson(source, infer_schema_length=_JSON_ROWS)
+        # Text, as of CSV: types guessed from all rows would let one row change what others say.
+        return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
+
+    def columns(self) -> list[str]:
+        """See `Rows.columns`."""
+        try:
+            return self.frame().collect_schema().names()
+        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+            found = self._keys() if self.kind == "jsonl" else None
+            if found is None:
+                raise self.unreadable(error) from error
+            return found
+
+    def _keys(self) -> list[str] | None:
+        """Names in the first JSON lines, whose types may contradict each other; None: not read."""
+        try:
+            with self._lines() as lines:
+                rows = [json.loads(line) for line in islice(lines, _JSON_ROWS) if line.strip()]
+        except (OSError, EOFError, zlib.error, ValueError):
+            return None
+        if not all(isinstance(row, dict) for row in rows):
+            return None
+        return list(dict.fromkeys(name for row in rows for name in row))
 
     def unreadable(self, error: Exception) -> InvalidInput:
         """See `Rows.unreadable`; names the first row that is wrong, if it can be found."""
@@ -426,17 +475,17 @@ class EventFrame(Rows):
     def __init__(self, frame: object) -> None:
         self._frame = _in_polars(frame)
 
-    def frame(self, numbers: Sequence[str] = ()) -> pl.LazyFrame:
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
         return self._frame
 
-    def scan(self, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.LazyFrame:
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         """See `Rows.scan`; columns of texts, numbers and times only.
 
         Raises:
             InvalidInput: a column of lists or the like.
         """
-        found = super().scan(columns, numbers)
+        found = super().scan(columns, names)
         for name, dtype in found.collect_schema().items():
             if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
                 raise InvalidInput(

@@ -89,7 +89,8 @@ def ordered_rows(
     timed = time is not None and windows is not None
     parts = []
     for part in source.parts:
-        frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), numbers)
+        told = [name for name in columns if name not in numbers]
+        frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), told)
         taken: dict[str, pl.Expr] = {
             f"part {place}": _flag(pl.col(name))
             if name in flags

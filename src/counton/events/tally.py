@@ -319,8 +319,8 @@ def marked(
 
 def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = None) -> pl.LazyFrame:
     columns = reading.columns
-    numbers = () if columns.value is None else (columns.value,)
-    frame = part.scan(columns.names, numbers)
+    told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
+    frame = part.scan(columns.names, told)
     types = frame.collect_schema()
     us = moments(
         columns.time,
@@ -334,12 +334,6 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     taken = {"us": us}
     for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
         if column is not None:
-            if name != "group" and types[column].is_float():
-                raise InvalidInput(
-                    f"column {column!r} of {part.name} holds {types[column]}, which has several "
-                    f"texts for one number, so that {name}s could not be told from each other; "
-                    f"cast it to whole numbers or text"
-                )
             taken[name] = pl.col(column).cast(pl.String)
     if columns.value is not None:
         taken["given"] = pl.col(columns.value)

@@ -82,6 +82,11 @@ def moments(
     """
     column = pl.col(name)
     missing = pl.when(column.is_null()).then(NO_TIME)
+    if time_format == "epoch_ns" and dtype.is_float():
+        raise InvalidInput(
+            f"column {name!r} holds {dtype}, which cannot tell nanoseconds since 1970 from each "
+            f"other (a single missing value can have made it so); cast it to whole numbers"
+        )
     if time_format in _EPOCHS:
         return missing.otherwise(_from_epoch(column, *_EPOCHS[time_format])).fill_null(
             UNREADABLE_TIME

@@ -129,7 +129,7 @@ def activity(
         check_period(per)
     source, parts = open_source(events, file_format), []
     for part in source.parts:
-        frame = part.scan([user] if per is None or time is None else [user, time])
+        frame = part.scan([user] if per is None or time is None else [user, time], [user])
         name = pl.col(user).cast(pl.String)
         period = pl.lit(0, pl.Int64)
         known = name.is_not_null() & (name != "")

@@ -435,7 +435,7 @@ def run_hierarchy(
     tree = Tree.from_leaves(_labels(_read(request.domain, levels), levels), levels)
     fit = Fit() if fit is None else fit
     known = fit.known_totals(tree, request.leaves)
-    table = _read(request.leaves, [*levels, request.value])
+    table = _read(request.leaves, [*levels, request.value], request.value)
     counts = _whole_numbers(table, request.value, request.leaves)
     draft = HierarchyDraft(
         {**_labels(table, levels), request.value: counts},
@@ -484,7 +484,7 @@ def run_contingency(
     guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
     domain = _declared(request, columns)
     wanted = columns if request.value is None else [*columns, request.value]
-    table = _read(request.rows, wanted)
+    table = _read(request.rows, wanted, request.value)
     rows: dict[str, Any] = dict(_labels(table, columns))
     if request.value is not None:
         rows[request.value] = _whole_numbers(table, request.value, request.rows)
@@ -562,7 +562,7 @@ def _totals_of(file: _Path, tree: Tree) -> dict[Any, int]:
             f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
             f"level columns from the coarsest on ({', '.join(tree.levels[1:])}) and 'total'"
         )
-    table = _read(file, [*levels, "total"])
+    table = _read(file, [*levels, "total"], "total")
     numbers = _whole_numbers(table, "total", file)
     labels = [part.tolist() for part in _labels(table, levels).values()] if levels else []
     totals: dict[Any, int] = {}
@@ -608,7 +608,7 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
                 f"{field('domain', request.domain)} names cells, but there is no {field('label')}, "
                 f"the column with their names; give it"
             )
-        return None, _whole_numbers(_read(request.series, [value]), value, request.series)
+        return None, _whole_numbers(_read(request.series, [value], value), value, request.series)
     if label in _COLUMNS:
         raise InvalidInput(
             f"{field('label', label)} is the name of a column of the released table: rename it"
@@ -620,7 +620,7 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
         )
     _refuse_private(request.domain, request.series, "counts", request.value)
     labels = read_domain(request.domain, label)
-    table = _read(request.series, [label, value])
+    table = _read(request.series, [label, value], value)
     found = _whole_numbers(table, value, request.series)
     place = {name: number for number, name in enumerate(labels)}
     counts = np.zeros(len(labels), np.int64)
@@ -639,8 +639,8 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
     return labels, counts
 
 
-def _read(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
-    """The named columns of a file, in its order."""
+def _read(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
+    """The named columns of a file, in its order; all but that of the values hold names."""
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
@@ -648,7 +648,8 @@ def _read(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
             )
     file = EventFile(path)
     try:
-        return file.scan(tuple(columns)).collect()
+        names = [name for name in columns if name != value]
+        return file.scan(tuple(columns), names).collect()
     except pl.exceptions.PolarsError as error:
         raise file.unreadable(error) from error
 
