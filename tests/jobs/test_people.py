@@ -21,6 +21,7 @@ from counton.jobs import Request, run
 from counton.jobs.people import period_of
 from counton.mechanisms.calibration import shift_of
 from counton.store import Store, Stream
+from counton.store.marks import Secret
 from counton.strategies import StreamStrategy
 
 START = datetime(2013, 3, 30, tzinfo=UTC)
@@ -334,6 +335,29 @@ def test_with_ids_no_file_is_guessed_to_be_known(
 def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
     assert totals(tmp_path, {**DAYS, "id": "id", "most": 3}, ("03-02", rows))[0] == [[2, 0]]
+
+
+@pytest.mark.parametrize("bound", [{"first": True, "most": 2}, {"distinct": True, "most": 3}])
+def test_which_of_tied_rows_counts_hangs_on_no_other_user(
+    bound: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of one time and group, of other ids; one of these comes again in another group."""
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret(bytes(range(32))))
+    users = [f"u{n}" for n in range(40)]
+    tied = [at("01T01:00", "a", user, row=f"{n}") for n in range(3) for user in users]
+    again = [at("02T01:00", "b", user, row="0") for user in users]
+    options = {**DAYS, **bound, "id": "id", "append": True}
+    found = []
+    for number, gone in enumerate([None, *users[:3]]):
+        runs = [[row for row in rows if row[2] != gone] for rows in (tied, again)]
+        (tmp_path / str(number)).mkdir()
+        found.append(
+            totals(tmp_path / str(number), options, ("03-02", runs[0]), ("03-03", runs[1]))[0]
+        )
+    for less in found[1:]:
+        moved = np.array(found[0]) - np.array(less)
+        assert moved[0].tolist() == [1, 0]
+        assert moved[1].tolist() in ([1, 0], [1, 1])
 
 
 # ----------------------------------------------------------------------------- what is forgotten

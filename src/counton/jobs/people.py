@@ -2,7 +2,7 @@
 
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken. A row
 that is taken stays taken; of the rows that a run finds anew, the first in the order (time, group,
-value) are taken as long as there is room. So the choice depends on the unit's own rows alone, and
+value, digest of the id) are taken as long as there is room. So the choice depends on the unit's own rows alone, and
 on the run that brought them: with or without the unit, the same rows of all others are taken, of
 those that the run accepts. Without ids it may refuse a file that comes again, or count none of it,
 by the looks of all its rows; with ids it never does.
@@ -441,13 +441,15 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int
 
 
 def _in_order(frame: pl.DataFrame, places: Integers) -> pl.DataFrame:
-    """Rows in the order in which a unit's are taken: by time, name of the group, and value.
+    """Rows in the order in which a unit's are taken: by time, name of the group, value, and id.
 
     A function of the row alone. Not by the number of the group: where groups are discovered, other
-    units' rows decide which number it has.
+    units' rows decide which number it has. And without ties between rows that differ: how a sort
+    leaves these would hang on all rows.
     """
     named = frame.with_columns(place=pl.Series(places[frame["group"].to_numpy()], dtype=pl.Int64))
-    return named.sort("us", "place", "total").drop("place")
+    ids = [name for name in ("id",) if name in named.columns]
+    return named.sort("us", "place", "total", *ids).drop("place")
 
 
 def _first_of_each(frame: pl.DataFrame, by: Sequence[str], places: Integers) -> pl.DataFrame:
