@@ -33,7 +33,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 def test_one_json_row_changes_no_other(odd: Any, tmp_path: Path) -> None:
-    usual: list[dict[str, Any]] = [{"at": DAY, "group": 1, "user": 7, "id": 5}, {"at": DAY, "group": "1", "user": "7"}]
+    usual: list[dict[str, Any]] = [
+        {"at": DAY, "group": 1, "user": 7, "id": 5},
+        {"at": DAY, "group": "1", "user": "7"},
+    ]
     columns = Columns("at", "group", None, "user", "id")
     before = said(write(tmp_path / "a.jsonl", usual), columns)
     odd_row = {"at": DAY, "group": odd, "user": odd, "id": odd}
