@@ -3,6 +3,10 @@
 Of each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
 of that it has *counted*. A late row is seen in a window that was released without it; it is counted
 at the next release, once, so that one row still changes one step by what one row may change.
+
+What windows hold that are not released yet is what the last file of all events said of them, and
+what files of new events have brought since. Which rows count is so decided by the kind of each run
+and by the window, which are public, never by what a cell holds: one row decides nothing for others.
 """
 
 from __future__ import annotations
@@ -27,8 +31,7 @@ class Intake:
     """What to release and what to keep. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``, and
-            whether it is ``loose``: only a file of all events had it, and the next may correct it.
+        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``.
         released: steps released before this run.
         target: steps released after it.
         groups: cells of one step.
@@ -106,8 +109,6 @@ class Intake:
             seen = cells[f"seen_{measure}"].to_numpy()
             packed[rows, 0, index, groups] = seen
             before = cells[f"counted_{measure}"].to_numpy()
-            if measure == "rows":
-                before = np.where(cells["loose"].to_numpy(), -seen, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
         return {step: packed[row] for step, row in place.items()}
 
@@ -142,38 +143,21 @@ def compare(
     """
     target = max(target, released)
     before = _unpack(kept, measures)
-    if not append:  # this file says anew what the last one of all events had of later windows
-        before = before.with_columns(
-            pl.when("loose").then(0).otherwise(name).alias(name)
-            for name in ("seen_rows", "seen_total")
-        )
     if before.is_empty():
         fresh = {name: pl.lit(0, pl.Int64) for name in _COLUMNS if name not in _KEY}
-        cells = found.sort(_KEY).with_columns(**fresh, loose=pl.lit(False))
+        cells = found.sort(_KEY).with_columns(**fresh)
     else:
-        cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY)
-    untouched = pl.col("loose") & pl.col("rows").is_null()
-    cells = cells.with_columns(loose=untouched.fill_null(False)).fill_null(0)
+        cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY).fill_null(0)
     if append:
         cells = cells.with_columns(
             rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
         )
-    else:
-        if not before.is_empty():
-            _refuse_vanished(cells.filter(pl.col("step") <= target), groups, windows, bounds)
-        # Windows that have not ended are kept too: a file of new events may come next, without
-        # the rows of this one. What was seen of them in such files this one may lack.
-        later = pl.col("step") > target
-        lacking = later & (pl.col("rows") < pl.col("seen_rows"))
-        cells = cells.with_columns(
-            rows=pl.when(lacking).then("seen_rows").otherwise("rows"),
-            total=pl.when(lacking).then("seen_total").otherwise("total"),
-            loose=later & (pl.col("seen_rows") == 0),
-        )
+    elif not before.is_empty():  # this file says anew what all other windows hold
+        _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
     moved = cells.lazy().filter(
         (pl.col("rows") != pl.col("seen_rows"))
         | (pl.col("total") != pl.col("seen_total"))
-        | ((pl.col("seen_rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
+        | ((pl.col("rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
     )
     return Intake(
         cells=cells.with_columns(seen_rows="rows", seen_total="total").drop("rows", "total"),
@@ -231,7 +215,7 @@ def known_rows(rows: int) -> ReplayMismatch:
 
 
 _COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total")
-_SCHEMA = {**dict.fromkeys(_COLUMNS, pl.Int64), "loose": pl.Boolean}
+_SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
 def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
@@ -242,10 +226,9 @@ def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     for steps, packed in kept:  # windows, seen or counted, measures, groups
         row, group = np.nonzero(packed.any(axis=(1, 2)))
         seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
-        loose = counted[:, 0] < 0  # which no number of rows is
-        counted = np.where(loose[:, None], 0, counted)
+        counted = np.where(counted[:, :1] < 0, 0, counted)  # marked by earlier versions
         ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
-        columns = (steps[row], group, *ends, loose)
+        columns = (steps[row], group, *ends)
         found.append(pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA))
     return pl.concat(found)
 

@@ -2,10 +2,10 @@
 
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken. A row
 that is taken stays taken; of the rows that a run finds anew, the first in the order (time, group,
-value, digest of the id) are taken as long as there is room. So the choice depends on the unit's own rows alone, and
-on the run that brought them: with or without the unit, the same rows of all others are taken, of
-those that the run accepts. Without ids it may refuse a file that comes again, or count none of it,
-by the looks of all its rows; with ids it never does.
+value, digest of the id) are taken as long as there is room. So the choice depends on the unit's own
+rows alone, and on the run that brought them: with or without the unit, the same rows of all others
+are taken, of those that the run accepts. Without ids it may refuse a file that comes again, or
+count none of it, by the looks of all its rows; with ids it never does.
 
 **What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
 value. A file with everything since the first window holds the rows that were taken before; they are
