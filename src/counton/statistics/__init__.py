@@ -11,6 +11,8 @@ from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
+    from counton.statistics.count import Count as Count
+    from counton.statistics.count import Sum as Sum
     from counton.statistics.cuts import Cuts as Cuts
     from counton.statistics.degrees import Degrees as Degrees
     from counton.statistics.distinct import Distinct as Distinct
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from counton.statistics.sparse import plan_sparse as plan_sparse
     from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
+    from counton.statistics.tallied import Tallied as Tallied
     from counton.statistics.top_k import TopK as TopK
     from counton.statistics.triangles import Triangles as Triangles
 
@@ -48,10 +51,12 @@ _HOME = {
     "SparseDesign": "counton.statistics.sparse",
     "SparsePlan": "counton.statistics.sparse",
     "SparseRelease": "counton.statistics.sparse",
+    "Tallied": "counton.statistics.tallied",
 }
 
 __all__ = [
     "Average",
+    "Count",
     "Cuts",
     "Degrees",
     "Distinct",
@@ -73,6 +78,8 @@ __all__ = [
     "Stars",
     "Statistic",
     "Substrings",
+    "Sum",
+    "Tallied",
     "TopK",
     "Triangles",
     "plan_sparse",

@@ -24,26 +24,29 @@ law of the same variance. The interval is then conservative.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quoted, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import Contribution
-from counton.statistics.base import ErrorOf, Events, Exact, Statistic
+from counton.statistics.base import ErrorOf
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
+from counton.statistics.tallied import Part, Tallied, X
 
 _NAMES = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
 
 
-class Average(Statistic):
+class Average(Tallied):
     """Mean, sum and number of values.
 
     An event is a number. Values outside the bounds are clipped to them, which moves the mean that
@@ -74,6 +77,7 @@ class Average(Statistic):
     """
 
     event = "value"
+    parts = (Part("value"),)
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class Average(Statistic):
     ) -> None:
         self.bounds = Contribution.clipped(lower, upper, resolution, "replace", unit=unit)
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
+        self.tallied = number is None  # else how many values a step has is checked step by step
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -160,13 +165,45 @@ class Average(Statistic):
             one,
         )
 
-    def begin(self) -> Exact:
-        """See `Statistic.begin`."""
-        return _Sums(self)
+    def check_events(self, each: NDArray[np.int64]) -> None:
+        """See `Tallied.check_events`: as many as are public, and not too many to add up."""
+        if self.number is not None and (each != self.number).any():
+            wrong = int(each[each != self.number][0])
+            raise InvalidInput(
+                f"a step has {wrong:,} values, but number is {self.number:,}, which is public: "
+                f"give so many in each step, or leave number out, which keeps it private"
+            )
+        size = self.width + abs(int(self.lower / self.resolution))
+        most = int(each.max(initial=0))
+        if most * size > _LARGEST_SUM:
+            raise SumOverflow(
+                f"a step has {most:,} values, which can add up to {most * size:.3g} grid units; "
+                f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
+            )
 
-    def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`: sums are in the counter."""
-        return _Sums(self)
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: a clipped value above the lower bound, in grid units."""
+        grid = self.bounds.to_grid(parts[0])
+        if grid.ndim != 1:
+            raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
+        lower, upper = (int(end / self.resolution) for end in (self.lower, self.upper))
+        return np.asarray(np.clip(grid, lower, upper) - lower)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return 1 if self.number is not None else 2
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`: above the lower bound, and below the upper one."""
+        if self.number is not None:
+            return [(0, said + int(self.lower / self.resolution))]
+        return [(0, said), (1, self.width - said)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        least = 0 if self.number is None else int(self.lower / self.resolution)
+        return least, least + self.width
 
     def read(self, release: Release) -> AverageReading:
         """See `Statistic.read`."""
@@ -310,50 +347,3 @@ def _directions(above: float, below: float, distance: float) -> tuple[float, flo
             ends += [low, high]
     shares = [math.sin(angle) / (math.sin(angle) + math.cos(angle)) for angle in ends]
     return max(min(shares), 0.0), min(max(shares), 1.0)
-
-
-class _Sums(Exact):
-    """Nothing but what the counter has."""
-
-    def __init__(self, statistic: Average) -> None:
-        self._statistic = statistic
-
-    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
-        this = self._statistic
-        each = np.diff(stops, prepend=0)
-        if this.number is not None and (each != this.number).any():
-            wrong = int(each[each != this.number][0])
-            raise InvalidInput(
-                f"a step has {wrong:,} values, but number is {this.number:,}, which is public: "
-                f"give so many in each step, or leave number out, which keeps it private"
-            )
-        self._check_sums(each)
-        grid = this.bounds.to_grid(events)
-        if grid.ndim != 1:
-            raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
-        lower, upper = (int(end / this.resolution) for end in (this.lower, this.upper))
-        values = np.clip(grid, lower, upper) - lower
-        sums = np.concatenate([[0], np.cumsum(values)])  # may wrap around; differences do not
-        above = np.diff(sums[stops], prepend=0)
-        if this.number is not None:
-            return np.asarray(above + each * lower)
-        return np.stack([above, each * this.width - above], axis=1)
-
-    def _check_sums(self, each: NDArray[np.int64]) -> None:
-        """Refuse steps with so many values that int64 could not hold what they add up to."""
-        this = self._statistic
-        size = this.width + abs(int(this.lower / this.resolution))
-        most = int(each.max(initial=0))
-        if most * size > _LARGEST_SUM:
-            raise SumOverflow(
-                f"a step has {most:,} values, which can add up to {most * size:.3g} grid units; "
-                f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
-            )
-
-    def undo(self) -> None:
-        """See `Exact.undo`."""
-
-    def save(self) -> bytes:
-        """See `Exact.save`."""
-        return b""

@@ -108,6 +108,7 @@ class Statistic(ABC):
         tallied: the order of events does not matter (`counton.statistics.tallied`).
         of_letters: events are the letters of a text, of which each step has exactly one where it
             has no batch of them: one that is left out would move others.
+        tallied: the order of events does not matter (`counton.statistics.tallied`).
     """
 
     on_demand: ClassVar[bool] = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Where each statistic lives.
 KNOWN: dict[str, str] = {
     "Average": "counton.statistics.average",
+    "Count": "counton.statistics.count",
     "Cuts": "counton.statistics.cuts",
     "Degrees": "counton.statistics.degrees",
     "Distinct": "counton.statistics.distinct",
@@ -24,6 +25,7 @@ KNOWN: dict[str, str] = {
     "Quantiles": "counton.statistics.quantiles",
     "Stars": "counton.statistics.stars",
     "Substrings": "counton.statistics.substrings",
+    "Sum": "counton.statistics.count",
     "TopK": "counton.statistics.top_k",
     "Triangles": "counton.statistics.triangles",
 }

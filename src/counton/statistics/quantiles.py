@@ -28,8 +28,9 @@ from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
 from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP, value_grid
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf, Events, Exact, Statistic
+from counton.statistics.base import ErrorOf, Events, Statistic
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of
+from counton.statistics.tallied import Part, Tallied, X
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines import LineStrategy, Prefixes
@@ -77,7 +78,7 @@ class Quantile(NamedTuple):
     high: float
 
 
-class Quantiles(Statistic):
+class Quantiles(Tallied):
     """How many values lie between two edges, and quantiles, over time.
 
     An event is a number. It counts in the cell [edge, next edge) in which it lies; numbers below
@@ -111,6 +112,8 @@ class Quantiles(Statistic):
     """
 
     event = "value"
+    parts = (Part("value"),)
+    counts_rows = True
 
     def __init__(
         self,
@@ -243,13 +246,31 @@ class Quantiles(Statistic):
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
         return ErrorOf("how many values lie below an edge, over all steps and edges", mean, largest)
 
-    def begin(self) -> Exact:
-        """See `Statistic.begin`."""
-        return _Cells(self)
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        """See `Tallied.columns_of`."""
+        values = value_grid.finite(events)
+        if values.ndim != 1:
+            raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
+        return (values,)
 
-    def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`: sums are in the counter."""
-        return _Cells(self)
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: the number of the cell in which a value lies."""
+        places = np.searchsorted(self.edges, parts[0], "right") - 1
+        return np.clip(places, 0, self.places - 1).astype(np.int64)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return len(self.edges) - 1
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        return [(said, 1)]
+
+    def measured(self, sums: Integers) -> Integers:
+        """See `Tallied.measured`: rows of the cells' strategy."""
+        rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
+        return np.ascontiguousarray(rows.T)
 
     def read(self, release: Release) -> QuantilesReading:
         """See `Statistic.read`."""
@@ -415,33 +436,6 @@ class QuantilesReading(Reading):
         return {
             name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)
         }
-
-
-class _Cells(Exact):
-    """Nothing but what the counter has."""
-
-    def __init__(self, statistic: Quantiles) -> None:
-        self._statistic, self._line = statistic, statistic.line
-
-    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
-        edges = self._statistic.edges
-        values = value_grid.finite(events)
-        if values.ndim != 1:
-            raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
-        cells = len(edges) - 1
-        places = np.clip(np.searchsorted(edges, values, "right") - 1, 0, cells - 1)
-        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
-        flat = np.bincount(steps + len(stops) * places, minlength=len(stops) * cells)
-        measured: Integers = self._line.measure(flat.reshape(cells, len(stops)))
-        return np.ascontiguousarray(measured.T)
-
-    def undo(self) -> None:
-        """See `Exact.undo`."""
-
-    def save(self) -> bytes:
-        """See `Exact.save`."""
-        return b""
 
 
 def _first(possible: NDArray[np.bool_]) -> int:

@@ -205,6 +205,14 @@ class Reading(ABC):
         return html(self.describe(), self.table_columns())
 
 
+class CellsReading(Reading):
+    """Cells as they are released."""
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: the columns of the release."""
+        return self.release.table_columns(level)
+
+
 class Readings(Sequence[Reading]):
     """Readings of consecutive steps, each made when it is asked for.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
@@ -17,13 +18,14 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.ranking import Ranking, ranked
 from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.tallied import Part, Tallied, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
 
 #: A user, and a cell in which it counted: -1 where only their number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
 
 
-class TopK(Statistic):
+class TopK(Tallied):
     """The largest groups of a histogram.
 
     All groups are counted; which of them are the largest is read from what is released, and costs
@@ -62,6 +64,8 @@ class TopK(Statistic):
     """
 
     event = "group"
+    parts = (Part("by", "label"),)
+    counts_rows = True
 
     def __init__(
         self,
@@ -91,10 +95,12 @@ class TopK(Statistic):
         if most is None:
             make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
             self._contribution = make(cells=cells, unit=self.unit)
+            self.tallied = cells == 1
             if once is not None or neighbours not in ("add_remove", "replace"):
                 Contribution(neighbours, 1, 1, once=once)  # says what is wrong
         else:
             self._contribution = Contribution.events(most, once=once, unit=self.unit)
+            self.tallied = False  # of a user the first events count
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
                     f"most is {most}, the events of one user, each in one group; cells is {cells} "
@@ -134,6 +140,20 @@ class TopK(Statistic):
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: the number of the group, -1 where it is none of those declared."""
+        place = self._place
+        return np.array([place.get(group, -1) for group in parts[0].tolist()], dtype=np.int64)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return len(self.groups)
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        return [(said, 1)]
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

@@ -1,0 +1,131 @@
+"""How many rows there are, and what a column of theirs adds up to: one cell, or one a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from counton.arrays import Integers
+from counton.exact import Number
+from counton.mechanisms import Release
+from counton.privacy import Contribution
+from counton.statistics.readings import CellsReading
+from counton.statistics.tallied import Part, Tallied, X
+
+
+class Count(Tallied):
+    """Number of rows.
+
+    Args:
+        unit: what one row is called.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Count
+    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
+    >>> reading = visits.release_batch(["home", "shop", "home"])
+    >>> reading.table_columns()["estimate"].shape
+    (1,)
+    """
+
+    counts_rows = True
+    plain = True
+
+    def __init__(self, *, unit: str = "event") -> None:
+        self.unit = Contribution.add_remove(unit=unit).unit
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        return {} if self.unit == "event" else {"unit": self.unit}
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return ()
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`."""
+        return Contribution.add_remove(unit=self.unit)
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`."""
+        return np.ones(len(parts[0]), np.int64)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return 1
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        return [(0, said)]
+
+    def read(self, release: Release) -> CellsReading:
+        """See `Statistic.read`."""
+        return CellsReading(self, release)
+
+
+class Sum(Tallied):
+    """What values add up to, each clipped to bounds and put on a grid.
+
+    Args:
+        lower, upper, resolution: see `Contribution.clipped`.
+        unit: what one row is called.
+
+    Raises:
+        InvalidInput: as `Contribution.clipped`.
+
+    >>> Sum(0, 60, resolution=1).contribution().per_cell
+    60
+    """
+
+    event = "value"
+    parts = (Part("value"),)
+    plain = True
+
+    def __init__(
+        self, lower: Number, upper: Number, resolution: Number, *, unit: str = "event"
+    ) -> None:
+        self.bounds = Contribution.clipped(lower, upper, resolution, unit=unit)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        bounds = self.bounds.to_dict()
+        given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
+        return given if self.bounds.unit == "event" else {**given, "unit": self.bounds.unit}
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return ()
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`."""
+        return self.bounds
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: clipped values in grid units."""
+        return self.bounds.to_grid(parts[0])
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return 1
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        return [(0, said)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        assert self.bounds.lower is not None
+        assert self.bounds.upper is not None
+        low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])
+        return int(low), int(high)
+
+    def read(self, release: Release) -> CellsReading:
+        """See `Statistic.read`."""
+        return CellsReading(self, release)

@@ -1,0 +1,147 @@
+"""Statistics for which the order of events does not matter: each row changes cells by itself.
+
+What a row says is one integer; what it changes follows from that integer by arithmetic. So rows can
+be added up by window in any order, on any number of machines, late rows and rows of new files are
+added like all others, and of two equal rows it does not matter which one counts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Integers
+from counton.statistics.base import Events, Exact, Statistic
+
+#: An array of integers, or an expression of a data frame: both know arithmetic.
+X = TypeVar("X", bound=Any)
+
+
+class Part(NamedTuple):
+    """One part of an event: what a column of a file holds.
+
+    Attributes:
+        name: by which a job names the column, as "value".
+        kind: numbers, or labels (texts).
+    """
+
+    name: str
+    kind: Literal["number", "label"] = "number"
+
+
+class Tallied(Statistic):
+    """A statistic whose cells are sums over rows.
+
+    Attributes:
+        parts: of what an event consists besides its time, group and user.
+        counts_rows: every row changes one place by 1, so that totals are numbers of rows.
+        plain: the cells are released as they are and need no words in the terms of a stream: the
+            noise is that of a plain counter.
+    """
+
+    tallied: bool = True
+    parts: ClassVar[tuple[Part, ...]] = ()
+    counts_rows: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+
+    @abstractmethod
+    def said(self, *parts: Any) -> Integers:
+        """What rows say, one integer each.
+
+        Args:
+            parts: an array for each of ``parts``: floats, or texts.
+
+        Returns:
+            int64; below 0 where a row is of no cell that is known.
+
+        Raises:
+            InvalidInput: a part that cannot be.
+        """
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many places rows are added up in, before they are measured."""
+
+    @abstractmethod
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """Places that rows change and by how much, in grid units: arithmetic of what they say.
+
+        Args:
+            said: an array, or an expression of a data frame.
+
+        Returns:
+            Pairs of a place and an amount: several pairs only of places that are numbers.
+        """
+
+    def row_bounds(self) -> tuple[int, int]:
+        """The least and the most that one row adds to any place, in grid units."""
+        return 1, 1
+
+    def measured(self, sums: Integers) -> Integers:
+        """Cells from sums by place: exact and linear.
+
+        Args:
+            sums: shape ``(steps, places)``.
+
+        Returns:
+            Shape ``(steps, *cells)``.
+        """
+        return sums.reshape(len(sums), *self.cells)
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return Sums(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`: sums are in the counter."""
+        return Sums(self)
+
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        """Events as one array for each part; a statistic whose events are no numbers says more.
+
+        Raises:
+            InvalidInput: what is no event.
+        """
+        return (events,)
+
+    def check_events(self, each: NDArray[np.int64]) -> None:
+        """Refuse numbers of events by step that cannot be."""
+
+
+class Sums(Exact):
+    """Nothing but what the counter has."""
+
+    def __init__(self, statistic: Tallied) -> None:
+        self._statistic = statistic
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        this, steps = self._statistic, len(stops)
+        each = np.diff(stops, prepend=0)
+        this.check_events(each)
+        said = this.said(*this.columns_of(events))
+        sums = np.zeros((steps, this.places), np.int64)
+        ends = np.concatenate([[0], stops])
+        for place, amount in this.entries(said):
+            if isinstance(place, int):
+                if isinstance(amount, int):
+                    sums[:, place] += each * amount
+                    continue
+                running = np.concatenate([[0], np.cumsum(amount)])  # may wrap; differences do not
+                sums[:, place] += running[ends[1:]] - running[ends[:-1]]
+            else:
+                cell = np.repeat(np.arange(steps), each) * this.places + place
+                np.add.at(sums.reshape(-1), cell, amount)
+        return this.measured(sums)
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+
+    def save(self) -> bytes:
+        """See `Exact.save`."""
+        return b""
