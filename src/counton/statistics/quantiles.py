@@ -270,7 +270,7 @@ class Quantiles(Tallied):
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
-        return np.ascontiguousarray(rows.T)
+        return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
     def read(self, release: Release) -> QuantilesReading:
         """See `Statistic.read`."""
