@@ -256,7 +256,7 @@ class Quantiles(Tallied):
     def said(self, *parts: Any) -> Integers:
         """See `Tallied.said`: the number of the cell in which a value lies."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
-        return np.clip(places, 0, self.places - 1).astype(np.int64)
+        return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
     @property
     def places(self) -> int:
