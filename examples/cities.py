@@ -10,8 +10,8 @@ import polars as pl
 
 from counton.cli.options import TableOutputs, command_line
 from counton.errors import InvalidInput
+from counton.jobs.job import HierarchyRequest
 from counton.jobs.outputs import write_table
-from counton.jobs.request import HierarchyRequest
 
 _LEVELS = "continent,country,region,city"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from counton.cli.options import Outputs, command_line
 from counton.errors import InvalidInput
-from counton.jobs.request import Request
+from counton.jobs.job import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
-def options_for(folder: str, *, expire: bool = False) -> tuple[Request, Outputs]:
+def options_for(folder: str, *, expire: bool = False) -> tuple[Job, Outputs]:
     """Write the departures and the carriers into a folder; what counts them.
 
     With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
@@ -31,7 +31,7 @@ def options_for(folder: str, *, expire: bool = False) -> tuple[Request, Outputs]
     events, carriers = target / "departures.parquet", target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
         _export(data_folder(), events, carriers)
-    request = Request(
+    request = Job(
         what="count",
         events=str(events),
         time="time_hour",

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs import Request, job, run
+from counton.jobs import Job, job, run
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
@@ -214,7 +214,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
     with pytest.raises(KeyboardInterrupt):
         run(
-            Request(
+            Job(
                 what="count",
                 events=late,
                 state=str(place.state),

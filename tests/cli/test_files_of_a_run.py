@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counton.errors import InvalidInput
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a"]
 Contents = Callable[[], dict[str, bytes]]
@@ -123,7 +123,7 @@ def test_no_state_is_made_without_a_limit_that_can_be_set(
 def test_python_refuses_the_same(tmp_path: Path) -> None:
     events, state = tmp_path / "e.csv", tmp_path / "s.db"
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
-    asked = Request(
+    asked = Job(
         "count", events, state, time="time", every="1h", start="2013-01-01", steps=6, epsilon=1,
         key=state,
     )  # fmt: skip

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -51,11 +51,11 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         return "-"
 
     request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
-    run(Request("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
-    with run(Request("count", piped(), place.state, append=True)) as outcome:
+    run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
+    with run(Job("count", piped(), place.state, append=True)) as outcome:
         assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
     with pytest.raises(ReplayMismatch, match="standard input has been counted already"):
-        run(Request("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
+        run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
 def test_a_grown_file_of_all_events_is_counted_on_and_none_of_its_states_appended(
@@ -98,7 +98,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    monkeypatch.setattr("counton.jobs.job._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.jobs.run._CHUNK", 2)  # one step a transaction
     release, calls = Stream.release_many, []
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
         return release(self, *args, **more)
 
     monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
-    request = Request(
+    request = Job(
         "count", events, place.state, time="time", every="1h", by="group", domain=("a", "b"),
         start="2013-01-01", steps=6, epsilon=100,
     )  # fmt: skip
@@ -132,7 +132,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr("counton.jobs.job.tally", grows)
+    monkeypatch.setattr("counton.jobs.run.tally", grows)
     done = place.count(events)
     assert done.code == 2
     assert "changed while it was read" in done.err
@@ -223,7 +223,7 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     ],
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
-    request = Request(
+    request = Job(
         "count", place.write("e.csv", EVENTS), place.state, time="time", every="1h", by="group",
         domain=domain, start="2013-01-01", steps=6, epsilon=100,
     )  # fmt: skip
@@ -288,8 +288,8 @@ def test_in_python_the_same_field_confirms(place: Any) -> None:
         "until": "2013-01-31",
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="give confirmed=True if that is what happened"):
-        run(Request("count", events, place.state, **request))
-    with run(Request("count", events, place.state, **request, confirmed=True)) as outcome:
+        run(Job("count", events, place.state, **request))
+    with run(Job("count", events, place.state, **request, confirmed=True)) as outcome:
         assert outcome.after == 720
 
 
@@ -303,7 +303,7 @@ def test_groups_that_are_no_texts_are_refused(domain: Any, place: Any) -> None:
         "by": "group", "domain": domain,
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="a group of domain is of type"):
-        run(Request("count", place.write("e.csv", EVENTS), place.state, **request))
+        run(Job("count", place.write("e.csv", EVENTS), place.state, **request))
 
 
 @pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])

@@ -10,7 +10,7 @@ import pytest
 
 import counton
 from counton.errors import InvalidInput
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 
 SOURCE = Path(counton.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
@@ -68,7 +68,7 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
         "by": "group", "domain": "a,b", "steps": 6, "start": "2013-01-01", "epsilon": 100,
     }  # fmt: skip
     with pytest.raises(InvalidInput) as caught:
-        run(Request(**(request | changed)))
+        run(Job(**(request | changed)))
     assert in_python in str(caught.value)
     assert caught.value.fields == fields
     options = {{"start": "from"}.get(name, name): value for name, value in changed.items()}

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from counton import PureDP, Stream
-from counton.jobs import Request, export, publish, run
+from counton.jobs import Job, export, publish, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -102,7 +102,7 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
     events.write_text("time\n2024-03-01T09:00\n2024-03-02T09:00\n2024-03-04T10:15\n")
     for release in ("windows", "both"):
         state, out = tmp_path / f"{release}.db", tmp_path / f"{release}-out.db"
-        request = Request(
+        request = Job(
             "count",
             events,
             state,

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 from counton.jobs.people import Bounding  # noqa: F401 - loaded before the children are forked
 
 _spec = importlib.util.spec_from_file_location(
@@ -47,9 +47,9 @@ def night(number: int, chance: random.Random) -> list[str]:
     return rows
 
 
-def request(folder: Path, state: str, number: int, append: bool) -> Request:
+def request(folder: Path, state: str, number: int, append: bool) -> Job:
     until = START + timedelta(days=number + 1)
-    return Request(
+    return Job(
         "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
         by="group", domain=["a", "b"], start=START, steps=60, until=until, strategy="binary",
         epsilon=10**6, user="user", most=MOST, per="1d", id="id" if append else None,

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 from counton.store import state_summary
 
 ROWS = ["00:10,a,u", "00:20,x,u", "01:10,b,v", "01:20,y,v", "02:10,x,u", "02:20,,v"]
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> Request:
+def request_(tmp_path: Path) -> Job:
     write(tmp_path / "e.csv", ROWS)
-    return Request(
+    return Job(
         what="count",
         events=tmp_path / "e.csv",
         state=tmp_path / "state.db",
@@ -38,20 +38,20 @@ def write(path: Path, rows: Sequence[str], header: str = "time,group,user") -> N
     path.write_text(f"{header}\n{lines}")
 
 
-def totals(request: Request) -> tuple[tuple[str, ...], list[list[int]]]:
+def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
         released = outcome.released()
         assert set(released.table()["group"]) == set(outcome.definition.groups)
         return outcome.definition.groups, released.own.estimates.tolist()
 
 
-def later(request: Request, hour: int, **more: object) -> Request:
+def later(request: Job, hour: int, **more: object) -> Job:
     """A later run, which states nothing anew."""
     until = f"2013-01-01T{hour:02}:00"
-    return Request("count", request.events, request.state, until=until, **more)  # type: ignore[arg-type]
+    return Job("count", request.events, request.state, until=until, **more)  # type: ignore[arg-type]
 
 
-def test_groups_unforeseen_are_counted_in_one_group(request_: Request) -> None:
+def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
     other = replace(request_, other="rest", until="2013-01-01T03:00")
     expected = ("a", "b", "rest"), [[1, 0, 1], [1, 1, 2], [1, 1, 4]]
     assert totals(other) == expected
@@ -66,7 +66,7 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Request) -> None:
             run(replace(other, **wrong))
 
 
-def test_users_are_bounded_by_the_groups_they_count_in(request_: Request) -> None:
+def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
     """Rows are put into their cells first, so that two unknown groups are one."""
     write(Path(str(request_.events)), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
     first = replace(request_, other="rest", user="user", first=True, most=2)
@@ -77,7 +77,7 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Request) -> Non
     assert found == (("a", "b", "rest"), [[0, 0, 2]])
 
 
-def test_spare_groups_are_not_shown_until_they_are_named(request_: Request) -> None:
+def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
     spare = replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")
     groups, found = totals(spare)
     assert (groups, found) == (("a", "b"), [[1, 0], [1, 1]])
@@ -93,7 +93,7 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Request) -> N
     assert (details["named"], details["spare"]) == ([["x", 3]], 1)
 
 
-def test_a_refused_run_names_no_group(request_: Request) -> None:
+def test_a_refused_run_names_no_group(request_: Job) -> None:
     run(replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")).close()
     before = state_summary(request_.state)["streams"]
     write(Path(str(request_.events)), ROWS[1:])
@@ -103,7 +103,7 @@ def test_a_refused_run_names_no_group(request_: Request) -> None:
 
 
 def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
-    request_: Request,
+    request_: Job,
 ) -> None:
     spare = replace(request_, other="rest", spare=1, until="2013-01-01T02:00")
     assert totals(spare)[1] == [[1, 0, 1], [1, 1, 2]]
@@ -114,7 +114,7 @@ def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
     assert totals(later(request_, 4))[1][-1] == [1, 1, 4, 1]
 
 
-def test_columns_are_called_otherwise_from_now_on(request_: Request) -> None:
+def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
     known = replace(request_, unknown="drop", until="2013-01-01T02:00")
     before = totals(known)[1]
     write(Path(str(request_.events)), [*ROWS, "02:30,a,u"], "at,page,who")
@@ -151,14 +151,14 @@ def test_columns_are_called_otherwise_from_now_on(request_: Request) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    request_: Request, wrong: dict[str, object], words: str
+    request_: Job, wrong: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
         run(replace(request_, **wrong))  # type: ignore[arg-type]
     assert not Path(request_.state).exists()
 
 
-def test_one_total_has_no_spare_groups(request_: Request) -> None:
+def test_one_total_has_no_spare_groups(request_: Job) -> None:
     one = replace(request_, by=None, domain=None)
     run(one).close()
     with pytest.raises(InvalidInput, match="stream 'events' counts none apart"):

@@ -18,7 +18,7 @@ from counton.cli.app import app
 from counton.errors import InvalidInput, ReplayMismatch
 from counton.events.files import Source
 from counton.events.tally import tally
-from counton.jobs import Request
+from counton.jobs import Job
 from counton.privacy.guarantees import Guarantee
 
 ROWS = pl.DataFrame(
@@ -230,7 +230,7 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
         read.extend(Path(part.name).name for part in source.parts)
         return tally(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.jobs.job.tally", noting)
+    monkeypatch.setattr("counton.jobs.run.tally", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         run = count_events(folder, **NEW, state=state, append=True)
@@ -246,6 +246,6 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
 def test_every_argument_is_a_field_of_a_request() -> None:
     import inspect
 
-    known = set(Request.__dataclass_fields__) | {"guarantee", "progress", "more"}
+    known = set(Job.__dataclass_fields__) | {"guarantee", "progress", "more"}
     for function in (count_events, sum_events):
         assert set(inspect.signature(function).parameters) <= known

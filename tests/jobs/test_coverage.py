@@ -12,16 +12,16 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter
-from counton.jobs import Released, Request
+from counton.jobs import Job, Released
 from counton.jobs.definition import Definition, ask, define
-from counton.jobs.job import Series
+from counton.jobs.run import Series
 
 KEYS, CELLS, STEPS = 40, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
 
 
 def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
-    request = Request(
+    request = Job(
         what="count",
         events="e.csv",
         state="state.db",

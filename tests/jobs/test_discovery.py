@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
-from counton.jobs import Request, export, job, run
+from counton.jobs import Job, export, job, run
 from counton.jobs.discovery import Discovery, draws, shown
 from counton.laws import DiscreteLaplace
 from counton.store import Store, journal, verify
@@ -141,7 +141,7 @@ def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Request:
+def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "count",
         "events": frame(rows),
@@ -157,10 +157,10 @@ def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> R
         "strategy": "kary",
         "until": START + timedelta(days=12),
     }
-    return Request(**given | more)
+    return Job(**given | more)
 
 
-def table(request: Request) -> pl.DataFrame:
+def table(request: Job) -> pl.DataFrame:
     with run(request) as outcome:
         return outcome.released().table()
 
@@ -396,7 +396,7 @@ def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
     first = table(asked(tmp_path, rows))
     with pytest.raises(StateError, match="finds its groups"):
         run(asked(tmp_path, rows, unknown="drop"))
-    again = Request("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
+    again = Job("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
     assert table(again).equals(first)
     with pytest.raises(StateError, match="nobody declared"):
         run(asked(tmp_path, rows, unknown="refuse", name="next", continues="events"))

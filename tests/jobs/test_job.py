@@ -14,7 +14,7 @@ import pytest
 
 from counton import PureDP, release_ranges
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
-from counton.jobs import Definition, Request, run
+from counton.jobs import Definition, Job, run
 from counton.mechanisms import terms
 from counton.store import Store
 from counton.store.database import Database
@@ -24,10 +24,10 @@ ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> Request:
+def request_(tmp_path: Path) -> Job:
     events = tmp_path / "e.csv"
     write(events, ROWS)
-    return Request(
+    return Job(
         what="count",
         events=events,
         state=tmp_path / "state.db",
@@ -46,18 +46,18 @@ def write(path: Path, rows: list[str]) -> None:
     path.write_text(f"time,group,value\n{lines}")
 
 
-def test_a_later_run_states_nothing_anew(request_: Request) -> None:
+def test_a_later_run_states_nothing_anew(request_: Job) -> None:
     with run(request_) as outcome:
         assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
         table = outcome.released().table()
     assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
-    later = Request("count", request_.events, request_.state, until="2013-01-01T06:00")
+    later = Job("count", request_.events, request_.state, until="2013-01-01T06:00")
     with run(later) as outcome:
         assert (outcome.before, outcome.after) == (3, 6)
         assert outcome.released().table().head(6).equals(table)
 
 
-def test_numbers_may_be_numbers(request_: Request) -> None:
+def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(replace(request_, what="sum", **bounds)) as outcome:  # type: ignore[arg-type]
         assert outcome.released().own.estimates[-1].tolist() == [5.5, 1.0]
@@ -66,7 +66,7 @@ def test_numbers_may_be_numbers(request_: Request) -> None:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
-def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Request) -> None:
+def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
     forever = replace(request_, expire=True, steps=None)
     with run(forever) as outcome, run(replace(forever, name="late", delay=1)) as late:
         now, then = outcome.released(), late.released()
@@ -76,14 +76,14 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Req
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
-def test_one_total_has_one_name(request_: Request) -> None:
+def test_one_total_has_one_name(request_: Job) -> None:
     with run(replace(request_, by=None, domain=None)) as outcome:
         released = outcome.released()
     assert released.curves().groups == ("all",)
     assert set(released.table()["group"]) == {"all"}
 
 
-def test_files_may_be_paths(request_: Request, tmp_path: Path) -> None:
+def test_files_may_be_paths(request_: Job, tmp_path: Path) -> None:
     groups = tmp_path / "groups.txt"
     groups.write_text("a\nb\n")
     with run(replace(request_, domain=groups, key=str(tmp_path / "key"))) as outcome:
@@ -91,14 +91,14 @@ def test_files_may_be_paths(request_: Request, tmp_path: Path) -> None:
     assert (tmp_path / "key").exists()
 
 
-def test_the_run_reports_where_it_is(request_: Request) -> None:
+def test_the_run_reports_where_it_is(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
     assert [stage for stage, _ in heard] == ["choosing a strategy", "reading events", "releasing"]
     assert [share for _, share in heard] == sorted(share for _, share in heard)
 
 
-def test_what_does_not_approve_leaves_no_state(request_: Request) -> None:
+def test_what_does_not_approve_leaves_no_state(request_: Job) -> None:
     def refuse(definition: Definition) -> None:
         raise InvalidInput(f"{definition.groups} are too many")
 
@@ -107,12 +107,12 @@ def test_what_does_not_approve_leaves_no_state(request_: Request) -> None:
     assert not Path(request_.state).exists()
 
 
-def test_contradictions_and_vanished_rows_are_refused(request_: Request) -> None:
+def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:
     run(request_).close()
     with pytest.raises(StateError, match="the guarantee is"):
         run(replace(request_, epsilon=2))
     with pytest.raises(StateError, match="is a count"):
-        run(Request("sum", request_.events, request_.state))
+        run(Job("sum", request_.events, request_.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
         run(replace(request_, what="mean"))  # type: ignore[arg-type]
     write(Path(str(request_.events)), ROWS[1:])
@@ -130,7 +130,7 @@ def test_jobs_need_no_package_of_the_command_line() -> None:
 
 
 def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
-    request_: Request, monkeypatch: pytest.MonkeyPatch
+    request_: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(request_).close()
     terms._rebuilt.cache_clear()
@@ -147,19 +147,19 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
 
     monkeypatch.setattr(Database, "_connect", connected)
     monkeypatch.setattr(terms, "strategy_from_dict", counted)
-    with run(Request("count", request_.events, request_.state)) as outcome:
+    with run(Job("count", request_.events, request_.state)) as outcome:
         outcome.released().table()
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
-def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Request) -> None:
+def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
     with run(request_) as outcome:
         with pytest.raises(StateError, match="every is 2h"):
             run(replace(request_, every="2h"))
         outcome.stream.release_many([[0, 0]])
 
 
-def test_units_of_jobs_and_of_the_library_are_one(request_: Request) -> None:
+def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
     with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(1))
@@ -178,7 +178,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Request) -> None:
 
 
 def test_a_table_made_in_parts_is_the_table_made_at_once(
-    request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from counton.jobs.outputs import write_table
 
@@ -187,7 +187,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.jobs.job._ROWS", 1)
+        monkeypatch.setattr("counton.jobs.run._ROWS", 1)
         assert part.table().equals(whole)
         assert part.lazy().collect().equals(whole)
         assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton import Key
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 from counton.jobs.people import period_of
 from counton.mechanisms.calibration import shift_of
 from counton.store import Store, Stream
@@ -43,7 +43,7 @@ class Log:
     options: dict[str, Any]
 
 
-def request(log: Log, state: Path, **more: Any) -> Request:
+def request(log: Log, state: Path, **more: Any) -> Job:
     given: dict[str, Any] = {
         "what": "count",
         "events": "?",
@@ -63,7 +63,7 @@ def request(log: Log, state: Path, **more: Any) -> Request:
         **log.options,
         **more,
     }
-    return Request(**given)
+    return Job(**given)
 
 
 def write(path: Path, rows: list[Row]) -> Path:
@@ -306,7 +306,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
     )
     assert released == [[4, 0], [6, 1], [6, 1]]
     assert notes == (0, 7, 0)
-    with run(Request("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as again:
+    with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as again:
         assert again.stream.releases().values[-1].tolist() == [6, 1]
 
 
@@ -443,7 +443,7 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
     for change in ({"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}):
         with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
-    with run(Request("count", tmp_path / "0.csv", tmp_path / "s.db")) as outcome:
+    with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db")) as outcome:
         assert outcome.definition.people == (3, "1d", False, False)
 
 

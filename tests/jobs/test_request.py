@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.jobs import HierarchyRequest, RangesRequest, Request, run, run_hierarchy, run_ranges
+from counton.jobs import HierarchyRequest, Job, RangesRequest, run, run_hierarchy, run_ranges
 
-COUNT = Request(
+COUNT = Job(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
     epsilon=1,
 )  # fmt: skip

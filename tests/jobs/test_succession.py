@@ -14,7 +14,7 @@ from keys import chosen_key
 
 from counton import Counter, PureDP
 from counton.errors import BudgetExceeded, InvalidInput, StateError
-from counton.jobs import Released, Request, run
+from counton.jobs import Job, Released, run
 from counton.jobs.definition import ask, define
 from counton.jobs.succession import Carried, end_stream
 from counton.noise import Key
@@ -24,11 +24,11 @@ ROWS = ["00:10,a,2", "00:20,x,1", "01:10,b,3", "02:10,a,1", "04:30,b,1", "05:10,
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> Request:
+def request_(tmp_path: Path) -> Job:
     events = tmp_path / "e.csv"
     lines = "".join(f"2013-01-01T{row}\n" for row in ROWS)
     events.write_text(f"time,group,value\n{lines}")
-    return Request(
+    return Job(
         what="count",
         events=events,
         state=tmp_path / "state.db",
@@ -47,18 +47,18 @@ def request_(tmp_path: Path) -> Request:
     )
 
 
-def successor(request: Request, hour: int = 6, **more: Any) -> Request:
+def successor(request: Job, hour: int = 6, **more: Any) -> Job:
     until = f"2013-01-01T{hour:02}:00"
     first = {"name": "next", "continues": "events", "until": until}
-    return Request("count", request.events, request.state, **{**first, **more})
+    return Job("count", request.events, request.state, **{**first, **more})
 
 
-def released(request: Request) -> Released:
+def released(request: Job) -> Released:
     with run(request) as outcome:
         return outcome.released()
 
 
-def test_a_successor_takes_over_what_it_does_not_say(request_: Request) -> None:
+def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
     before = released(request_)
     assert before.totals is not None
     assert before.totals.estimates[-1].tolist() == [2, 1, 1]
@@ -82,7 +82,7 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Request) -> None:
     ]
 
 
-def test_what_has_ended_releases_nothing_more(request_: Request) -> None:
+def test_what_has_ended_releases_nothing_more(request_: Job) -> None:
     run(request_).close()
     assert end_stream(request_.state, "events").step == 3
     assert end_stream(request_.state, "events").step == 3
@@ -92,14 +92,14 @@ def test_what_has_ended_releases_nothing_more(request_: Request) -> None:
         end_stream(request_.state, "visits")
 
 
-def append(request: Request, *rows: str) -> Request:
+def append(request: Job, *rows: str) -> Job:
     """New events only, of some of the rows."""
     lines = "".join(f"2013-01-01T{row}\n" for row in rows)
     Path(str(request.events)).write_text(f"time,group,value\n{lines}")
     return replace(request, append=True)
 
 
-def test_rows_that_wait_are_not_lost_by_an_end(request_: Request) -> None:
+def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     """Files of new events: the successor's do not bring them again."""
     run(append(request_, *ROWS)).close()  # two rows of windows that have not ended
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
@@ -118,7 +118,7 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Request) -> None:
     assert found.totals.estimates[-1].tolist() == [3, 3, 2]
 
 
-def test_rows_that_came_late_wait_too(request_: Request) -> None:
+def test_rows_that_came_late_wait_too(request_: Job) -> None:
     run(append(request_, *ROWS[:4])).close()
     run(append(request_, "00:30,a,1")).close()  # nothing is released
     with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
@@ -127,7 +127,7 @@ def test_rows_that_came_late_wait_too(request_: Request) -> None:
     assert end_stream(request_.state, "events") == (3, 0)
 
 
-def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Request) -> None:
+def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Job) -> None:
     run(append(request_, *ROWS)).close()
     append(request_, "05:20,a,1")
     with run(replace(successor(request_), append=True, confirmed=True)) as outcome:
@@ -135,7 +135,7 @@ def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Request) -> Non
         assert outcome.released().own.estimates[-1].tolist() == [1, 0, 0]
 
 
-def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Request) -> None:
+def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
     """The successor reads them again, unless its events are new ones alone."""
     run(request_).close()
     assert end_stream(request_.state, "events") == (3, 0)
@@ -147,14 +147,14 @@ def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Request) -
     assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
 
 
-def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Request) -> None:
+def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Job) -> None:
     with run(request_) as outcome:
         end_stream(request_.state, "events")
         with pytest.raises(Exception, match="was opened by another process"):
             outcome.stream.release([0, 0, 0, 0])
 
 
-def test_a_new_key_from_a_step_on(request_: Request, tmp_path: Path) -> None:
+def test_a_new_key_from_a_step_on(request_: Job, tmp_path: Path) -> None:
     run(request_).close()
     new = tmp_path / "new.key"
     Key.generate().save(new)
@@ -166,7 +166,7 @@ def test_a_new_key_from_a_step_on(request_: Request, tmp_path: Path) -> None:
     assert released(successor(request_, 7, key=new, continues=None)).steps == range(1, 5)
 
 
-def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Request) -> None:
+def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Job) -> None:
     noisy = replace(request_, epsilon=1)
     first = released(noisy)
     second = released(successor(noisy, 5))
@@ -187,7 +187,7 @@ def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Request) ->
     assert (third.totals.half > third.own.half).all()
 
 
-def test_other_groups_or_windows_alone_begin_anew(request_: Request) -> None:
+def test_other_groups_or_windows_alone_begin_anew(request_: Job) -> None:
     run(request_).close()
     found = released(successor(request_, domain="a,b,x"))
     assert found.totals is not None
@@ -198,7 +198,7 @@ def test_other_groups_or_windows_alone_begin_anew(request_: Request) -> None:
     assert alone.totals is None
 
 
-def test_users_so_far_begin_anew(request_: Request) -> None:
+def test_users_so_far_begin_anew(request_: Job) -> None:
     """Another stream sees for the first time whom this one has counted."""
     lines = "".join(f"2013-01-01T{hour:02}:10,a,u\n" for hour in range(6))
     Path(str(request_.events)).write_text(f"time,group,user\n{lines}")
@@ -208,9 +208,9 @@ def test_users_so_far_begin_anew(request_: Request) -> None:
     assert found.totals.estimates[:, 0].tolist() == [1, 1, 1]
 
 
-def test_named_groups_go_on_by_themselves(request_: Request) -> None:
+def test_named_groups_go_on_by_themselves(request_: Job) -> None:
     run(replace(request_, until="2013-01-01T02:00")).close()
-    run(Request("count", request_.events, request_.state, until=request_.until, also="x")).close()
+    run(Job("count", request_.events, request_.state, until=request_.until, also="x")).close()
     found = released(successor(request_))
     assert found.definition.groups == ("a", "b", "rest", "x")
     assert found.totals is not None
@@ -218,7 +218,7 @@ def test_named_groups_go_on_by_themselves(request_: Request) -> None:
 
 
 def test_a_run_killed_before_its_predecessor_ended_ends_it(
-    request_: Request, monkeypatch: pytest.MonkeyPatch
+    request_: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(request_).close()
 
@@ -234,7 +234,7 @@ def test_a_run_killed_before_its_predecessor_ended_ends_it(
         run(replace(request_, until="2013-01-01T04:00"))
 
 
-def test_the_limit_counts_both(request_: Request) -> None:
+def test_the_limit_counts_both(request_: Job) -> None:
     with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(1500))
     run(request_).close()
@@ -252,14 +252,14 @@ def test_the_limit_counts_both(request_: Request) -> None:
         ({"what": "sum"}, "is a count and cannot be continued as a sum"),
     ],
 )
-def test_what_cannot_be_continued(request_: Request, more: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_continued(request_: Job, more: dict[str, Any], words: str) -> None:
     run(request_).close()
     with pytest.raises((InvalidInput, StateError), match=words):
         run(replace(successor(request_), **more))
     assert Stream.open(request_.state, "events").step == 3
 
 
-def test_a_stream_of_a_state_that_is_not_there(request_: Request) -> None:
+def test_a_stream_of_a_state_that_is_not_there(request_: Job) -> None:
     with pytest.raises(StateError, match="names a stream of the same state, and state="):
         run(successor(request_))
 
@@ -268,7 +268,7 @@ def test_a_stream_of_a_state_that_is_not_there(request_: Request) -> None:
 @pytest.mark.parametrize("loss", [{"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}])
 def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]) -> None:
     steps, cells, inside = 50, 2500, []
-    request = Request(
+    request = Job(
         what="count",
         events="e.csv",
         state="state.db",

@@ -13,7 +13,7 @@ import pytest
 
 from counton.errors import InvalidInput, StateError
 from counton.events.windows import Windows, microseconds
-from counton.jobs import Released, Request, run
+from counton.jobs import Job, Released, run
 from counton.jobs.periods import check_periods, periods_of
 from counton.strategies import Independent
 
@@ -21,12 +21,12 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 
 @pytest.fixture
-def year(tmp_path: Path) -> Request:
+def year(tmp_path: Path) -> Job:
     """Hours of a year of local time, with noise that shows."""
     events = tmp_path / "e.csv"
     rows = [f"2024-{month:02}-{day:02}T07:30,a" for month in range(1, 13) for day in (1, 10, 28)]
     events.write_text("time,page\n" + "".join(f"{row}\n" for row in rows))
-    return Request(
+    return Job(
         what="count",
         events=events,
         state=tmp_path / "state.db",
@@ -42,12 +42,12 @@ def year(tmp_path: Path) -> Request:
     )
 
 
-def released(request: Request) -> Released:
+def released(request: Job) -> Released:
     with run(request) as outcome:
         return outcome.released()
 
 
-def test_both_are_one_release_seen_twice(year: Request) -> None:
+def test_both_are_one_release_seen_twice(year: Job) -> None:
     table = released(replace(year, release="both")).table()
     assert table.columns[4:] == [
         *("estimate", "std", "lower", "upper"),
@@ -57,7 +57,7 @@ def test_both_are_one_release_seen_twice(year: Request) -> None:
     assert by_group["sums"].to_list() == by_group["estimate"].to_list()
 
 
-def test_a_table_has_the_columns_asked(year: Request) -> None:
+def test_a_table_has_the_columns_asked(year: Job) -> None:
     totals = released(year).table().columns
     windows = released(replace(year, name="windows", release="windows")).table().columns
     assert totals[4:] == ["estimate", "std", "lower", "upper"]
@@ -65,7 +65,7 @@ def test_a_table_has_the_columns_asked(year: Request) -> None:
 
 
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
-def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Request, release: str) -> None:
+def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(replace(year, release=release))
     assert found.totals is not None or found.windows is not None
     ends = found.own.estimates
@@ -89,7 +89,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Request, relea
     assert change["window_start"].dt.strftime("%m-%d").to_list() == ["03-31", "10-27"]
 
 
-def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Request) -> None:
+def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     found = released(replace(year, release="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
@@ -137,16 +137,16 @@ def test_periods_follow_clocks_that_jump_at_midnight() -> None:
     assert microseconds(start) == int(windows.starts(range(1, 2))[0])
 
 
-def test_what_is_asked_is_kept_with_the_stream(year: Request) -> None:
+def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
     run(replace(year, release="windows")).close()
-    assert "window_estimate" in released(Request("count", year.events, year.state)).table().columns
+    assert "window_estimate" in released(Job("count", year.events, year.state)).table().columns
     with pytest.raises(StateError, match="release is both, but stream 'events' was created with"):
         run(replace(year, release="both"))
     with pytest.raises(InvalidInput, match="release is 'all'; use one of totals, windows, both"):
         run(replace(year, release="all"))
 
 
-def test_windows_alone_have_one_draw_of_noise_each(year: Request) -> None:
+def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     alone = released(replace(year, release="windows"))
     assert alone.terms.strategy == Independent(8784)
     assert set(alone.table()["window_std"]) == {alone.terms.law.std}
@@ -156,17 +156,17 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Request) -> None:
         run(replace(year, name="kary", release="windows", strategy="kary"))
 
 
-def test_a_simple_strategy_releases_integers(year: Request) -> None:
+def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = replace(year, epsilon=None, rho=1, simple=True)
     assert released(simple).table()["estimate"].dtype == pl.Int64
-    assert released(Request("count", year.events, year.state)).totals is not None
+    assert released(Job("count", year.events, year.state)).totals is not None
     assert released(simple).totals is not None
     run(replace(simple, name="best", simple=False)).close()
     with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
         run(replace(simple, name="best"))
 
 
-def test_a_delay_goes_with_totals_alone(year: Request) -> None:
+def test_a_delay_goes_with_totals_alone(year: Job) -> None:
     forever = replace(year, steps=None, expire=True, delay=2)
     with pytest.raises(InvalidInput, match="release=windows does not go with delay=2"):
         run(replace(forever, release="windows"))
@@ -174,7 +174,7 @@ def test_a_delay_goes_with_totals_alone(year: Request) -> None:
         released(forever).sums("1d")
 
 
-def test_a_long_series_of_windows_is_drawn_by_day(year: Request) -> None:
+def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     found = released(replace(year, release="windows"))
     curves, every = found.window_curves()
     assert every == "1d"

@@ -22,7 +22,7 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
-from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest, Request
+from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
 
 app = typer.Typer(
     name="counton",
@@ -54,8 +54,8 @@ def root(
 
 
 @app.command()
-@takes(Request, Outputs, what="count", value=None, lower=None, upper=None, resolution=None)
-def count(request: Request, outputs: Outputs) -> None:
+@takes(Job, Outputs, what="count", value=None, lower=None, upper=None, resolution=None)
+def count(request: Job, outputs: Outputs) -> None:
     """Release the running number of events after each window, by group.
 
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
@@ -67,8 +67,8 @@ def count(request: Request, outputs: Outputs) -> None:
 
 
 @app.command(name="sum")
-@takes(Request, Outputs, what="sum")
-def total(request: Request, outputs: Outputs) -> None:
+@takes(Job, Outputs, what="sum")
+def total(request: Job, outputs: Outputs) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
 
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen

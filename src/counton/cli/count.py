@@ -27,11 +27,11 @@ from counton.errors import InvalidInput, field
 from counton.events.files import event_paths, refuse_among_events
 from counton.events.windows import load_zone, moment
 from counton.exact import quantity
-from counton.jobs import Definition, Outcome, Progress, Released, Request, run
+from counton.jobs import Definition, Job, Outcome, Progress, Released, run
 from counton.jobs.definition import Continued
-from counton.jobs.job import plural, subject
+from counton.jobs.job import EXPIRING
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
-from counton.jobs.request import EXPIRING
+from counton.jobs.run import plural, subject
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _SHOWN, _OUT = 20, "--out"
 
 
-def perform(request: Request, outputs: Outputs, *, bar: bool = False) -> None:
+def perform(request: Job, outputs: Outputs, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal.
 
     Args:
@@ -347,7 +347,7 @@ def _table(released: Released) -> Table:
 def as_json(
     outcome: Outcome,
     released: Released | None,
-    request: Request,
+    request: Job,
     outputs: Outputs,
     sums: dict[str, Path],
 ) -> dict[str, Any]:

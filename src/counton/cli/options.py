@@ -17,7 +17,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
-from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest, Request
+from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -87,7 +87,7 @@ _TABLE: dict[str, Any] = {
 }
 #: How the command line asks for the fields of classes from below it, which know no options.
 _FIELDS: dict[type, dict[str, Any]] = {
-    Request: {
+    Job: {
         "events": Annotated[
             list[str],
             typer.Argument(
@@ -467,7 +467,7 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
 def option_names(*kinds: type) -> dict[str, str]:
     """What the command line calls the fields of dataclasses: options, or an argument's name.
 
-    >>> option_names(Request)["start"]
+    >>> option_names(Job)["start"]
     '--from'
     """
     return _COMMANDS | {

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from counton.exact import text
-from counton.jobs.request import Progress, silent
+from counton.jobs.job import Progress, silent
 
 if TYPE_CHECKING:
     from counton.privacy import Guarantee

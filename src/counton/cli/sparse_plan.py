@@ -9,7 +9,7 @@ from rich.console import Console
 from counton.cli.options import PlanOptions
 from counton.cli.printing import print_json, print_line
 from counton.errors import InvalidInput
-from counton.jobs.request import needed_guarantee
+from counton.jobs.job import needed_guarantee
 from counton.privacy import Contribution
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.cli.options import PlanOptions
-    from counton.jobs.job import Outcome
+    from counton.jobs.run import Outcome
     from counton.privacy import Contribution, Guarantee
     from counton.statistics import Statistic
 
@@ -183,8 +183,8 @@ def _perform_discovered(
     """The largest of groups that nobody declared: a ranking of what a count releases."""
     from counton.cli.count import operator_notes, progress_line, protection
     from counton.jobs.discovered_ranking import rankings
-    from counton.jobs.job import run
-    from counton.jobs.request import Request
+    from counton.jobs.job import Job
+    from counton.jobs.run import run
 
     if parameters.domain is not None or outputs.over is not None:
         name = "domain" if parameters.domain is not None else "over"
@@ -204,7 +204,7 @@ def _perform_discovered(
     room = _ROOM if columns.room is None else columns.room
     check_integer("room", room, 1)
     top = parameters.shown
-    request = Request(
+    request = Job(
         "count",
         by=columns.by,
         user=columns.user,

@@ -19,8 +19,8 @@ from counton.cli.printing import (
     warn_of_weak,
 )
 from counton.errors import InvalidInput, field
+from counton.jobs.job import ContingencyRequest, HierarchyRequest, RangesRequest
 from counton.jobs.outputs import about, check_outputs, write_table
-from counton.jobs.request import ContingencyRequest, HierarchyRequest, RangesRequest
 from counton.jobs.tables import (
     Fit,
     HierarchyOutcome,

@@ -1,19 +1,19 @@
 """Durable releases: what ``counton count``, ``ranges`` and ``hierarchy`` do, for Python.
 
-A `Request` says which events go into which stream of which state; `run` reads the events, releases
+A `Job` says which events go into which stream of which state; `run` reads the events, releases
 the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
 must not vanish. Everything that can be wrong is found before the state is touched. An error's
-``fields`` are the fields of `Request` that it is about.
+``fields`` are the fields of `Job` that it is about.
 
 >>> import tempfile
 >>> from pathlib import Path
->>> from counton.jobs import Request, run
+>>> from counton.jobs import Job, run
 >>> folder = tempfile.TemporaryDirectory()
 >>> events = Path(folder.name, "visits.csv")
 >>> _ = events.write_text(
 ...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
 ... )
->>> request = Request(
+>>> request = Job(
 ...     what="count", events=events, state=Path(folder.name, "visits.db"),
 ...     time="time", every="1d", by="page", domain="home,shop", start="2024-03-01", steps=365,
 ...     until="2024-03-03", epsilon=1, unit="visit",
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
     from counton.jobs.exports import publish as publish
-    from counton.jobs.job import Outcome as Outcome
-    from counton.jobs.job import Released as Released
-    from counton.jobs.job import run as run
+    from counton.jobs.job import ContingencyRequest as ContingencyRequest
+    from counton.jobs.job import HierarchyRequest as HierarchyRequest
+    from counton.jobs.job import Job as Job
+    from counton.jobs.job import Progress as Progress
+    from counton.jobs.job import RangesRequest as RangesRequest
     from counton.jobs.publishing import Published as Published
-    from counton.jobs.request import ContingencyRequest as ContingencyRequest
-    from counton.jobs.request import HierarchyRequest as HierarchyRequest
-    from counton.jobs.request import Progress as Progress
-    from counton.jobs.request import RangesRequest as RangesRequest
-    from counton.jobs.request import Request as Request
+    from counton.jobs.run import Outcome as Outcome
+    from counton.jobs.run import Released as Released
+    from counton.jobs.run import run as run
     from counton.jobs.statistic_runs import StatisticOutcome as StatisticOutcome
     from counton.jobs.statistic_runs import StatisticRequest as StatisticRequest
     from counton.jobs.statistic_runs import run_statistic as run_statistic
@@ -65,26 +65,26 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "ContingencyOutcome": "counton.jobs.tables",
-    "ContingencyRequest": "counton.jobs.request",
+    "ContingencyRequest": "counton.jobs.job",
     "Definition": "counton.jobs.definition",
     "Exported": "counton.jobs.exports",
     "Fit": "counton.jobs.tables",
     "HierarchyOutcome": "counton.jobs.tables",
-    "HierarchyRequest": "counton.jobs.request",
-    "Outcome": "counton.jobs.job",
-    "Progress": "counton.jobs.request",
+    "HierarchyRequest": "counton.jobs.job",
+    "Outcome": "counton.jobs.run",
+    "Progress": "counton.jobs.job",
     "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
-    "RangesRequest": "counton.jobs.request",
-    "Released": "counton.jobs.job",
-    "Request": "counton.jobs.request",
+    "RangesRequest": "counton.jobs.job",
+    "Released": "counton.jobs.run",
+    "Job": "counton.jobs.job",
     "Run": "counton.jobs.counting",
     "StatisticOutcome": "counton.jobs.statistic_runs",
     "StatisticRequest": "counton.jobs.statistic_runs",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
-    "run": "counton.jobs.job",
+    "run": "counton.jobs.run",
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
@@ -100,13 +100,13 @@ __all__ = [
     "Fit",
     "HierarchyOutcome",
     "HierarchyRequest",
+    "Job",
     "Outcome",
     "Progress",
     "Published",
     "RangesOutcome",
     "RangesRequest",
     "Released",
-    "Request",
     "Run",
     "StatisticOutcome",
     "StatisticRequest",
@@ -125,7 +125,7 @@ _load = loader(__name__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if _HOME.get(name, "counton.jobs.request") != "counton.jobs.request":
+    if _HOME.get(name, "counton.jobs.job") != "counton.jobs.job":
         require("polars")  # events are read with it; what is asked needs none
     return _load(name)
 

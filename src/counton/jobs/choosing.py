@@ -25,8 +25,8 @@ from counton.events.windows import (
     moments,
 )
 from counton.jobs.definition import check_period
+from counton.jobs.job import Events
 from counton.jobs.people import period_of
-from counton.jobs.request import Events
 from counton.privacy import Contribution, Guarantee
 
 
@@ -105,10 +105,10 @@ def activity(
     """Count how many events users have, or users' periods.
 
     Args:
-        events: as in `Request`.
+        events: as in `Job`.
         user, time: columns.
         per: length of a period, as ``1d``; None for the whole log.
-        timezone, file_format, time_format, clock_change: as in `Request`.
+        timezone, file_format, time_format, clock_change: as in `Job`.
 
     Raises:
         InvalidInput: the events cannot be read, lack a column or have no user.

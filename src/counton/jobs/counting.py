@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
-from counton.jobs.job import Outcome, Released, run
-from counton.jobs.request import Events, Progress, Request, silent
+from counton.jobs.job import Events, Job, Progress, silent
+from counton.jobs.run import Outcome, Released, run
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.store import Store
 
@@ -62,7 +62,7 @@ class Run:
     >>> folder.cleanup()
     """
 
-    request: Request
+    request: Job
     definition: Definition
     before: int
     after: int
@@ -78,7 +78,7 @@ class Run:
     again: bool
 
     @classmethod
-    def of(cls, request: Request, outcome: Outcome) -> Run:
+    def of(cls, request: Job, outcome: Outcome) -> Run:
         """What an outcome says, which may then be closed."""
         tally = outcome.tally
         return cls(
@@ -183,9 +183,9 @@ def count_events(
         domain: the declared groups, public knowledge: a list, a file, or ``"A,B,C"``.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
-        user, most, per: at most ``most`` events of a ``user`` count in each ``per``: see `Request`.
+        user, most, per: at most ``most`` events of a ``user`` count in each ``per``: see `Job`.
         progress: told where the run is.
-        more: any other field of `Request`, such as ``until``, ``name``, ``key``, ``release``.
+        more: any other field of `Job`, such as ``until``, ``name``, ``key``, ``release``.
 
     A later call may leave out what defines the stream, and may not contradict it.
 
@@ -272,7 +272,7 @@ def _run(
     named: dict[str, Any],
     progress: Progress,
 ) -> Run:
-    known = {item.name for item in fields(Request)} - {"what", "events", "state"}
+    known = {item.name for item in fields(Job)} - {"what", "events", "state"}
     for name in named:
         if name not in known:
             from difflib import get_close_matches
@@ -280,9 +280,9 @@ def _run(
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             raise InvalidInput(
-                f"{field(name)} is nothing that can be asked for{meant or ': see Request'}"
+                f"{field(name)} is nothing that can be asked for{meant or ': see Job'}"
             )
-    request = Request(what, events, state, **(named | _numbers(guarantee, named)))
+    request = Job(what, events, state, **(named | _numbers(guarantee, named)))
     with run(request, progress) as outcome:
         return Run.of(request, outcome)
 

@@ -14,11 +14,11 @@ from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_time
 from counton.exact import Number
-from counton.jobs.request import (
+from counton.jobs.job import (
     EXPIRING,
     NOW,
     RELEASES,
-    Request,
+    Job,
     checked,
     guarantee_from,
     metric_from,
@@ -125,7 +125,7 @@ class Definition:
         release: whether totals so far, the windows' own counts, or both are published.
         choice, metric, simple: by what the strategy was chosen.
 
-    >>> request = Request(
+    >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
     ...     steps=8760, by="page", domain="home,shop", epsilon=1
     ... )
@@ -304,7 +304,7 @@ class Asked(NamedTuple):
         metric: by which error the strategy is chosen.
     """
 
-    request: Request
+    request: Job
     start: datetime | None
     until: datetime | None
     domain: tuple[str, ...] | None
@@ -317,7 +317,7 @@ class Asked(NamedTuple):
     clock_change: ClockChange
 
 
-def ask(request: Request, saved: Definition | None = None) -> Asked:
+def ask(request: Job, saved: Definition | None = None) -> Asked:
     """Read a request: all that can be said of it without looking at events.
 
     Args:
@@ -360,7 +360,7 @@ def ask(request: Request, saved: Definition | None = None) -> Asked:
     )
 
 
-def _check_choices(request: Request) -> None:
+def _check_choices(request: Job) -> None:
     for name, known in (("what", WHAT), ("unknown", UNKNOWN), ("clock_change", CLOCK_CHANGE)):
         given = getattr(request, name)
         if given not in known:
@@ -382,7 +382,7 @@ def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
     return None if given is None else parse_time(given, timezone)
 
 
-def _groups(request: Request, by: str | None, *, known: bool) -> tuple[str, ...] | None:
+def _groups(request: Job, by: str | None, *, known: bool) -> tuple[str, ...] | None:
     """The groups that a request declares; None where events are not grouped."""
     domain = request.domain
     if by is None and not known and domain is not None:
@@ -405,7 +405,7 @@ def _groups(request: Request, by: str | None, *, known: bool) -> tuple[str, ...]
     return read_domain(domain, by or "")
 
 
-def _check_discovery(request: Request, by: str | None) -> None:
+def _check_discovery(request: Job, by: str | None) -> None:
     """What does not go with groups that nobody declared."""
     asked = field("unknown", "discover")
     if by is None:
@@ -435,7 +435,7 @@ def _check_discovery(request: Request, by: str | None) -> None:
         )
 
 
-def _bounds(request: Request, *, needed: bool) -> Contribution | None:
+def _bounds(request: Job, *, needed: bool) -> Contribution | None:
     """What one row of a sum can change: one clipped value."""
     given = [name for name in _BOUNDS if getattr(request, name) is not None]
     if request.what == "count":
@@ -461,7 +461,7 @@ def _bounds(request: Request, *, needed: bool) -> Contribution | None:
     return Contribution.clipped(lower, upper, resolution)
 
 
-def _people(request: Request, timezone: str) -> People | None:
+def _people(request: Job, timezone: str) -> People | None:
     """How many events of a user count, in a new stream."""
     most, per = request.most, request.per
     fields = [(name, getattr(request, name)) for name in ("most", "per", "distinct", "first")]
@@ -514,7 +514,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
         raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
 
 
-def _endless(request: Request) -> Expiring:
+def _endless(request: Job) -> Expiring:
     """The strategy of a new stream without an end."""
     for name in ("strategy", "metric", "simple"):
         if getattr(request, name) not in (None, False):
@@ -634,10 +634,10 @@ def _found_by(
     return Discovery.of(strategy, law, steps, contribution, Fraction(guarantee.delta))
 
 
-def unit_of(request: Request) -> str:
+def unit_of(request: Job) -> str:
     """What a new stream protects, in the word by which the ledger counts it.
 
-    >>> unit_of(Request("count", "visits.csv", "visits.db", user="cookie", most=3, per="1d"))
+    >>> unit_of(Job("count", "visits.csv", "visits.db", user="cookie", most=3, per="1d"))
     "user's day"
     """
     if request.user is None:
@@ -660,7 +660,7 @@ def refuse_ended(definition: Definition, name: str) -> None:
         )
 
 
-def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _with_other(request: Job, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The groups of a new stream: those declared, and the one of all others."""
     for name in ("other", "spare"):
         if getattr(request, name) is not None and domain is None:
@@ -689,7 +689,7 @@ def _with_other(request: Request, domain: tuple[str, ...] | None) -> tuple[str, 
     return (*domain, request.other)
 
 
-def amend(definition: Definition, request: Request, released: int) -> Definition:
+def amend(definition: Definition, request: Job, released: int) -> Definition:
     """A stream as the operator changes it: columns called otherwise, spare groups named.
 
     What is changed already stays as it is, so that the same request may come again and again.

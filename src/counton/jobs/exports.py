@@ -20,10 +20,10 @@ import polars as pl
 from counton.errors import InvalidInput, StateError, field
 from counton.events.windows import microseconds, moment, parse_time
 from counton.jobs.definition import Definition
-from counton.jobs.job import Released
+from counton.jobs.job import check_text
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.request import check_text
+from counton.jobs.run import Released
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
@@ -156,11 +156,11 @@ def export(
         OSError: the file could not be written; the old one, if any, is as it was.
 
     >>> import tempfile
-    >>> from counton.jobs import Request, run
+    >>> from counton.jobs import Job, run
     >>> folder = tempfile.TemporaryDirectory()
     >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
     >>> _ = events.write_text("time,page\\n2024-03-01T09:00,home\\n2024-03-04T10:15,shop\\n")
-    >>> run(Request(
+    >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
     ...     by="page", domain="home,shop", epsilon=1,
     ... )).close()
@@ -376,11 +376,11 @@ def publish(
         InvalidInput: a stream that was not made from events, or arguments out of range.
 
     >>> import tempfile
-    >>> from counton.jobs import Request, run
+    >>> from counton.jobs import Job, run
     >>> folder = tempfile.TemporaryDirectory()
     >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-04T10:15\\n")
-    >>> run(Request(
+    >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
     ...     epsilon=1,
     ... )).close()

@@ -18,7 +18,7 @@ import polars.selectors as cs
 
 from counton.errors import InvalidInput
 from counton.events.files import is_file
-from counton.jobs.request import check_text
+from counton.jobs.job import check_text
 from counton.laws import law_to_dict
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.store.keyfile import state_files

@@ -31,7 +31,7 @@ from counton.events.windows import (
     parse_time,
 )
 from counton.exact import check_integer
-from counton.jobs.request import NOW, Events, Progress, guarantee_from, silent, stated
+from counton.jobs.job import NOW, Events, Progress, guarantee_from, silent, stated
 from counton.mechanisms import Release, Releases
 from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy import Guarantee
@@ -63,7 +63,7 @@ class StatisticRequest:
 
     Attributes:
         statistic: one of ``counton.statistics``.
-        events: all rows since the first step, as of `counton.jobs.Request`.
+        events: all rows since the first step, as of `counton.jobs.Job`.
         state: path of a SQLite file, or a database URL.
         columns: of the parts of one event, in the order in which the statistic takes them; none:
             the file is a text, and its letters are the events.
@@ -71,7 +71,7 @@ class StatisticRequest:
         flags: those of the columns that hold true and false.
         only: values that a column may have; rows with others are counted nowhere.
         time: column of times; None: each row is a step.
-        every, start, until, timezone: windows of time, as of `counton.jobs.Request`.
+        every, start, until, timezone: windows of time, as of `counton.jobs.Job`.
         steps: how many steps the stream will ever have.
         epsilon, delta, rho: the guarantee.
         name: within the state.

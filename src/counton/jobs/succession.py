@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.events.windows import moment
 from counton.jobs.definition import STRATEGIES, Continued, Definition
-from counton.jobs.request import EXPIRING, Request
+from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
 from counton.store import Store, Stream
 from counton.store.store import Reader
@@ -93,7 +93,7 @@ def _would_drop(name: str, rows: int) -> InvalidInput:
     )
 
 
-def succeed(request: Request, store: Store | None) -> tuple[Request, Definition, End]:
+def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     """A new stream's request with all that it takes over from the stream it continues.
 
     Returns:
@@ -141,7 +141,7 @@ def succeed(request: Request, store: Store | None) -> tuple[Request, Definition,
     return replace(request, **filled), before, End(step, dropped)
 
 
-def _taken_over(before: Definition, step: int, request: Request) -> dict[str, Any]:
+def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     windows, columns, bounds = before.windows, before.columns, before.contribution
     taken: dict[str, Any] = {
         "start": moment(int(windows.ends(range(step, step + 1))[0])).isoformat(),

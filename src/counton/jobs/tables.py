@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from counton.columns import data_frame
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFile, is_file, read_domain, table_columns
-from counton.jobs.request import (
+from counton.jobs.job import (
     ContingencyRequest,
     HierarchyRequest,
     RangesRequest,
