@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs import Job, job, run
+from counton.jobs import Job, run, runs
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
@@ -201,7 +201,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     expected = pl.read_parquet(out)
     (place.folder / "key.witness").unlink()  # which would refuse the copy
 
-    monkeypatch.setattr(job, "_CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr(runs, "_CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     release = Stream.release_many
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
-from counton.jobs import Job, export, job, run
+from counton.jobs import Job, export, run, runs
 from counton.jobs.discovery import Discovery, draws, shown
 from counton.laws import DiscreteLaplace
 from counton.store import Store, journal, verify
@@ -240,7 +240,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
-    monkeypatch.setattr(job, "_CHUNK", 40)  # several transactions
+    monkeypatch.setattr(runs, "_CHUNK", 40)  # several transactions
     write, left = journal.write_sources, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:

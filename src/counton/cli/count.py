@@ -31,7 +31,7 @@ from counton.jobs import Definition, Job, Outcome, Progress, Released, run
 from counton.jobs.definition import Continued
 from counton.jobs.job import EXPIRING
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
-from counton.jobs.run import plural, subject
+from counton.jobs.runs import plural, subject
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.cli.options import PlanOptions
-    from counton.jobs.run import Outcome
+    from counton.jobs.runs import Outcome
     from counton.privacy import Contribution, Guarantee
     from counton.statistics import Statistic
 
@@ -184,7 +184,7 @@ def _perform_discovered(
     from counton.cli.count import operator_notes, progress_line, protection
     from counton.jobs.discovered_ranking import rankings
     from counton.jobs.job import Job
-    from counton.jobs.run import run
+    from counton.jobs.runs import run
 
     if parameters.domain is not None or outputs.over is not None:
         name = "domain" if parameters.domain is not None else "over"

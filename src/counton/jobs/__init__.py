@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from counton.jobs.job import Progress as Progress
     from counton.jobs.job import RangesRequest as RangesRequest
     from counton.jobs.publishing import Published as Published
-    from counton.jobs.run import Outcome as Outcome
-    from counton.jobs.run import Released as Released
-    from counton.jobs.run import run as run
+    from counton.jobs.runs import Outcome as Outcome
+    from counton.jobs.runs import Released as Released
+    from counton.jobs.runs import run as run
     from counton.jobs.statistic_runs import StatisticOutcome as StatisticOutcome
     from counton.jobs.statistic_runs import StatisticRequest as StatisticRequest
     from counton.jobs.statistic_runs import run_statistic as run_statistic
@@ -71,12 +71,12 @@ _HOME = {
     "Fit": "counton.jobs.tables",
     "HierarchyOutcome": "counton.jobs.tables",
     "HierarchyRequest": "counton.jobs.job",
-    "Outcome": "counton.jobs.run",
+    "Outcome": "counton.jobs.runs",
     "Progress": "counton.jobs.job",
     "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.job",
-    "Released": "counton.jobs.run",
+    "Released": "counton.jobs.runs",
     "Job": "counton.jobs.job",
     "Run": "counton.jobs.counting",
     "StatisticOutcome": "counton.jobs.statistic_runs",
@@ -84,7 +84,7 @@ _HOME = {
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
-    "run": "counton.jobs.run",
+    "run": "counton.jobs.runs",
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
