@@ -31,7 +31,8 @@ class Intake:
     """What to release and what to keep. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``.
+        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``, and how
+            many of its rows the last file of all events said, as long as none is counted.
         released: steps released before this run.
         target: steps released after it.
         groups: cells of one step.
@@ -109,6 +110,9 @@ class Intake:
             seen = cells[f"seen_{measure}"].to_numpy()
             packed[rows, 0, index, groups] = seen
             before = cells[f"counted_{measure}"].to_numpy()
+            if measure == "rows":
+                whole = cells["whole"].to_numpy()
+                before = np.where(whole > 0, -whole, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
         return {step: packed[row] for step, row in place.items()}
 
@@ -154,9 +158,12 @@ def compare(
         )
     elif not before.is_empty():  # this file says anew what all other windows hold
         _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
+    said = pl.col("whole") if append else pl.when(pl.col("step") > target).then("rows").otherwise(0)
+    cells = cells.with_columns(whole_before="whole", whole=said)
     moved = cells.lazy().filter(
         (pl.col("rows") != pl.col("seen_rows"))
         | (pl.col("total") != pl.col("seen_total"))
+        | (pl.col("whole") != pl.col("whole_before"))
         | ((pl.col("rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
     )
     return Intake(
@@ -214,7 +221,7 @@ def known_rows(rows: int) -> ReplayMismatch:
     )
 
 
-_COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total")
+_COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
@@ -226,9 +233,10 @@ def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     for steps, packed in kept:  # windows, seen or counted, measures, groups
         row, group = np.nonzero(packed.any(axis=(1, 2)))
         seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
-        counted = np.where(counted[:, :1] < 0, 0, counted)  # marked by earlier versions
+        whole = np.maximum(-counted[:, 0], 0)  # so `Intake` keeps them
+        counted = np.where(whole[:, None] > 0, 0, counted)
         ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
-        columns = (steps[row], group, *ends)
+        columns = (steps[row], group, *ends, whole)
         found.append(pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA))
     return pl.concat(found)
 

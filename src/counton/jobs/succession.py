@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
 
     Attributes:
         kept: they are in the state alone, since files of new events need not bring them again.
-        loose: only a file of all events had them, and the next such file brings them again.
+        loose: the last file of all events had them, and the next such file brings them again.
     """
 
     kept: int
@@ -50,8 +50,9 @@ def waiting_in(reader: Reader) -> Waiting:
     kept = loose = 0
     for _, totals in reader.observed_blocks():  # windows, seen or counted, measures, groups
         seen, counted = totals[:, 0, 0], totals[:, 1, 0]
-        kept += int((seen - counted)[counted >= 0].sum())
-        loose += int(seen[counted < 0].sum())  # so `Intake` marks them
+        whole = np.maximum(-counted, 0)  # so `Intake` keeps them
+        kept += int((seen - np.maximum(counted, 0) - whole).sum())
+        loose += int(whole.sum())
     return Waiting(kept, loose)
 
 
