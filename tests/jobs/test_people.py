@@ -285,8 +285,8 @@ def test_events_that_were_counted_are_refused_without_users_too(tmp_path: Path) 
     for again in (list(reversed(rows)), [*rows, at("02T01:00", "a", "")]):
         with pytest.raises(ReplayMismatch, match="15 rows are in windows that hold the same rows"):
             totals(tmp_path, options, ("03-02", rows), ("03-03", again))
-        (tmp_path / "s.db").unlink()
-        (tmp_path / "s.db.key").unlink()
+        for part in ("", ".key", ".key.witness"):
+            (tmp_path / f"s.db{part}").unlink()
     late = [at("01T01:30", "a", "")]
     assert totals(tmp_path, options, ("03-02", rows), ("03-03", late))[0] == [[8, 7], [9, 7]]
 

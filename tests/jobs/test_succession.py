@@ -75,7 +75,7 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
     assert found.table()["estimate"].to_list()[-3:] == [2, 2, 2]
     streams = {stream["name"]: stream for stream in state_summary(request_.state)["streams"]}
     assert streams["events"]["details"]["ended"] == 3
-    assert streams["next"]["key_fingerprint"] == streams["events"]["key_fingerprint"]
+    assert streams["next"]["key_fingerprint"] != streams["events"]["key_fingerprint"]
     entries = state_summary(request_.state)["ledger"]
     assert [(entry["name"], entry["epsilon"]) for entry in entries] == [
         *(("events", "1000"), ("next", "1000"))

@@ -96,7 +96,7 @@ def test_symbolic_links_are_followed_to_log_and_key(file: Path) -> None:
 
 
 def test_missing_folder(tmp_path: Path, key: Key) -> None:
-    with pytest.raises(StateError, match="folder exists"):
+    with pytest.raises(StateError, match="its folder does not exist"):
         Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
 
 
@@ -150,7 +150,7 @@ def test_a_database_of_another_program(file: Path, key: Key) -> None:
 
 def test_another_format_version(used: Path, key: Key) -> None:
     change(used, "PRAGMA user_version=2")
-    refused(used, key, "has format version 2, this version of counton reads 3")
+    refused(used, key, "has format version 2, this version of counton reads 4")
 
 
 @pytest.mark.slow

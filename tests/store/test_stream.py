@@ -22,7 +22,7 @@ from counton.errors import (
     WrongKey,
 )
 from counton.noise import InsecureSeededKey
-from counton.store import Store, key_path, keyfile, state_summary
+from counton.store import Store, creation, key_path, state_summary
 from counton.store.writer import Writer
 from counton.strategies import Binary, KAry
 
@@ -380,7 +380,7 @@ def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key)
         away = file.rename(file.with_name("away.db"))
         with pytest.raises(StateError, match="removed or replaced while it was open"):
             stream.release(XS[1])
-        with pytest.raises(StateError, match=r"its log state\.db-wal is there: restore"):
+        with pytest.raises(StateError, match="so the state was lost or restored from an old copy"):
             create(file, Key.generate())
         another = file.with_name("another.db")
         create(another, Key.generate()).close()
@@ -441,7 +441,8 @@ class TestKeyFile:
             assert stream.step == 1
         Stream.create(file, "b", STRATEGY, PureDP(1)).close()
         prints = {s["key_fingerprint"] for s in state_summary(file)["streams"]}
-        assert prints == {Key.load(path).fingerprint}
+        assert len(prints) == 2
+        assert Key.load(path).fingerprint in prints
         assert sorted(p.name for p in file.parent.iterdir()) == [
             *("state.db", "state.db.key", "state.db.key.witness")
         ]
@@ -495,7 +496,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with keyfile.for_creation(file, None, "visits") as waiting:
+    with creation.for_creation(file, None, "visits") as waiting:
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -89,6 +90,12 @@ class Database:
         """The address without its password, for messages."""
         return str(self.path) if self.path is not None else self.url.render_as_string(True)
 
+    @cached_property
+    def identity(self) -> str:
+        """Which state it is, wherever it lies; copies of it have the same. Not secret."""
+        with self.transaction(write=False) as connection:
+            return str(connection.execute(sa.select(schema.database.c.identity)).scalar_one())
+
     def close(self) -> None:
         """Drop all connections."""
         self._engine.dispose()
@@ -148,7 +155,7 @@ class Database:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.APPLICATION_ID)))
             if not sa.inspect(connection).has_table(schema.database.name):
                 schema.metadata.create_all(connection)
-                connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+                connection.execute(schema.database.insert().values(schema.first_row()))
 
     def _check_encoding(self) -> None:
         """Refuse a database that keeps bytes and not texts: names would come back as bytes."""

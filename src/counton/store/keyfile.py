@@ -15,23 +15,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
-from counton.noise.key import check_key
-from counton.store import schema
 from counton.store.database import Database, database_url, state_file
-from counton.store.sqlite_file import NoState
 from counton.store.whole_file import sync_folder
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -64,7 +61,7 @@ def state_files(state: State, key: str | os.PathLike[str] | None = None) -> list
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
     """
-    file, path = state_file(state), _file(key)
+    file, path = state_file(state), file_of(key)
     parts = ("", "-wal", "-shm", "-journal", ".key", ".key.witness")
     kept = [] if file is None else [Path(f"{file}{part}") for part in parts]
     return kept if path is None else [*kept, path, Path(f"{path}.witness")]
@@ -96,14 +93,14 @@ def held(database: Database, fingerprint: str, salt: str | None, key: Kept) -> K
     elif key is None:
         found = _load(beside(database.path, database.label), fingerprint)
     else:
-        path = _file(key)
-        found = _elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
+        path = file_of(key)
+        found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
     if salt is not None and found.fingerprint != fingerprint:
         return found.salted(salt)
     return found
 
 
-def _file(key: Kept) -> Path | None:
+def file_of(key: Kept) -> Path | None:
     """The file that is named for a key; None where none is."""
     if key is None or isinstance(key, Key):
         return None
@@ -122,7 +119,7 @@ def _file(key: Kept) -> Path | None:
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
 
 
-def _elsewhere(text: str) -> Key:
+def elsewhere(text: str) -> Key:
     """The key that an environment variable holds, or that a command prints."""
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
@@ -156,93 +153,17 @@ def _elsewhere(text: str) -> Key:
 
 def _load(path: Path, fingerprint: str) -> Key:
     """The key of a file, for a stream whose key has this fingerprint."""
-    waiting = _waiting(path, fingerprint)
-    if waiting.exists():
+    kept = waiting(path, fingerprint)
+    if kept.exists():
         # The process that made the state was killed before it could give the key its name, or
         # another one had given it to its own key.
-        _publish(waiting, path)
-        if waiting.exists():
-            return Key.load(waiting)
+        publish(kept, path)
+        if kept.exists():
+            return Key.load(kept)
     return Key.load(path)
 
 
-@contextmanager
-def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
-    """The key for a new release: the state's own, one derived from a prepared one, or a fresh one.
-
-    A fresh key gets its name only after the block, when the state exists: a process killed
-    on the way leaves no key which a later state, on changed data, could take up.
-
-    Args:
-        state: path or database URL.
-        key: a key, used as it is; or where it is kept.
-        name: of the release.
-
-    Raises:
-        WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
-            key cannot be read or written.
-        StateError: the state's folder does not exist; or the witness cannot be read, or says that
-            the state, which is lost, has released steps under this name.
-        InvalidInput: the key would take the place of the state.
-    """
-    if isinstance(key, Key):
-        yield check_key(key)
-        return
-    file = _file(key)
-    _check_places(state, file)
-    witness_beside(state, key).entries()  # refused if it cannot be read
-    path = (key_path(state) if key is None else file) if key is None or file else None
-    if path is not None and not path.exists():
-        with _fresh(path) as fresh:
-            yield fresh
-        return
-    found = _elsewhere(os.fspath(key or "")) if path is None else Key.load(path)
-    use = _use(state, found)
-    if use is None and key is None:
-        raise WrongKey(
-            f"key file {path} exists but nothing in state {os.fspath(state)} was released with "
-            f"it, which looks as if its state was lost or the key copied: the same key on "
-            f"changed data would reveal the difference; bring its own state back, or move the "
-            f"key away and a new one is made; one that was prepared is named, {field('key', path)}"
-        )
-    if use is None:
-        witness_beside(state, key).refuse_lost(name)
-    yield found if use == "own" else found.salted()
-
-
-@contextmanager
-def _fresh(path: Path) -> Iterator[Key]:
-    fresh = Key.generate()
-    waiting = _waiting(path, fresh.fingerprint)
-    try:
-        _save(fresh, waiting, path)
-        yield fresh
-    except Exception:
-        waiting.unlink(missing_ok=True)
-        raise
-    _publish(waiting, path)
-
-
-def _check_places(state: State, key: Path | None) -> None:
-    """Refuse a state in no folder, and a key in the state's place."""
-    file = state_file(state)
-    if file is None:
-        return
-    if not file.parent.is_dir():
-        raise StateError(
-            f"state {file} cannot be created (its folder does not exist): make the folder, or give "
-            f"another {field('state')}"
-        )
-    if key is not None and key.resolve() in {
-        Path(f"{file}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
-    }:
-        raise InvalidInput(
-            f"{field('key', key)} is also a file of the state, {field('state', os.fspath(state))}; "
-            f"keep the key in a file of its own, {file}.key unless you name one"
-        )
-
-
-def _publish(waiting: Path, path: Path) -> None:
+def publish(waiting: Path, path: Path) -> None:
     """Give a key its name, never over another key: then it goes on waiting."""
     try:
         os.link(waiting, path)
@@ -258,56 +179,30 @@ def _publish(waiting: Path, path: Path) -> None:
     sync_folder(path.parent)
 
 
-def _use(state: State, key: Key) -> str | None:
-    """Whether the state has releases with this key as its "own", or "salted"; None: neither."""
-    try:
-        database = Database(state)
-    except NoState:
-        return None
-    try:
-        with database.transaction(write=False) as connection:
-            known = {
-                (row.key_fingerprint, row.key_salt)
-                for table in (schema.streams, schema.tables)
-                for row in connection.execute(sa.select(table.c.key_fingerprint, table.c.key_salt))
-            }
-    finally:
-        database.close()
-    if any(fingerprint == key.fingerprint for fingerprint, _ in known):
-        return "own"
-    salted = (key.salted(salt).fingerprint == print_ for print_, salt in known if salt)
-    return "salted" if any(salted) else None
-
-
-def _save(key: Key, waiting: Path, path: Path) -> None:
-    try:
-        key.save(waiting)
-    except OSError as error:
-        raise WrongKey(
-            f"key file {path} cannot be written ({error.strerror}): check that its folder exists "
-            f"and may be written, and the space left"
-        ) from error
-
-
-def _waiting(path: Path, fingerprint: str) -> Path:
+def waiting(path: Path, fingerprint: str) -> Path:
     """Where a key waits until its state exists."""
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
 def witness_beside(state: State | Database, key: Kept) -> Witness:
-    """The witness of a state's releases: beside the key's file, else where ``STATE.key`` would be.
+    """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
     A state on a server whose key is in no file has none.
     """
-    path = _file(key)
+    path = file_of(key)
     if isinstance(state, Database):
         file, label = state.path, state.label
     else:
         file = state_file(state)
         label = str(file) if file else database_url(state).render_as_string(True)
-    if path is None and file is not None:
-        path = Path(f"{file}.key")
-    return Witness(None if path is None else Path(f"{path}.witness"), label)
+    paths = [] if path is None else [Path(f"{path}.witness")]
+    if file is not None and (path is None or not _same_file(path, Path(f"{file}.key"))):
+        paths.append(Path(f"{file}.key.witness"))
+    return Witness(paths, label, state if isinstance(state, Database) else None)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
 
 
 class Witness:
@@ -316,13 +211,24 @@ class Witness:
     It is written after each commit and holds nothing secret. Where it cannot be written, later
     releases are not known to it; where it stands and cannot be read, the state is refused.
 
+    Where a key has a file of its own, the same is remembered beside the key and beside the state,
+    so that streams of one state under several keys know of each other.
+
     Args:
-        path: of its file; None: there is none.
+        paths: of its files; none where there are none.
         label: of the state.
+        database: the state, where it is open.
     """
 
-    def __init__(self, path: Path | None, label: str) -> None:
-        self.path, self._label = path, label
+    def __init__(self, paths: Sequence[Path], label: str, database: Database | None = None) -> None:
+        self.paths, self._label, self._database = tuple(paths), label, database
+        self._read: tuple[list[tuple[int, ...] | None], list[dict[str, Any]]] | None = None
+        self._held: list[dict[str, Any]] | None = None
+
+    @property
+    def where(self) -> str:
+        """Its first file, for messages."""
+        return str(self.paths[0]) if self.paths else "no file"
 
     def entries(self) -> list[dict[str, Any]]:
         """What it remembers; nothing where there is none.
@@ -330,27 +236,53 @@ class Witness:
         Raises:
             StateError: it is there and cannot be read.
         """
-        if self.path is None:
-            return []
+        if self._held is not None:
+            return self._held
+        marks = [_mark(path) for path in self.paths]
+        if self._read is not None and self._read[0] == marks:
+            return self._read[1]
+        newest: dict[tuple[str, str], dict[str, Any]] = {}
+        for path in self.paths:
+            for entry in self._entries_of(path):
+                named = (entry["key"], entry["stream"])
+                if named not in newest or newest[named]["step"] < entry["step"]:
+                    newest[named] = entry
+        self._read = marks, list(newest.values())
+        return self._read[1]
+
+    def held(self) -> Witness:
+        """What it remembers now, for whoever reads the state afterwards without locking it.
+
+        What stands in it was committed before; so a state that is read later knows all of it.
+        """
+        now = Witness(self.paths, self._label, self._database)
+        with suppress(StateError):  # said of each release
+            now._held = self.entries()
+        return now
+
+    def _entries_of(self, path: Path) -> list[dict[str, Any]]:
         try:
-            return _parsed(self.path.read_bytes())
+            return _parsed(path.read_bytes())
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it was altered, or written in part"
             raise StateError(
-                f"the witness {self.path} of state {self._label} cannot be read ({why}), so nobody "
+                f"the witness {path} of state {self._label} cannot be read ({why}), so nobody "
                 f"can tell whether the state was restored from an old copy: bring the witness back "
                 f"from a copy; or, if you know that the state is the newest one, move the witness "
                 f"away, and the next release writes another"
             ) from None
 
-    def forgotten(self, known: Mapping[str, Collection[str]]) -> list[dict[str, Any]]:
-        """Entries of releases that the state does not have, whose keys it has.
+    def forgotten(
+        self, known: Mapping[str, Collection[str]], identity: str | None
+    ) -> list[dict[str, Any]]:
+        """Entries of releases from this state, or under its keys, which the state does not have.
 
         Args:
             known: names of the state's streams, and what `refuse_other_data` calls the noise of
                 its tables, by fingerprint of the key.
+            identity: of the state; None where there is none yet.
 
         Raises:
             StateError: it cannot be read.
@@ -358,23 +290,34 @@ class Witness:
         return [
             entry
             for entry in self.entries()
-            if entry["stream"] not in known.get(entry["key"], (entry["stream"],))
+            if entry["step"]
+            and entry["stream"] not in known.get(entry["key"], ())
+            and (
+                entry["key"] in known
+                or entry["state"] == self._label
+                or (identity is not None and entry.get("identity") == identity)
+            )
         ]
 
-    def refuse_lost(self, name: str) -> None:
-        """Refuse to begin a stream anew that the state of this name had begun.
+    def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
+        """Refuse to release anything new from a state that has forgotten releases.
+
+        Args:
+            known, identity: as of `forgotten`.
 
         Raises:
-            StateError: it has released steps, or the witness cannot be read.
+            StateError: it has, or the witness cannot be read.
         """
-        for entry in self.entries():
-            if (entry["state"], entry["stream"]) == (self._label, name) and entry["step"]:
-                raise StateError(
-                    f"state {self._label} has no stream {name!r}, but {self.path} says that it had "
-                    f"released {entry['step']:,} steps of it: bring the state back from its newest "
-                    f"copy, or begin a stream with another {field('name')}; what the lost one "
-                    f"spent stays spent"
-                )
+        for entry in self.forgotten(known, identity):
+            name, steps = named_in(entry), entry["step"]
+            what = "1 step" if steps == 1 else f"{steps:,} steps"
+            raise StateError(
+                f"state {self._label} has no release {name!r}, but {self.where} says that it had "
+                f"released {what} of it, so the state was lost or restored from an old copy; what "
+                f"is forgotten stays spent, and the limit no longer counts it: bring the newest "
+                f"copy of the state back; if it is lost for good, begin another "
+                f"{field('state')}, under a limit less what was spent"
+            )
 
     def refuse_other_data(self, fingerprint: str, name: str, noise: str, digest: str) -> None:
         """Refuse a table in whose noise another one was released, which the state has forgotten.
@@ -393,9 +336,9 @@ class Witness:
             known = (entry["key"], entry["stream"]) == (fingerprint, noise)
             if known and entry["digest"] != digest:
                 raise ReplayMismatch(
-                    f"state {self._label} does not know {name!r}, but {self.path} says that it was "
-                    f"released from other data, so the state was restored from an old copy; the "
-                    f"same noise on both would give the difference away: bring the newest copy "
+                    f"state {self._label} does not know {name!r}, but {self.where} says that it "
+                    f"was released from other data, so the state was restored from an old copy; "
+                    f"the same noise on both would give the difference away: bring the newest copy "
                     f"back, or choose another {field('name')}, which spends the guarantee again"
                 )
 
@@ -419,7 +362,7 @@ class Witness:
                 continue
             if entry["step"] > step:
                 raise StateError(
-                    f"stream {name!r} is at step {step:,} in state {self._label}, but {self.path} "
+                    f"stream {name!r} is at step {step:,} in state {self._label}, but {self.where} "
                     f"says that step {entry['step']:,} is released, so the state was restored from "
                     f"an old copy; the same noise on other data would give their difference away: "
                     f"bring the newest copy back, or, if it is lost, end this stream and begin "
@@ -427,44 +370,102 @@ class Witness:
                     f"with another {field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) not in (None, entry["digest"]):
-                raise StateError(
-                    f"stream {name!r} in state {self._label} has another release at step "
-                    f"{entry['step']:,} than {self.path} knows, so two copies of the state were "
-                    f"continued; the same noise on two data sets gives their difference away: go "
-                    f"on with the copy that was used here, and stop the other"
-                )
+                raise self._other_release(name, entry["step"])
 
-    def note(self, fingerprint: str, name: str, step: int, digest: str) -> None:
-        """Remember a release that is committed."""
-        if self.path is None:
-            return
+    def _other_release(self, name: str, step: int) -> StateError:
+        return StateError(
+            f"stream {name!r} in state {self._label} has another release at step {step:,} than "
+            f"{self.where} knows, so two copies of the state were continued; the same noise on two "
+            f"data sets gives their difference away: go on with the copy that was used here, and "
+            f"stop the other"
+        )
+
+    def note(
+        self,
+        fingerprint: str,
+        name: str,
+        step: int,
+        digest: str,
+        released: Callable[[int], str | None] | None = None,
+    ) -> None:
+        """Remember a release that is committed, before anybody is shown it.
+
+        Args:
+            fingerprint: of the key.
+            name: of the stream.
+            step: the last one released.
+            digest: of its release.
+            released: digest of what the state has released at a step by now; None where it has no
+                such step.
+
+        Raises:
+            StateError: the witness knows another release of a step, so that another copy of the
+                state is in use; it stays as it is.
+        """
         entry = {
             "key": fingerprint,
             "state": self._label,
+            "identity": None if self._database is None else self._database.identity,
             "stream": name,
             "step": step,
             "digest": digest,
         }
-        # What cannot be read is left as it is: the next one who opens the state is told of it.
-        with suppress(OSError, ValueError):
-            if not self.path.exists() and _begun(self.path, _text([entry])):
-                return
-            descriptor = os.open(self.path, os.O_RDWR)
-            with os.fdopen(descriptor, "rb+", buffering=0) as file:
-                _lock(descriptor)
-                before = file.read()
-                known = _parsed(before)
-                others = [
-                    old for old in known if (old["key"], old["stream"]) != (fingerprint, name)
-                ]
-                if any(old["step"] > step for old in known if old not in others):
-                    return
-                text = _text([*others, entry])
-                # In one write, so that a process which is killed leaves the old or the new text.
-                if os.pwrite(descriptor, text, 0) != len(text):  # no space left
-                    os.pwrite(descriptor, before, 0)
-                    text = before
-                os.ftruncate(descriptor, len(text))
+
+        def agrees(old: dict[str, Any]) -> bool:
+            if old["step"] == step:
+                return bool(old["digest"] == digest)
+            return released is None or not old["step"] or released(old["step"]) == old["digest"]
+
+        for path in self.paths:
+            # What cannot be read is left as it is: the next one who opens the state is told of it.
+            with suppress(OSError, ValueError):
+                other = _note_in(path, entry, agrees)
+                if other is not None:
+                    raise self._other_release(name, other)
+
+
+def named_in(entry: Mapping[str, Any]) -> str:
+    """The name of a release as its owner knows it: of a table an entry has its terms' digest too.
+
+    >>> named_in({"stream": "May 0123456789abcdef"}), named_in({"stream": "visits"})
+    ('May', 'visits')
+    """
+    return re.sub(r" [0-9a-f]{16}$", "", str(entry["stream"]))
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    """What tells whether a file was changed since it was read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _note_in(
+    path: Path, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
+) -> int | None:
+    """Write an entry into one file; or the step of another entry with which it does not agree."""
+    if not path.exists() and _begun(path, _text([entry])):
+        return None
+    descriptor = os.open(path, os.O_RDWR)
+    with os.fdopen(descriptor, "rb+", buffering=0) as file:
+        _lock(descriptor)
+        before = file.read()
+        known = _parsed(before)
+        same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
+        for old in same:
+            if not agrees(old):
+                return int(old["step"])
+        if any(old["step"] > entry["step"] for old in same):
+            return None  # another writer has gone on from here
+        text = _text([*(old for old in known if old not in same), entry])
+        # In one write, so that a process which is killed leaves the old or the new text.
+        if os.pwrite(descriptor, text, 0) != len(text):  # no space left
+            os.pwrite(descriptor, before, 0)
+            text = before
+        os.ftruncate(descriptor, len(text))
+    return None
 
 
 def _begun(path: Path, text: bytes) -> bool:

@@ -219,14 +219,21 @@ def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witnes
         StateError: the witness knows later ones, or another one; or it cannot be read.
     """
 
-    def digest(step: int) -> str | None:
-        with suppress(StateError):  # raised again when that step is read
-            shape = journal.shape_of(json.loads(row.terms))
-            released = journal.read(connection, row.id, step, step + 1, shape)
-            return keyfile.release_digest(step, released.values[0])
-        return None
+    witness.check(
+        row.key_fingerprint,
+        row.name,
+        row.step,
+        lambda step: released_digest(connection, row, step),
+    )
 
-    witness.check(row.key_fingerprint, row.name, row.step, digest)
+
+def released_digest(connection: Connection, row: Row[Any], step: int) -> str | None:
+    """Digest of a release as a witness keeps it; None where the journal does not have it."""
+    with suppress(StateError):  # raised again when that step is read
+        shape = journal.shape_of(json.loads(row.terms))
+        released = journal.read(connection, row.id, step, step + 1, shape)
+        return keyfile.release_digest(step, released.values[0])
+    return None
 
 
 def check_key_of(row: Row[Any], key: Key) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import secrets
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -19,7 +20,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -43,7 +44,14 @@ database = Table(
     Column("id", Integer, primary_key=True),
     Column("format", Integer, nullable=False),
     Column("budget_limit", Text),  # JSON: what Ledger.terms says; null: no limit
+    Column("identity", String(32), nullable=False),  # drawn once: copies have it too
 )
+
+
+def first_row() -> dict[str, Any]:
+    """What stands in the database's one row when it is made."""
+    return {"id": 1, "format": FORMAT, "identity": secrets.token_hex(16)}
+
 
 streams = Table(
     "counton_streams",

@@ -151,7 +151,7 @@ def create(path: Path) -> None:
         event.listen(engine, "begin", begin)
         with engine.begin() as connection:
             schema.metadata.create_all(connection)
-            connection.execute(schema.database.insert().values(id=1, format=schema.FORMAT))
+            connection.execute(schema.database.insert().values(schema.first_row()))
         engine.dispose()
         os.fsync(descriptor)
         _publish(name, path)

@@ -21,7 +21,7 @@ from counton.noise import Key
 from counton.privacy import Guarantee
 from counton.statistics.readings import Reading, Readings
 from counton.statistics.running import Running, statistic_of
-from counton.store import journal, keyfile, records
+from counton.store import creation, journal, keyfile, records
 from counton.store.database import Closing, Database, reading
 from counton.store.on_demand import OnDemand
 from counton.store.saved import Saved
@@ -98,14 +98,15 @@ class StatisticStream(Closing, Running):
             details: public facts to keep with it (JSON values).
 
         Raises:
-            StateError: the stream exists or is lost, or the database cannot be used.
+            StateError: the stream exists, the state has forgotten releases which its witness knows
+                (it was lost, or restored from an old copy), or the database cannot be used.
             BudgetExceeded: the guarantee goes beyond the database's limit; nothing is created.
             WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         public = records.to_json(dict(details or {}), "details")
         records.check_length(name)
-        with keyfile.for_creation(state, key, name) as held:
+        with creation.for_creation(state, key, name) as held:
             running = statistic.counter(
                 horizon, guarantee, key=held, name=name, strategy=strategy, batched=batched
             )

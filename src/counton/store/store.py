@@ -76,11 +76,11 @@ class Reader:
         return self._found.step
 
     def doubt(self) -> str | None:
-        """Why the state may be an old copy, as the witness beside ``STATE.key`` says; or None.
+        """Why the state may be an old copy, as the witness beside it says; or None.
 
-        Of a key that is kept elsewhere, no witness is known here.
+        Of a state on a server no witness is known here.
         """
-        witness = keyfile.witness_beside(self._database, None)
+        witness = keyfile.witness_beside(self._database, None).held()
         try:
             with self._database.transaction(write=False) as connection:
                 row = records.find(connection, self.terms.name)

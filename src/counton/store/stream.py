@@ -17,7 +17,7 @@ from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
-from counton.store import journal, keyfile, records
+from counton.store import creation, journal, keyfile, records
 from counton.store.database import Closing, Database, reading
 from counton.store.store import Reader, Store, read_releases, reader_of
 from counton.store.writer import Writer
@@ -104,7 +104,8 @@ class Stream(Closing):
             batched: a step of the statistic may have any number of events; see `Statistic.counter`.
 
         Raises:
-            StateError: the stream exists or is lost, or the database cannot be used.
+            StateError: the stream exists, the state has forgotten releases which its witness knows
+                (it was lost, or restored from an old copy), or the database cannot be used.
             BudgetExceeded: the guarantee goes beyond the database's limit; nothing is created.
             WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
@@ -115,7 +116,7 @@ class Stream(Closing):
             raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
         records.check_length(name)
-        with keyfile.for_creation(state, key, name) as held:
+        with creation.for_creation(state, key, name) as held:
             if statistic is None:
                 counter = Counter(
                     strategy,

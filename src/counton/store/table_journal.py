@@ -22,7 +22,7 @@ from counton.mechanisms.tables import R, TableDraft
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
 from counton.privacy.contribution import ANY_UNIT
-from counton.store import keyfile, ledger, records, schema
+from counton.store import creation, keyfile, ledger, records, schema
 from counton.store.database import Database, reading
 from counton.store.sqlite_file import NoState
 
@@ -59,8 +59,8 @@ def released(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R:
         return answer
     draft.prepare()  # takes time, and may be refused: before there is a key, and without a lock
     try:
-        with keyfile.for_creation(state, key, draft.name) as held:
-            return _enter(draft, state, held, keyfile.witness_beside(state, key))
+        with creation.for_creation(state, key, draft.name) as held:
+            return _enter(draft, state, held, key)
     except _Named:
         return released(draft, state, key)
     except _Entered:
@@ -93,7 +93,12 @@ def _answer(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R | None:
                 f"{draft.name!r} was released with the key {row.key_fingerprint}, this is the key "
                 f"{held.fingerprint}: give the key file that was saved with it"
             )
-        return _shown(draft, database, row, held)
+        shown = _shown(draft, database, row, held)
+        # Noted again, where a process was killed between its commit and the note.
+        digest = bytes(row.input_digest).hex()
+        witness = keyfile.witness_beside(database, key)
+        witness.note(row.key_fingerprint, noise_name(row.name, row.terms), 1, digest)
+        return shown
     finally:
         database.close()
 
@@ -131,12 +136,11 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
             ) from error
 
 
-def _enter(draft: TableDraft[R], state: State, key: Key, witness: keyfile.Witness) -> R:
+def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> R:
     release = draft.release(key)
     # Other terms have other noise; the same under the same key is for the same data only.
     terms = records.to_json(release.terms.to_dict(), "terms")
     noise = noise_name(draft.name, terms)
-    witness.refuse_other_data(key.fingerprint, draft.name, noise, release.input_digest)
     row = {
         "name": draft.name,
         "kind": draft.kind,
@@ -151,8 +155,10 @@ def _enter(draft: TableDraft[R], state: State, key: Key, witness: keyfile.Witnes
     }
     database = Database(state, create=True)
     try:
+        witness = keyfile.witness_beside(database, kept)
         with database.transaction(write=True) as connection:
             ledger.lock(connection)
+            creation.refuse_forgotten(connection, database, witness, key)
             if find(connection, draft.name) is not None:
                 raise _Entered
             records.refuse_stream(connection, database, draft.name)

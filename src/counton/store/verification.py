@@ -34,7 +34,7 @@ from counton.mechanisms.tables import digest_of_counts, shift_of_cells
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.noise import Key
 from counton.privacy import calibrate
-from counton.store import journal, keyfile, records, schema, table_journal
+from counton.store import creation, journal, keyfile, records, schema, table_journal
 from counton.store import ledger as books
 from counton.store.database import Database, reading
 from counton.strategies.base import TableStrategy
@@ -108,6 +108,7 @@ def verify(
     """
     database = Database(state)
     try:
+        witness = keyfile.witness_beside(database, key).held()
         with database.transaction(write=False) as connection:
             rows: list[Row[Any]] = [
                 row
@@ -116,7 +117,7 @@ def verify(
                 if name in (None, row.name)
             ]
             spent = {spend.name: spend for spend in books.entries(connection)}
-            witness = keyfile.witness_beside(database, key)
+            known = creation.released_names(connection)
             refused = {row.name: _remembered(connection, row, witness) for row in rows}
         if name is not None and not rows:
             raise StateError(
@@ -141,7 +142,7 @@ def verify(
             replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
             for one in found
         ]
-        return (*told, *(_forgotten(database, rows, witness) if name is None else ()))
+        return (*told, *_forgotten(database, known, witness, name))
     finally:
         database.close()
 
@@ -166,25 +167,23 @@ def _remembered(connection: Connection, row: Row[Any], witness: keyfile.Witness)
 
 
 def _forgotten(
-    database: Database, rows: list[Row[Any]], witness: keyfile.Witness
+    database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
 ) -> Iterator[Verified]:
-    """Releases that the witness knows, and the state does not have."""
-    known: dict[str, set[str]] = {}
-    for row in rows:
-        stream = hasattr(row, "checkpoint")
-        name = row.name if stream else table_journal.noise_name(row.name, row.terms)
-        known.setdefault(row.key_fingerprint, set()).add(name)
+    """Releases that the witness knows, and the state does not have; of one name, or all."""
     try:
-        entries = witness.forgotten(known)
+        entries = witness.forgotten(known, database.identity)
     except StateError:  # said of each release
         return
     for entry in entries:
+        name = keyfile.named_in(entry)
+        if of not in (None, name):
+            continue
         problem = (
-            f"state {database.label} does not have {entry['stream']!r}, but {witness.path} says "
-            f"that it was released, so the state was restored from an old copy: bring the newest "
-            f"copy back"
+            f"state {database.label} does not have {name!r} under the key {entry['key']}, but "
+            f"{witness.where} says that it was released, so the state was restored from an old "
+            f"copy: bring the newest copy back"
         )
-        yield Verified(entry["stream"], "forgotten", 0, (), (problem,))
+        yield Verified(name, "forgotten", 0, (), (problem,))
 
 
 def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConfl
 from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
-from counton.store import journal, keyfile, records, schema
+from counton.store import creation, journal, keyfile, records, schema
 from counton.store.database import Database
 from counton.strategies import StreamStrategy
 
@@ -44,11 +44,24 @@ class Writer:
         self.name: str = row.name
         self.step: int = row.step
         self._epoch: int = row.writer_epoch
+        self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
         self._key, self._strategy, self._witness = key, strategy, witness
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
         )
+        if counter is None and row.step:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Note the last release where a process was killed between its commit and the note."""
+        of, step = (self._key.fingerprint, self.name), self.step
+        entries = self._witness.entries()
+        if any((one["key"], one["stream"], one["step"]) == (*of, step) for one in entries):
+            return
+        digest = self._released_digest(step)
+        if digest is not None:
+            self._witness.note(*of, step, digest, self._released_digest)
 
     def counter(self) -> Counter:
         """The counter at the last committed step, read again if a release failed half-way."""
@@ -171,8 +184,34 @@ class Writer:
         self._counter, self.step = counter, counter.step
         if len(releases):
             digest = keyfile.release_digest(self.step, releases.values[-1])
-            self._witness.note(self._key.fingerprint, self.name, self.step, digest)
+            self._witness.note(
+                self._key.fingerprint, self.name, self.step, digest, self._released_digest
+            )
+            self._last = self.step, digest
         return releases
+
+    def _released_digest(self, step: int) -> str | None:
+        """Digest of what the state has released at a step by now, as the witness keeps it."""
+        if self._last is not None and self._last[0] == step:
+            return self._last[1]
+        with self.database.transaction(write=False) as connection:
+            return records.released_digest(connection, records.find(connection, self.name), step)
+
+    def _check_copy(self, connection: Connection) -> None:
+        """Refuse to commit steps which another copy of the state has released, or may have.
+
+        Raises:
+            StateError: the witness knows what this state does not.
+        """
+        if not self.step:
+            creation.refuse_forgotten(connection, self.database, self._witness)
+
+        def digest(step: int) -> str | None:
+            if self._last is not None and self._last[0] == step:
+                return self._last[1]
+            return records.released_digest(connection, records.find(connection, self.name), step)
+
+        self._witness.check(self._key.fingerprint, self.name, self.step, digest)
 
     def _commit(
         self,
@@ -188,6 +227,7 @@ class Writer:
         with self.database.transaction(write=True) as connection:
             self._change(connection, step=counter.step, checkpoint=counter.checkpoint())
             if rows:
+                self._check_copy(connection)
                 connection.execute(schema.journal.insert(), rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
