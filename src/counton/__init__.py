@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
-    from counton.store import StatisticStream as StatisticStream
     from counton.store import Stream as Stream
     from counton.store import release_contingency as release_contingency
     from counton.store import release_hierarchy as release_hierarchy
@@ -55,7 +54,6 @@ _HOME = {
     "ExpiringZCDP": "counton.privacy",
     "Key": "counton.noise",
     "PureDP": "counton.privacy",
-    "StatisticStream": "counton.store",
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
     "count_events": "counton.jobs",
@@ -80,7 +78,6 @@ __all__ = [
     "ExpiringZCDP",
     "Key",
     "PureDP",
-    "StatisticStream",
     "Stream",
     "count_events",
     "plan",

@@ -11,7 +11,7 @@ from letters import Letters, LettersOnDemand, letters_are_known
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs.statistic_runs import StatisticOutcome, StatisticRequest, run_statistic
 from counton.statistics import TopK, known
-from counton.store import StatisticStream, verify
+from counton.store import Stream, verify
 
 __all__ = ["letters_are_known"]  # a fixture
 pytestmark = pytest.mark.usefixtures("letters_are_known")
@@ -139,7 +139,7 @@ def test_a_later_run_with_a_bad_event_commits_no_part(
     written(tmp_path, [*ROWS, "05:10,b", "06:10,c"])
     with pytest.raises(InvalidInput, match="must be a or b"):
         run_statistic(replace(request, until="2024-03-01T08:00"))
-    with StatisticStream.open(request.state, request.name) as stream:
+    with Stream.open(request.state, request.name) as stream:
         assert stream.step == 3
     written(tmp_path, [*ROWS, "05:10,b", "06:10,a"])
     with run_statistic(replace(request, until="2024-03-01T08:00")) as outcome:

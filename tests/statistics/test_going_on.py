@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Key, PureDP
+from counton import Key, PureDP, Stream
 from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
 from counton.statistics.running import Running
-from counton.store import StatisticStream
 from counton.strategies import Binary
 
 MOVES = [[("a", True), ("b", True)], [("a", False)], [], [("a", True), ("b", False)]]
@@ -45,11 +44,11 @@ def test_the_same_after_every_stop(
     whole = running.release_batches(events, stops)
     again = statistic.counter(key=key, name="s", **named)
     file = tmp_path / "s.db"
-    StatisticStream.create(file, "s", statistic, key=key, **named).close()
+    Stream.create(file, "s", statistic=statistic, key=key, **named).close()
     for batch, there in zip(batches, whole, strict=True):
         again = Running.resume(again.checkpoint(), key=key)
-        with StatisticStream.open(file, "s", key=key) as stream:
-            for one in again.release_batch(batch), stream.release_batch(batch):
+        with Stream.open(file, "s", key=key) as stream:
+            for one in again.release_batch(batch), stream.release_events(batch)[0]:
                 np.testing.assert_array_equal(one.release.value, there.release.value)
 
 

@@ -41,9 +41,8 @@ from counton.statistics.quantiles import Quantiles, QuantilesReading
 from counton.statistics.readings import Reading
 from counton.statistics.running import statistic_of
 from counton.statistics.top_k import TopK, TopKReading
-from counton.store import Store, state_file
+from counton.store import Store, Stream, state_file
 from counton.store.database import Closing
-from counton.store.statistic_stream import StatisticStream
 
 if TYPE_CHECKING:
     from counton.exact import Number
@@ -119,21 +118,18 @@ class StatisticOutcome(Closing):
         until_stated: the caller gave ``until``; else it is the newest event's time.
         outside: rows before the first window or step, or after the last. Only for the operator.
         left_out: rows with values that are none of those known. Only for the operator.
+        statistic: which, as this run shows it.
     """
 
-    stream: StatisticStream
+    stream: Stream
     windows: Windows | None
     before: int
     after: int
     until: int | None
     until_stated: bool
     outside: int
-    left_out: int = 0
-
-    @property
-    def statistic(self) -> Statistic:
-        """Which."""
-        return self.stream.statistic
+    left_out: int
+    statistic: Statistic
 
     def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Ends of windows in local time, without a zone; without windows the steps."""
@@ -190,10 +186,10 @@ class StatisticOutcome(Closing):
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         first = 1 if begin else steps.start if steps else 1
         if on_demand and ask is not None and steps:
-            parts = [_history(self.stream, ask, steps, level)]
+            parts = [_history(self.stream, self.statistic, ask, steps, level)]
             place = np.repeat(np.arange(len(steps)), len(ask))
         else:
-            readings = self.stream.readings(first, steps[-1] + 1) if steps else None
+            readings = self.stream.readings(first, steps[-1] + 1, self.statistic) if steps else None
             parts = []
             for step in steps:
                 assert readings is not None
@@ -274,10 +270,10 @@ def _cut(kept: Mapping[str, Any]) -> Windows:
 
 
 def _history(
-    stream: StatisticStream, ask: Sequence[Any], steps: range, level: float
+    stream: Stream, statistic: Statistic, ask: Sequence[Any], steps: range, level: float
 ) -> dict[str, Any]:
     """Cells that are asked for, or cuts, after all of some steps: a row for each, step by step."""
-    statistic, terms = stream.statistic, stream.terms
+    terms = stream.terms
     if isinstance(statistic, Cuts):
         asked = [statistic.pairs(nodes, None) for nodes in ask]
         names, called = [" ".join(map(str, nodes)) for nodes in ask], "cut"
@@ -386,24 +382,29 @@ def run_statistic(
     if saved is None:
         _try(request.statistic.begin(), events, _chunks(0, ended, request.statistic))
         progress("choosing a strategy", 0.3)
-        stream = StatisticStream.create(
+        assert guarantee is not None
+        assert request.steps is not None
+        batched = windows is not None
+        planned = request.statistic.plan(request.steps, guarantee, batched=batched)
+        stream = Stream.create(
             request.state,
             request.name,
-            request.statistic,
-            request.steps,
+            planned.best.strategy,
             guarantee,
-            batched=windows is not None,
+            statistic=request.statistic,
+            batched=batched,
             key=request.key,
             details=_details(request, windows),
         )
     else:
-        stream = StatisticStream.open(request.state, request.name, key=request.key)
-        if isinstance(request.statistic, TopK):  # how many are shown may differ from run to run
-            shown = {**stream.statistic.parameters, "k": request.statistic.k}
-            stream.statistic = TopK(**shown)
+        stream = Stream.open(request.state, request.name, key=request.key)
+    statistic = stream.statistic
+    assert statistic is not None
+    if isinstance(request.statistic, TopK):  # how many are shown may differ from run to run
+        statistic = TopK(**{**statistic.parameters, "k": request.statistic.k})
     try:
         before = stream.step
-        _release(stream, request, windows, events, ended, progress)
+        _release(stream, statistic, request, windows, events, ended, progress)
     except BaseException:
         stream.close()
         raise
@@ -416,6 +417,7 @@ def run_statistic(
         request.until is not None,
         events.before + events.beyond,
         events.left_out,
+        statistic,
     )
 
 
@@ -646,7 +648,8 @@ def _of(events: Ordered, steps: range) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _release(
-    stream: StatisticStream,
+    stream: Stream,
+    statistic: Statistic,
     request: StatisticRequest,
     windows: Windows | None,
     events: Ordered,
@@ -664,7 +667,7 @@ def _release(
         progress("comparing", 0.4)
         known = events.until(before)
         try:
-            stream.check(known.events, known.stops)
+            stream.check_events(known.events, known.stops)
         except ReplayMismatch as error:
             order = ""
             if windows is not None and not _unordered(request):
@@ -673,12 +676,12 @@ def _release(
                 f"{error} ({order}late rows and corrections cannot be entered into steps that are "
                 f"released; release later, by {field('until')}, or leave them out)"
             ) from error
-    chunks = list(_chunks(before, ended, stream.statistic))
+    chunks = list(_chunks(before, ended, statistic))
     if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
         _try(stream.exact(), events, chunks)
     for steps in chunks:
         progress("releasing", 0.5 + 0.4 * (steps.start - before) / max(1, ended - before))
-        stream.release_batches(*_of(events, steps))
+        stream.release_events(*_of(events, steps))
 
 
 def _chunks(before: int, ended: int, statistic: Statistic) -> Iterator[range]:

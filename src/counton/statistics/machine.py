@@ -77,9 +77,14 @@ class Machine:
         """Number of the last released step; 0 before the first."""
         return self._step
 
-    def _ends(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ends of steps within events, checked."""
-        count, ends = self._count(events), np.asarray(stops)
+    def _ends(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Ends of steps within events, checked; all are one step, or each is one, unless given."""
+        count = self._count(events)
+        if stops is None:
+            stops = [count] if self.batched else range(1, count + 1)
+        ends = np.asarray(stops)
         if ends.ndim == 1 and not len(ends):
             ends = ends.astype(np.int64)
         if (

@@ -12,7 +12,6 @@ from counton.lazy import loader, require
 if TYPE_CHECKING:
     from counton.store.database import state_file as state_file
     from counton.store.keyfile import key_path as key_path
-    from counton.store.statistic_stream import StatisticStream as StatisticStream
     from counton.store.store import Store as Store
     from counton.store.store import state_summary as state_summary
     from counton.store.stream import Stream as Stream
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
-    "StatisticStream": "counton.store.statistic_stream",
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
     "Verified": "counton.store.verification",
@@ -40,7 +38,6 @@ _HOME = {
 _WITHOUT_DATABASE = {"release_contingency", "release_hierarchy", "release_ranges"}
 
 __all__ = [
-    "StatisticStream",
     "Store",
     "Stream",
     "Verified",

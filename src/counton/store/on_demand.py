@@ -22,7 +22,7 @@ class OnDemand(Counter):
     """Stands where a stream has its counter: it takes digests of events and counts the steps."""
 
     def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
-        """Not for callers: a `StatisticStream` makes it."""
+        """Not for callers: a `Stream` makes it."""
         self.terms, self.key_fingerprint = terms, check_key(key).fingerprint
         self._done = Progress(step, _NOTHING, Waiting(_NOTHING))
         self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")

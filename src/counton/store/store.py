@@ -22,6 +22,7 @@ from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
 
 if TYPE_CHECKING:
+    from counton.statistics.readings import Readings
     from counton.store.marks import Secret
     from counton.store.verification import Table
 
@@ -97,6 +98,20 @@ class Reader:
         """
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
 
+    def readings(self, start: int = 1, stop: int | None = None) -> Readings:
+        """What steps ``start..stop-1`` said of the stream's statistic: see `Stream.readings`.
+
+        Raises:
+            InvalidInput: the steps are not all released, or cells are read on demand.
+            StateError: the stream is of plain counts.
+        """
+        from counton.statistics.readings import Readings
+        from counton.statistics.running import statistic_of
+
+        statistic, _ = statistic_of(self.terms)
+        releases = self.releases(start, stop)
+        return Readings(statistic, releases.steps, releases)
+
     def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """See `Stream.observed_blocks`. Secret."""
         with self._database.transaction(write=False) as connection:
@@ -127,6 +142,28 @@ def read_releases(
     Raises:
         InvalidInput: the steps are not all released.
     """
+    steps = released_steps(terms, step, start, stop)
+    if terms.statistic is not None:
+        from counton.statistics.running import statistic_of
+
+        if statistic_of(terms)[0].on_demand:
+            raise InvalidInput(
+                f"cells of {terms.name!r} are computed from its events and its key when they are "
+                f"asked for, and the journal holds none: open it with Stream.open, or run its "
+                f"command again"
+            )
+    with database.transaction(write=False) as connection:
+        shape = terms.shape if terms.counters is None else (-1,)
+        entries = journal.read(connection, stream_id, steps.start, steps.stop, shape)
+    return Releases(steps, entries.values, terms)
+
+
+def released_steps(terms: StreamTerms, step: int, start: int, stop: int | None) -> range:
+    """Steps ``start..stop-1`` of a stream at ``step``.
+
+    Raises:
+        InvalidInput: they are not all released.
+    """
     start = check_integer("start", start, 0)
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:
@@ -134,19 +171,7 @@ def read_releases(
             f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
             f"released steps 1 to {step}: ask for steps among them"
         )
-    if terms.statistic is not None:
-        from counton.statistics.running import statistic_of
-
-        if statistic_of(terms)[0].on_demand:
-            raise InvalidInput(
-                f"cells of {terms.name!r} are computed from its events and its key when they are "
-                f"asked for, and the journal holds none: open it with StatisticStream.open, or run "
-                f"its command again"
-            )
-    with database.transaction(write=False) as connection:
-        shape = terms.shape if terms.counters is None else (-1,)
-        entries = journal.read(connection, stream_id, start, stop, shape)
-    return Releases(range(start, stop), entries.values, terms)
+    return range(start, stop)
 
 
 def reader_of(database: Database, name: str) -> Reader:

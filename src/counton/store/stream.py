@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,29 +19,36 @@ from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.store import creation, journal, keyfile, records
 from counton.store.database import Closing, Database, reading
-from counton.store.store import Reader, Store, read_releases, reader_of
+from counton.store.store import Reader, Store, read_releases, reader_of, released_steps
 from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Row
+
     from counton.noise import Key
-    from counton.statistics.base import Statistic
+    from counton.statistics.base import Events, Exact, Statistic
+    from counton.statistics.machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.store.marks import Change, Part
+    from counton.store.ordered import Ordered
 
 
 class Stream(Closing):
     """A running total in a database: what was released stays released, whatever is killed.
 
-    Of counts, or of a statistic whose cells are counted (`release_many` takes what they change by,
-    `readings` says what was released of it).
+    Of counts, or of a statistic, whose cells are counted: `release_events` takes its events, and
+    `readings` says what was released of it. Where the order of events does not matter,
+    `release_many` takes what cells change by, as it takes counts. Where cells are read on demand,
+    what is committed are the events; an answer is a function of key, cell and step.
 
     Make one with `create`, continue it with `open`. One process writes at a time: the
     latest to open a stream takes it over, and the one before gets ``StreamConflict`` at its next
     release. Noise is a function of key and step, and the journal is written first, so a process
     killed at any moment cannot show two values for one step.
 
-    The state holds exact sums: it is as secret as the data. The key is not in it. Steps released
+    The state holds exact sums, and of some statistics letters, edges or users: it is as secret as
+    the data. The key is not in it. Steps released
     after a copy of the state was made are unknown to the copy: the witness beside the key notices,
     and the copy is refused.
 
@@ -58,11 +65,13 @@ class Stream(Closing):
     >>> folder.cleanup()
     """
 
-    def __init__(self, writer: Writer, details: Mapping[str, Any]) -> None:
+    def __init__(
+        self, writer: Writer, details: Mapping[str, Any], machine: Machine | None = None
+    ) -> None:
         """Not for callers: use `create` or `open`."""
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
-        self._statistic = _statistic_of(writer)
+        self._machine = machine
         self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
@@ -135,9 +144,11 @@ class Stream(Closing):
             try:
                 with database.transaction(write=True) as connection:
                     row = records.enter(connection, database, counter, held, public)
+                    if statistic is not None and not statistic.tallied:
+                        _begin_ordered(connection, row, held, statistic, public)
                 witness = keyfile.witness_beside(database, key)
                 writer = Writer(database, row, held, strategy, witness, counter)
-                return cls(writer, json.loads(public))
+                return cls(writer, json.loads(public), _machine_of(writer, held))
             except BaseException:
                 database.close()
                 raise
@@ -172,13 +183,9 @@ class Stream(Closing):
                 row, held = records.take_over(connection, database, name, key)
                 witness = keyfile.witness_beside(database, key)
                 writer = Writer(database, row, held, strategy, witness)
-                if (found := _statistic_of(writer)) is not None and not found.tallied:
-                    raise StateError(
-                        f"stream {name!r} is a statistic, which takes events and no counts: open "
-                        f"it with StatisticStream.open"
-                    )
+                machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
-                    return cls(writer, json.loads(row.details))
+                    return cls(writer, json.loads(row.details), machine)
         except BaseException:
             database.close()
             raise
@@ -211,7 +218,7 @@ class Stream(Closing):
     @property
     def statistic(self) -> Statistic | None:
         """What its cells are of; None of plain counts."""
-        return self._statistic
+        return None if self._machine is None else self._machine.statistic
 
     @property
     def details(self) -> dict[str, Any]:
@@ -266,11 +273,101 @@ class Stream(Closing):
             ReplayMismatch: a released step had another input, or a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
+        if self._ordered:
+            raise InvalidInput(
+                f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
+                f"no changes of cells: give them to release_events"
+            )
         with self._turn.take(), self._lock:
             writer = self._writer()
             releases = writer.release(xs, first_step, observed or {}, sources, remembered, labels)
             self._step = writer.step
             return releases
+
+    def release_events(
+        self,
+        events: Events,
+        stops: Sequence[int] | NDArray[np.int64] | None = None,
+        *,
+        first_step: int | None = None,
+    ) -> Readings:
+        """Release consecutive steps of a statistic, with its events, in one transaction.
+
+        A step that has been released is answered as it was, so a caller who does not know whether
+        an earlier call came through may repeat it.
+
+        Args:
+            events: in the order in which they happened.
+            stops: for each step the number of events up to its end. Unless given, all of them are
+                one step where steps are batches; else each is a step.
+            first_step: which step the first is meant to be; see `release`.
+
+        Raises:
+            InvalidInput: not events of the statistic, or they break its bounds; stops that do not
+                ascend to ``len(events)``; more events than a step may have. Nothing is released.
+            ReplayMismatch: a released step had other events.
+            HorizonExceeded: the strategy serves no more steps.
+            StreamConflict: another process took the stream over, or holds the lock.
+            StateError: an earlier release was interrupted half-way: open the stream again.
+
+        >>> import tempfile
+        >>> from counton import PureDP
+        >>> from counton.statistics import Distinct
+        >>> from counton.strategies import Binary
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> state, terms = folder.name + "/users.db", (Binary(31), PureDP(1))
+        >>> with Stream.create(state, "users", *terms, statistic=Distinct()) as stream:
+        ...     (first,) = stream.release_events(["ann", "bob", "ann"])
+        >>> with Stream.open(state, "users") as stream:
+        ...     (again,) = stream.release_events(["ann", "bob", "ann"], first_step=1)
+        ...     stream.step, again.users == first.users
+        (1, True)
+        >>> folder.cleanup()
+        """
+        with self._turn.take(), self._lock:
+            machine = self._machine_for("release_events")
+            ends = machine._ends(events, stops)
+            if (ordered := self._ordered) is not None:
+                try:
+                    steps = ordered.release(self._writer(), events, ends, first_step)
+                finally:
+                    self._step = ordered.step
+                return self.readings(steps.start, steps.stop)
+            xs = _changes(machine, events, ends)
+            releases = self._writer().release(xs, first_step, {}, ())
+            self._step = self._writer().step
+            return self.readings(releases.steps.start, releases.steps.stop)
+
+    def check_events(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> None:
+        """Whether the first steps were released with these events; releases nothing.
+
+        Args:
+            events: in the order in which they happened, from the first step on.
+            stops: as of `release_events`, of released steps.
+
+        Raises:
+            InvalidInput: stops that do not ascend to ``len(events)``, or steps not released.
+            ReplayMismatch: a step was released with other events.
+        """
+        with self._turn.take(), self._lock:
+            machine = self._machine_for("check_events")
+            ends = machine._ends(events, stops)
+            if len(ends) > self._step:
+                raise InvalidInput(
+                    f"{len(ends):,} steps are given; stream {self._name!r} has released "
+                    f"{self._step:,}: give those alone"
+                )
+            if (ordered := self._ordered) is not None:
+                ordered.check(events, ends)
+            elif len(ends):
+                self._writer().release(_changes(machine, events, ends), 1, {}, ())
+
+    def exact(self) -> Exact:
+        """A copy of what its statistic knows of the events, to try some on. Secret."""
+        machine = self._machine_for("exact")
+        return machine.statistic.restore(machine._exact.save())
 
     def observe(
         self,
@@ -378,8 +475,14 @@ class Stream(Closing):
             terms = writer.counter().terms
             return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
 
-    def readings(self, start: int = 1, stop: int | None = None) -> Readings:
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
         """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
+
+        Args:
+            start, stop: of the steps; all released ones unless given.
+            read_as: the statistic in other words that cost nothing, as another k of `TopK`.
 
         Raises:
             InvalidInput: the steps are not all released, or the stream is of plain counts.
@@ -391,19 +494,25 @@ class Stream(Closing):
         >>> folder, delays = tempfile.TemporaryDirectory(), Average(0, 180, resolution=1)
         >>> state, terms = folder.name + "/delays.db", (Binary(31), PureDP(1))
         >>> with Stream.create(state, "delays", *terms, statistic=delays) as stream:
-        ...     _ = stream.release_many([[30, 150], [75, 285]])  # above 0, and below 180 minutes
+        ...     _ = stream.release_events([30, 0, 75], [1, 3])
         ...     [reading.step for reading in stream.readings()]
         [1, 2]
         >>> folder.cleanup()
         """
         from counton.statistics.readings import Readings
 
-        if self._statistic is None:
+        machine = self._machine_for("readings")
+        statistic = machine.statistic if read_as is None else read_as
+        if not statistic.allows(machine.statistic):
             raise InvalidInput(
-                f"stream {self._name!r} holds counts and no statistic: ask for its releases"
+                f"stream {self._name!r} is of {machine.statistic!r}: read it as that"
             )
+        if machine.statistic.on_demand:
+            with self._lock:
+                steps = released_steps(self.terms, self._step, start, stop)
+            return Readings(statistic, steps, None, machine)
         releases = self.releases(start, stop)
-        return Readings(self._statistic, releases.steps, releases)
+        return Readings(statistic, releases.steps, releases)
 
     def reading(self, step: int | None = None) -> Reading:
         """What a step said, as it was released; the last one unless stated.
@@ -413,6 +522,27 @@ class Stream(Closing):
         """
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         return self.readings(step, step + 1)[0]
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """What is released of cells that are read on demand, at consecutive steps, at one go.
+
+        Args:
+            cells: their numbers, in the order of a flattened array (`Statistic.cell`).
+            steps: released ones.
+
+        Returns:
+            In data units, shape ``(len(steps), len(cells))``.
+
+        Raises:
+            InvalidInput: the steps are not all released, or the cells are all released.
+        """
+        machine = self._machine_for("history")
+        if not machine.statistic.on_demand:
+            raise InvalidInput(
+                f"{machine.statistic!r} releases all of its cells: ask for releases or readings"
+            )
+        steps = released_steps(self.terms, self._step, steps.start, steps.stop)
+        return machine.history(cells, steps)
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.
@@ -450,6 +580,20 @@ class Stream(Closing):
 
     def __repr__(self) -> str:
         return f"Stream(name={self._name!r}, step={self._step})"
+
+    @property
+    def _ordered(self) -> Ordered | None:
+        """What takes events where their order matters."""
+        machine = self._machine
+        return None if machine is None or machine.statistic.tallied else cast("Ordered", machine)
+
+    def _machine_for(self, what: str) -> Machine:
+        if self._machine is None:
+            raise InvalidInput(
+                f"stream {self._name!r} holds counts and no statistic, so that it has no {what}: "
+                f"ask for its releases"
+            )
+        return self._machine
 
     def _writer(self) -> Writer:
         if self._open_writer is None:
@@ -511,13 +655,39 @@ def _counter_of(
     return counter if isinstance(counter, Counter) else OnDemand(counter, key)
 
 
-def _statistic_of(writer: Writer) -> Statistic | None:
+def _begin_ordered(
+    connection: Connection, row: Row[Any], key: Key, statistic: Statistic, details: str
+) -> None:
+    """Keep what a statistic knows before the first step."""
+    from counton.store.saved import Saved
+
+    Saved(statistic.begin().save(), b"").write(connection, row.id, key, row.name, Saved(b"", b""))
+    records.write_seal(connection, row.id, key, row.name, 0, details)
+
+
+def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) -> Machine | None:
+    """What takes the events of a statistic; None of plain counts."""
     terms = writer.counter().terms
     if terms.statistic is None:
         return None
+    from counton.statistics.machine import Machine
     from counton.statistics.running import statistic_of
+    from counton.store import ordered
 
-    return statistic_of(terms)[0]
+    statistic, batched = statistic_of(terms)
+    if statistic.tallied:
+        return Machine(statistic, statistic.begin(), batched, terms, key, writer.step)
+    if connection is None:
+        with writer.database.transaction(write=False) as connection:
+            return _machine_of(writer, key, connection)
+    row = records.find(connection, writer.name)
+    return ordered.Ordered(writer, key, ordered.known_at(connection, row, key))
+
+
+def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
+    """By how much events change cells, in data units, where their order does not matter."""
+    taken = machine.statistic.begin().take(events, stops)
+    return np.asarray(machine.terms.contribution.exact_from_grid(taken))
 
 
 def _only(many: Releases) -> Release:

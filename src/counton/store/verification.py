@@ -308,7 +308,7 @@ def _recomputed_statistic(
     """
     from counton.statistics.running import statistic_of
     from counton.store.on_demand import OnDemand
-    from counton.store.statistic_stream import known_at
+    from counton.store.ordered import known_at
 
     statistic, _ = statistic_of(terms)
     if statistic.tallied:

@@ -26,8 +26,8 @@ from counton.errors import (
     StreamConflict,
 )
 from counton.exact import text
-from counton.store import StatisticStream, Store, state_summary, verify
-from counton.store.statistic_stream import event_digests
+from counton.store import Store, state_summary, verify
+from counton.store.ordered import Ordered, event_digests
 from counton.strategies import KAry
 
 __all__ = ["letters_are_known"]  # a fixture
@@ -42,14 +42,30 @@ def create(
     name: str = "s",
     horizon: int = 30,
     key: Key | None = None,
-) -> StatisticStream:
-    strategy = KAry.best(horizon)
-    return StatisticStream.create(
-        state, name, statistic, horizon, PureDP(1), strategy=strategy, key=key
+) -> Stream:
+    return Stream.create(
+        state,
+        name,
+        KAry.best(horizon),
+        PureDP(1),
+        statistic=statistic,
+        batched=False,
+        key=key,
     )
 
 
-def shown(stream: StatisticStream) -> list[list[int]]:
+def give(stream: Stream, letter: str, step: int | None = None) -> list[int]:
+    (reading,) = stream.release_events(letter, first_step=step)
+    estimates: list[int] = reading.table_columns()["estimate"].tolist()
+    return estimates
+
+
+def exact(stream: Stream) -> Ordered:
+    assert stream._ordered is not None
+    return stream._ordered
+
+
+def shown(stream: Stream) -> list[list[int]]:
     return [one.table_columns()["estimate"].tolist() for one in stream.readings()]
 
 
@@ -58,15 +74,15 @@ def test_it_goes_on_after_each_step(statistic: Letters, state: str) -> None:
     letters = "abaabbbaab"
     key = Key.generate()
     with create(state, statistic, key=key) as stream:
-        seen = [stream.release(letter).table_columns()["estimate"].tolist() for letter in "abaab"]
+        seen = [give(stream, letter) for letter in "abaab"]
     for number, letter in enumerate(letters[5:], 6):
-        with StatisticStream.open(state, "s", key=key) as stream:
+        with Stream.open(state, "s", key=key) as stream:
             assert stream.step == number - 1
-            seen.append(stream.release(letter).table_columns()["estimate"].tolist())
-    with StatisticStream.open(state, "s", key=key) as stream:
+            seen.append(give(stream, letter))
+    with Stream.open(state, "s", key=key) as stream:
         assert shown(stream) == seen
         assert stream.reading(4)["a"] == seen[3][0]
-        again = stream.release_many(letters + "ab", first_step=1)
+        again = stream.release_events(letters + "ab", first_step=1)
         assert [one.table_columns()["estimate"].tolist() for one in again][:10] == seen
         assert stream.step == 12
         noise = [one["a"] - (letters + "ab")[: one.step].count("a") for one in again]
@@ -81,38 +97,36 @@ def test_it_goes_on_after_each_step(statistic: Letters, state: str) -> None:
 @pytest.mark.parametrize("statistic", KINDS, ids=repr)
 def test_what_is_refused_changes_nothing(statistic: Letters, file: Path) -> None:
     with create(file, statistic, horizon=12) as stream:
-        stream.release_many("abab")
+        stream.release_events("abab")
         before = shown(stream)
         for bad in (
-            lambda: stream.release("a", step=2),
-            lambda: stream.release_many("abaab", first_step=1),
+            lambda: give(stream, "a", 2),
+            lambda: stream.release_events("abaab", first_step=1),
         ):
             with pytest.raises(ReplayMismatch, match=r"step [24] of statistic 's'"):
                 bad()
         with pytest.raises(InvalidInput, match="first step is 6"):
-            stream.release("a", step=6)
+            give(stream, "a", 6)
         with pytest.raises(InvalidInput, match="must be a or b"):
-            stream.release_many("ababac", first_step=1)
+            stream.release_events("ababac", first_step=1)
         with pytest.raises(HorizonExceeded):
-            stream.release_many("a" * 9)
+            stream.release_events("a" * 9)
         assert stream.step == 4
         assert shown(stream) == before
-        with StatisticStream.open(file, "s") as other:
-            other.release("b")
+        with Stream.open(file, "s") as other:
+            give(other, "b")
         with pytest.raises(StreamConflict):
-            stream.release("a")
-        assert stream._exact.save() == b"abab"
-        for copy in (stream.checkpoint, lambda: StatisticStream.resume(b"", key=Key.generate())):
-            with pytest.raises(InvalidInput, match=r"StatisticStream\.open"):
-                copy()
-    with pytest.raises(StateError, match="is a statistic"):
-        Stream.open(file, "s")
-    with StatisticStream.open(file, "s") as stream:
-        assert stream._exact.save() == b"ababb"
-    with Stream.create(file, "plain", KAry.best(9), PureDP(1)):
-        pass
-    with pytest.raises(StateError, match="open it as a Stream"):
-        StatisticStream.open(file, "plain")
+            give(stream, "a")
+        assert exact(stream)._exact.save() == b"abab"
+        with pytest.raises(InvalidInput, match="takes events in order"):
+            stream.release_many([[1, 0]])
+    with Stream.open(file, "s") as stream:
+        assert exact(stream)._exact.save() == b"ababb"
+    with (
+        Stream.create(file, "plain", KAry.best(9), PureDP(1)) as stream,
+        pytest.raises(InvalidInput, match="counts and no statistic"),
+    ):
+        stream.release_events([1])
 
 
 #: Where it strikes, and whether the step is committed then.
@@ -129,43 +143,43 @@ def test_an_interruption_leaves_what_the_database_says(
     place: str, committed: bool, statistic: Letters, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create(file, statistic, horizon=12) as stream:
-        stream.release_many("ab")
+        stream.release_events("ab")
         with monkeypatch.context() as patched:
             strike(patched, stream, place)
             with pytest.raises(KeyboardInterrupt):
-                stream.release("b", step=3)
+                give(stream, "b", 3)
         # Whoever asks again is answered once for all, or refused until it is opened again.
         if place in ("commit", "counting"):
             with pytest.raises(StateError, match="open it again"):
-                stream.release("b", step=3)
+                give(stream, "b", 3)
             assert stream.step == 2
         else:
             assert stream.step == 2 + committed
             if committed:
                 with pytest.raises(ReplayMismatch):
-                    stream.release("a", step=3)
-            stream.release("b", step=3)
-            stream.release("a", step=4)
-            assert stream._exact.save() == b"abba"
-    with StatisticStream.open(file, "s") as stream:
+                    give(stream, "a", 3)
+            give(stream, "b", 3)
+            give(stream, "a", 4)
+            assert exact(stream)._exact.save() == b"abba"
+    with Stream.open(file, "s") as stream:
         if place in ("commit", "counting"):
             assert stream.step == 2 + committed
-            stream.release("b", step=3)
-            stream.release("a", step=4)
+            give(stream, "b", 3)
+            give(stream, "a", 4)
         assert stream.step == 4
-        assert stream._exact.save() == b"abba"
+        assert exact(stream)._exact.save() == b"abba"
     (found,) = verify(file)
     assert found.right, found
 
 
-def strike(patched: pytest.MonkeyPatch, stream: StatisticStream, place: str) -> None:
+def strike(patched: pytest.MonkeyPatch, stream: Stream, place: str) -> None:
     """Let something be interrupted right after it has done its work."""
     writer = stream._writer()
     owner, name = {
         "before": (writer.counter(), "release_many"),
         "commit": (writer, "_commit"),
         "witness": (writer._witness, "note"),
-        "counting": (stream._exact, "take"),
+        "counting": (exact(stream)._exact, "take"),
     }[place]
     work = getattr(owner, name)
 
@@ -188,7 +202,7 @@ def test_a_limit_holds_for_statistics_too(file: Path) -> None:
 @pytest.mark.parametrize("kind", ["exact", "events"])
 def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> None:
     with create(file, statistic) as stream:
-        stream.release_many("abab")
+        stream.release_events("abab")
     with sqlite3.connect(file) as database:
         where = "WHERE kind = ? AND part = 0"
         (blob,) = database.execute(f"SELECT marks FROM counton_marks {where}", [kind]).fetchone()  # noqa: S608
@@ -198,7 +212,7 @@ def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> Non
     (found,) = verify(file)
     assert not found.right
     with pytest.raises(StateError, match="statistic 's'"):
-        StatisticStream.open(file, "s")
+        Stream.open(file, "s")
 
 
 def narrower(checkpoint: bytes) -> bytes:
@@ -226,7 +240,7 @@ ALTERED: list[tuple[str, str, Callable[[Any], Any]]] = [
 @pytest.mark.parametrize("statistic", KINDS, ids=repr)
 def test_verify_finds_every_altered_column(statistic: Letters, file: Path) -> None:
     with create(file, statistic) as stream:
-        stream.release_many("abab")
+        stream.release_events("abab")
     for table, column, alter in ALTERED:
         before, write = (
             f"SELECT {column} FROM counton_{table}",  # noqa: S608
@@ -259,14 +273,14 @@ def test_only_the_blocks_that_change_are_written(
         return {part: blob for (_, part), blob in found.items()}
 
     with create(file, LettersOnDemand(), horizon=5_000) as stream:
-        stream.release_many("ab" * 1_200)
+        stream.release_events("ab" * 1_200)
         first = blocks()
         assert len(first) == 3
-        stream.release_many("ba" * 90)
+        stream.release_events("ba" * 90)
         then = blocks()
         assert [part for part in then if then[part] != first.get(part)] == [2]
-    with StatisticStream.open(file, "s") as stream:
-        assert stream._exact.save() == b"ab" * 1_200 + b"ba" * 90
+    with Stream.open(file, "s") as stream:
+        assert exact(stream)._exact.save() == b"ab" * 1_200 + b"ba" * 90
 
 
 def test_events_that_are_equal_have_one_digest() -> None:
@@ -289,11 +303,11 @@ sys.path.insert(0, {support!r})
 import letters
 from counton.statistics import known
 from counton.exact import text
-from counton.store import StatisticStream, records
+from counton.store import Stream, records
 known.KNOWN.update(Letters="letters", LettersOnDemand="letters")
 for at in 1, 2, 3:
     if os.fork() == 0:
-        with StatisticStream.open({state!r}, "s") as stream:
+        with Stream.open({state!r}, "s") as stream:
             calls = []
             def dying(of):
                 def called(*arguments):
@@ -302,13 +316,14 @@ for at in 1, 2, 3:
                         os._exit(9)
                     return of(*arguments)
                 return called
-            stream._exact.save = dying(stream._exact.save)
+            exact = stream._ordered._exact
+            exact.save = dying(exact.save)
             records.write_seal = dying(records.write_seal)
-            stream.release("b", step=3)
+            stream.release_events("b", first_step=3)
             print(stream.reading(3).table_columns()["estimate"].tolist(), flush=True)
             os._exit(9)
     assert os.wait()[1] == 9 << 8
-    with StatisticStream.open({state!r}, "s") as stream:
+    with Stream.open({state!r}, "s") as stream:
         assert stream.step == (2 if at < 3 else 3)
 """
 
@@ -317,13 +332,13 @@ for at in 1, 2, 3:
 @pytest.mark.parametrize("statistic", KINDS, ids=repr)
 def test_a_killed_writer_shows_one_value(statistic: Letters, file: Path) -> None:
     with create(file, statistic) as stream:
-        stream.release_many("ab")
+        stream.release_events("ab")
     support = str(Path(__file__).parents[1] / "support")
     program = _KILLED.format(support=support, state=str(file))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    with StatisticStream.open(file, "s") as stream:
-        answer = stream.release("b", step=3).table_columns()["estimate"].tolist()
+    with Stream.open(file, "s") as stream:
+        answer = give(stream, "b", 3)
         assert done.stdout.splitlines() == [str(answer)]
         with pytest.raises(ReplayMismatch):
-            stream.release("a", step=3)
+            give(stream, "a", 3)
