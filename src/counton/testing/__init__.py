@@ -17,6 +17,12 @@ And of one for trees:
 >>> from counton.testing import check_tree_strategy
 >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
 >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
+
+And of one for training:
+
+>>> from counton.strategies.training import Echo
+>>> from counton.testing import check_training_strategy
+>>> check_training_strategy(Echo.fit(12, 3))
 """
 
 from counton.testing.line_laws import (
@@ -49,6 +55,12 @@ from counton.testing.stream_laws import (
     check_windows,
 )
 from counton.testing.table_laws import check_columns
+from counton.testing.training_laws import (
+    check_training_factorisation,
+    check_training_sensitivity,
+    check_training_strategy,
+    check_training_variance,
+)
 from counton.testing.tree_laws import (
     check_tree_description,
     check_tree_estimates,
@@ -83,6 +95,10 @@ __all__ = [
     "check_sensitivity",
     "check_shift",
     "check_strategy",
+    "check_training_factorisation",
+    "check_training_sensitivity",
+    "check_training_strategy",
+    "check_training_variance",
     "check_tree_description",
     "check_tree_estimates",
     "check_tree_shift",

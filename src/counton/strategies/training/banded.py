@@ -1,0 +1,115 @@
+"""Banded inverse square root: the noise of a step takes the last few normals, and nothing is kept.
+
+Kalinin, McKenna, Upadhyay and Lampert, "Back to Square Roots" (2025): C^-1 is the inverse square
+root of A, that is (1 - x)^(1/2), cut off after ``band`` coefficients.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.exact import check_integer
+from counton.strategies.participation import Schedule
+from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
+from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+
+
+class BandedInverseSquareRoot(ToeplitzTraining):
+    """The noise of a step is a weighted sum of the last ``band`` normals, drawn again each time.
+
+    Args:
+        steps: of the run.
+        band: how many normals a step takes.
+        schedule: in which steps one example counts; see `training_schedule`.
+        shares: of step scaling; see `ToeplitzTraining.scaled`.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> strategy = BandedInverseSquareRoot(64, band=3)
+    >>> [round(tap.weight, 4) for tap in strategy.taps(9)]
+    [1.0, -0.5, -0.125]
+    >>> strategy.buffers
+    0
+    """
+
+    def __init__(
+        self, steps: int, band: int, schedule: Schedule | None = None, shares: Any = None
+    ) -> None:
+        self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
+        self.band = check_integer("band", band, 1, self.steps)
+        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self.shares = check_shares(self.steps, shares)
+
+    @classmethod
+    def fit(
+        cls,
+        steps: int,
+        epochs: int = 1,
+        order: str = "fixed",
+        separation: int | None = None,
+        most: int = 64,
+        scaling: Scaling = "none",
+    ) -> Self:
+        """The band of least root mean squared error, of all up to ``most``.
+
+        Args:
+            steps, epochs, order, separation: see `training_schedule`.
+            most: normals a step may take.
+            scaling: step scaling of what was found.
+
+        Raises:
+            InvalidInput: an argument out of range.
+
+        >>> BandedInverseSquareRoot.fit(512, 8).band
+        37
+        """
+        schedule = training_schedule(steps, epochs, order, separation)
+        most = check_integer("most", most, 1)
+        bands = range(1, min(most, steps) + 1)
+        best = min((cls(steps, band, schedule) for band in bands), key=lambda one: one.rmse)
+        return best.scaled(scaling)
+
+    @property
+    def name(self) -> str:
+        """See `TrainingStrategy.name`."""
+        kind = f"banded inverse square root, {self.band} normals"
+        return f"{kind}{'' if self.shares is None else ', steps scaled'}"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `TrainingStrategy.parameters`."""
+        return {"band": self.band, **super().parameters}
+
+    def taps(self, step: int) -> tuple[Tap, ...]:
+        """See `TrainingStrategy.taps`."""
+        self.check_step(step)
+        weights = _inverse_root(self.band)
+        return tuple(Tap(0, step - lag, float(weights[lag])) for lag in range(min(self.band, step)))
+
+    def coefficients(self) -> Floats:
+        """See `ToeplitzTraining.coefficients`."""
+        from scipy.signal import lfilter
+
+        impulse = np.zeros(self.steps)
+        impulse[0] = 1
+        return np.asarray(lfilter([1.0], _inverse_root(self.band), impulse))
+
+    def inverse(self) -> Floats:
+        """See `ToeplitzTraining.inverse`."""
+        g = np.zeros(self.steps)
+        g[: self.band] = _inverse_root(self.band)
+        return g
+
+
+@lru_cache(maxsize=256)
+def _inverse_root(band: int) -> Floats:
+    """Coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) / (2k)."""
+    k = np.arange(1, band)
+    g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
+    g.setflags(write=False)
+    return g

@@ -1,0 +1,367 @@
+"""BLT: buffered linear Toeplitz noise, a few numbers of state for each coordinate.
+
+Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and Near-Optimal Noise Generation for
+Streaming Differential Privacy" (2024); with several epochs McMahan, Xu and Zhang (2024). With poles
+theta_i and zeros thetahat_i that interlace, 1 > theta_1 > thetahat_1 > theta_2 > ... > 0,
+
+    C(x) = prod (1 - thetahat_i x) / (1 - theta_i x) = 1 + sum w_i x / (1 - theta_i x), w_i > 0,
+    C^-1(x) = 1 + sum v_i x / (1 - thetahat_i x), v_i < 0.
+
+Coefficients of C are positive and fall, so the sensitivity of any schedule is exact. The noise of a
+step is z_t + sum v_i S_i, then S_i <- thetahat_i S_i + z_t.
+
+All differences are taken of 1 - theta and 1 - thetahat, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.participation import Schedule
+from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
+from counton.strategies.training.scaling import balanced
+from counton.strategies.training.sensitivity import gram_of_schedules
+from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+
+#: Buffers beyond this gain nothing that float64 could find.
+MOST_BUFFERS = 8
+_DIFFERENCE = 1e-5
+#: Parameters are improved again under step scaling up to so many steps.
+LARGEST_REFIT = 4096
+
+
+class BufferedToeplitz(ToeplitzTraining):
+    """BLT noise: m numbers of state for each coordinate, one fresh normal a step.
+
+    Args:
+        steps: of the run.
+        theta: poles of C, falling, in (0, 1).
+        thetahat: its zeros; theta_1 > thetahat_1 > theta_2 > ... > 0.
+        schedule: in which steps one example counts; see `training_schedule`.
+        shares: of step scaling; see `ToeplitzTraining.scaled`.
+
+    Raises:
+        InvalidInput: parameters that do not interlace within (0, 1).
+
+    >>> strategy = BufferedToeplitz.fit(steps=512)
+    >>> strategy.buffers, round(strategy.rmse, 4)
+    (3, 2.8375)
+    >>> round(strategy.scaled().rmse, 4)
+    2.7857
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        theta: tuple[float, ...],
+        thetahat: tuple[float, ...],
+        schedule: Schedule | None = None,
+        shares: Any = None,
+    ) -> None:
+        self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
+        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self.theta = tuple(float(value) for value in theta)
+        self.thetahat = tuple(float(value) for value in thetahat)
+        if not interlaces(self.theta, self.thetahat):
+            raise InvalidInput(
+                f"theta is {self.theta} and thetahat is {self.thetahat}; they must be equally "
+                f"many, 1 to {MOST_BUFFERS}, with 1 > theta_1 > thetahat_1 > theta_2 > ... > 0: "
+                f"use BufferedToeplitz.fit"
+            )
+        self.shares = check_shares(self.steps, shares)
+        self.decays = self.thetahat
+        self.outputs = tuple(_residues(1 - np.array(thetahat), 1 - np.array(theta)).tolist())
+
+    @classmethod
+    def fit(
+        cls,
+        steps: int,
+        epochs: int = 1,
+        order: str = "fixed",
+        separation: int | None = None,
+        buffers: int = 3,
+        scaling: Scaling = "none",
+    ) -> Self:
+        """The parameters of least root mean squared error.
+
+        L-BFGS over the logit of 1 - theta_1 and the logarithms of the gaps that follow, from two
+        starts; objective in closed form, so that it does not depend on the number of steps.
+
+        Args:
+            steps, epochs, order, separation: see `training_schedule`.
+            buffers: numbers of state for each coordinate, at most: fewer where more gain nothing.
+            scaling: step scaling for which the parameters are improved again.
+
+        Raises:
+            InvalidInput: an argument out of range.
+
+        >>> BufferedToeplitz.fit(steps=512, epochs=8, buffers=2)
+        <BLT-2: 512 steps, 8 for each example, fixed order>
+        """
+        schedule = training_schedule(steps, epochs, order, separation)
+        buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
+        if scaling not in ("none", "equal", "free"):
+            raise InvalidInput(f"scaling is {scaling!r}; it must be 'none', 'equal' or 'free'")
+        theta, thetahat = fitted(steps, schedule, buffers)
+        strategy = cls(steps, theta, thetahat, schedule)
+        if scaling == "none":
+            return strategy
+        best = strategy.scaled(scaling)
+        if steps > LARGEST_REFIT:
+            return best
+        for _ in range(1 if scaling == "equal" else 2):
+            assert best.shares is not None
+            start = np.array(
+                [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
+            )
+            v = _refitted(steps, schedule, best.shares, start.reshape(-1))
+            other = cls(steps, *interlaced(v), schedule).scaled(scaling)
+            if other.rmse >= best.rmse:
+                break
+            best = other
+        return best
+
+    @property
+    def name(self) -> str:
+        """See `TrainingStrategy.name`."""
+        return f"BLT-{self.buffers}{'' if self.shares is None else ', steps scaled'}"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `TrainingStrategy.parameters`."""
+        own = {"theta": list(self.theta), "thetahat": list(self.thetahat)}
+        return own | super().parameters
+
+    def taps(self, step: int) -> tuple[Tap, ...]:
+        """See `TrainingStrategy.taps`."""
+        return (Tap(0, self.check_step(step), 1.0),)
+
+    @property
+    def draws(self) -> float:
+        """See `TrainingStrategy.draws`."""
+        return 1.0
+
+    def coefficients(self) -> Floats:
+        """See `ToeplitzTraining.coefficients`."""
+        return blt_coefficients(self.steps, self.theta, self.thetahat)
+
+    def inverse(self) -> Floats:
+        """See `ToeplitzTraining.inverse`."""
+        return blt_coefficients(self.steps, self.thetahat, self.theta)
+
+    def mean_variance(self) -> float:
+        """See `TrainingStrategy.mean_variance`; O(steps) with scaling too."""
+        if self.divisors is None:
+            return super().mean_variance()
+        return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)
+
+
+def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
+    """Whether 1 > theta_1 > thetahat_1 > theta_2 > ... > 0, with at most `MOST_BUFFERS` of each.
+
+    >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
+    (True, False)
+    """
+    if len(theta) != len(thetahat) or not 1 <= len(theta) <= MOST_BUFFERS:
+        return False
+    together = [1.0, *(x for pair in zip(theta, thetahat, strict=True) for x in pair), 0.0]
+    return all(a > b for a, b in pairwise(together))
+
+
+def _residues(poles: Floats, zeros: Floats) -> Floats:
+    """Weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) in partial fractions; last axis."""
+    differences = zeros[..., None, :] - poles[..., :, None]
+    others = poles[..., None, :] - poles[..., :, None]
+    others = np.where(np.eye(poles.shape[-1], dtype=bool), 1.0, others)
+    return np.asarray(differences.prod(-1) / others.prod(-1))
+
+
+def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
+    """Coefficients of prod (1 - zero_i x) / (1 - pole_i x).
+
+    >>> blt_coefficients(3, (0.5,), (0.25,)).tolist()
+    [1.0, 0.25, 0.125]
+    """
+    gaps = 1 - np.array(poles)
+    weights = _residues(gaps, 1 - np.array(zeros))
+    powers = np.exp(np.outer(np.log1p(-gaps), np.arange(steps - 1)))
+    return np.concatenate([np.ones(1), weights @ powers])
+
+
+# ------------------------------------------------------------------------------------ the search
+
+
+def from_search(x: Floats) -> Floats:
+    """1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... from what is searched; last axis."""
+    steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
+    return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
+
+
+def to_search(v: Floats) -> Floats:
+    """The inverse of `from_search`, for one row."""
+    logits = np.log(v) - np.log1p(-v)
+    return np.concatenate([logits[:1], np.log(np.diff(logits))])
+
+
+def search_start(steps: int, buffers: int) -> Floats:
+    """Where the search begins: 1 - theta_1 near 1/steps."""
+    logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
+    return np.concatenate([logits[:1], np.log(np.diff(logits))])
+
+
+def search_bounds(buffers: int) -> list[tuple[float, float]]:
+    """Bounds of what is searched."""
+    return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
+
+
+def interlaced(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Theta and thetahat; zeros are rounded to float32, in which buffers decay, if they may be."""
+    v = np.minimum(v, 1 - 1e-12)
+    theta, thetahat = 1 - v[0::2], 1 - v[1::2]
+    near = thetahat.astype(np.float32).astype(np.float64)
+    if (near < theta).all() and (near[:-1] > theta[1:]).all():
+        thetahat = near
+    return tuple(theta.tolist()), tuple(thetahat.tolist())
+
+
+@lru_cache(maxsize=256)
+def fitted(
+    steps: int, schedule: Schedule, buffers: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Theta and thetahat of least error without step scaling."""
+    from scipy.optimize import minimize
+
+    shifts = _DIFFERENCE * np.concatenate(
+        [np.zeros((1, 2 * buffers)), np.eye(2 * buffers), -np.eye(2 * buffers)]
+    )
+
+    def value(x: Floats) -> tuple[float, Floats]:
+        with np.errstate(all="ignore"):
+            logs = np.log(_errors(from_search(x + shifts), steps, schedule)) / 2
+        logs = np.where(np.isfinite(logs), logs, 1e3)
+        up, down = logs[1 : 2 * buffers + 1], logs[2 * buffers + 1 :]
+        return float(logs[0]), (up - down) / (2 * _DIFFERENCE)
+
+    found = [
+        minimize(
+            value,
+            search_start(begin, buffers),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=search_bounds(buffers),
+            options={"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9},
+        )
+        for begin in (steps, max(steps // 16, 8))
+    ]
+    best = min(found, key=lambda one: float(one.fun))
+    theta, thetahat = interlaced(from_search(np.asarray(best.x, np.float64)))
+    if interlaces(theta, thetahat):
+        return theta, thetahat
+    # fewer buffers are as good: two of these fell together, or one became nothing
+    return fitted(steps, schedule, buffers - 1) if buffers > 1 else ((0.5,), (0.25,))
+
+
+def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
+    """Squared errors (sensitivity * mean variance) for rows of 1 - theta, 1 - thetahat."""
+    poles, zeros = v[:, 0::2], v[:, 1::2]
+    return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
+        zeros, _residues(zeros, poles), np.prod(poles / zeros, axis=1), steps
+    )
+
+
+def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
+    """Squared norm of c + c shifted by b + ..., by geometric sums within each epoch."""
+    apart = schedule.apart if schedule.steps > 1 else steps
+    epochs = np.arange(-(-steps // apart))
+    logs = np.log1p(-poles)[:, None, :]  # (rows, 1, buffers)
+    once = -np.expm1(apart * logs)
+    kept = np.minimum(epochs + 1, schedule.steps)[None, :, None]
+    oldest = (epochs[None, :, None] + 1 - kept) * apart
+    factor = np.exp(oldest * logs) * -np.expm1(kept * apart * logs) / once
+    # the first step of an epoch: its own c_0 = 1 (while S is not over), and c of whole epochs
+    own = oldest == 0
+    whole = factor - np.where(own, 1.0, 0.0)
+    first = own[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))
+    pair = logs[:, 0, :, None] + logs[:, 0, None, :]
+    length = np.minimum(apart, steps - epochs * apart)[None, :, None, None] - 1
+    sums = np.expm1(length * pair[:, None]) / np.expm1(pair)[:, None]
+    carried = weights[:, None, :] * factor
+    rest = np.einsum("rei,rej,reij->re", carried, carried, sums)
+    return np.asarray((first**2 + rest).sum(axis=1))
+
+
+def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
+    """Mean over t of sum over s <= t of b_s^2, b_s = constant + sum gamma_i thetahat_i^s."""
+    gains = -outputs / zeros
+
+    def weighted(gap: Floats) -> Floats:
+        """Sum over t < n of (n - t) (1 - gap)^t."""
+        plain = -np.expm1(steps * np.log1p(-gap)) / gap
+        return np.asarray(steps / gap - (1 - gap) * plain / gap)
+
+    pairs = zeros[:, :, None] + zeros[:, None, :] - zeros[:, :, None] * zeros[:, None, :]
+    total = (
+        constant**2 * steps * (steps + 1) / 2
+        + 2 * constant * (gains * weighted(zeros)).sum(axis=1)
+        + np.einsum("ri,rj,rij->r", gains, gains, weighted(pairs))
+    )
+    return np.asarray(total / steps)
+
+
+def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
+    """Mean variance of the running sums of noise_t * inverse_t, by the covariance of the buffers.
+
+    With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum so far, both before step t:
+    V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
+    """
+    from scipy.signal import lfilter
+
+    steps = len(inverse)
+    pairs = decays[:, None] * decays
+    powers = -np.expm1(np.arange(steps)[:, None, None] * np.log(pairs)) / (1 - pairs)
+    reached = powers @ outputs  # M outputs, by step
+    own = 1 + reached @ outputs
+    fed = inverse[:, None] * (1 + decays * reached)
+    with_sum = np.zeros_like(fed)
+    for i, decay in enumerate(decays):
+        with_sum[1:, i] = lfilter([1.0], [1.0, -decay], fed[:-1, i])
+    added = 2 * inverse * (with_sum @ outputs) + inverse**2 * own
+    left = np.arange(steps, 0, -1) / steps
+    return float(left @ added)
+
+
+def _refitted(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
+    """Parameters (1 - theta, 1 - thetahat in turn) improved for step scaling with these shares."""
+    from scipy.optimize import minimize
+
+    def logs(x: Floats) -> float:
+        v = from_search(x)
+        poles, zeros = v[0::2], v[1::2]
+        with np.errstate(all="ignore"):
+            theta, thetahat = tuple((1 - poles).tolist()), tuple((1 - zeros).tolist())
+            gram = gram_of_schedules(blt_coefficients(steps, theta, thetahat), schedule.apart)
+            inverse = 1 / balanced(gram, shares)
+            value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
+            return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
+
+    def value(x: Floats) -> tuple[float, Floats]:
+        shifts = _DIFFERENCE * np.eye(len(x))
+        slope = [(logs(x + e) - logs(x - e)) / (2 * _DIFFERENCE) for e in shifts]
+        return logs(x), np.array(slope)
+
+    found = minimize(
+        value,
+        to_search(start),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=search_bounds(len(start) // 2),
+        options={"maxiter": 120, "ftol": 1e-12},
+    )
+    return from_search(np.asarray(found.x, np.float64))

@@ -1,0 +1,94 @@
+"""Step scaling: the noise of step t is divided by d_t, so that all steps cost an example the same.
+
+C' = C D with D = diag(d). With d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the
+steps s of S_i, every S_i costs exactly 1, whatever the shares u > 0. Shares of 1 leave one scale
+for every place in the epoch and stay good where only a separation is promised; free shares gain
+more and hold only where the order is enforced (under mere separation they cost more than no
+scaling).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.training.sensitivity import by_schedule, in_order
+
+_ITERATIONS = 200
+
+
+def balanced(gram: Floats, shares: Floats) -> Floats:
+    """Divisors d under which every S_i costs exactly 1.
+
+    Args:
+        gram: |G_st| within every S_i, as `gram_of_schedules` gives it.
+        shares: u, one positive number for each step.
+
+    >>> balanced(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
+    [0.5, 0.3333333333333333]
+    """
+    rows = by_schedule(shares, len(gram))
+    costs = np.einsum("is,ist,it->i", rows, gram, rows)
+    return in_order(rows / np.sqrt(costs)[:, None], len(shares))
+
+
+def toeplitz_weights(inverse: Floats) -> Floats:
+    """F with mean variance of the running sums = e^T F e, e = 1/d, for K = Toeplitz(inverse) / d.
+
+    F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based; (K K^T)_st = (K K^T)_(s-1)(t-1) + g_s g_t.
+    """
+    steps = len(inverse)
+    if steps > LARGEST_DENSE:
+        raise InvalidInput(
+            f"free shares are searched for up to {LARGEST_DENSE:,} steps; here are {steps:,}: "
+            f"scale with equal shares"
+        )
+    products = np.empty((steps, steps))
+    products[0] = inverse[0] * inverse
+    products[:, 0] = products[0]
+    for row in range(1, steps):
+        products[row, row:] = products[row - 1, row - 1 : -1] + inverse[row] * inverse[row:]
+        products[row:, row] = products[row, row:]
+    return weighted(products)
+
+
+def weighted(products: Floats) -> Floats:
+    """F from K K^T, which is overwritten."""
+    at = np.arange(len(products))
+    products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
+    return products
+
+
+def best_shares(gram: Floats, weights: Floats) -> Floats:
+    """Shares u that minimise the mean variance where the order is enforced; mean of ln u is 0.
+
+    L-BFGS in ln u with the exact gradient: d ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost.
+    """
+    from scipy.optimize import minimize
+
+    steps, apart = len(weights), len(gram)
+
+    def value(logs: Floats) -> tuple[float, Floats]:
+        rows = by_schedule(np.exp(logs), apart)
+        partly = np.einsum("ist,it->is", gram, rows) * rows
+        costs = partly.sum(axis=1)
+        inverse = 1 / in_order(rows / np.sqrt(costs)[:, None], steps)
+        moved = -2 * inverse * (weights @ inverse)  # by ln d
+        total = -moved.sum() / 2
+        together = by_schedule(moved, apart).sum(axis=1)
+        gradient = moved - in_order(together[:, None] * partly / costs[:, None], steps)
+        return math.log(total), gradient / total
+
+    found = minimize(
+        value,
+        np.zeros(steps),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS},
+    )
+    logs = np.asarray(found.x, np.float64)
+    return np.asarray(np.exp(logs - logs.mean()))

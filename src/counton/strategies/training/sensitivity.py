@@ -1,0 +1,135 @@
+"""How far one example moves the noise's nodes, when it counts in several steps of a training run.
+
+With G = C^T C, an example that counts by vectors of norm at most 1 in the steps S moves C x by at
+most the root of the sum over S x S of |G_st|: gradients of two epochs may point anywhere, so the
+sign of G_st is the worst one. Which sets S there are is what a sampler enforces:
+
+- *fixed*: every example has one place i in the epoch, S_i = {i, i + b, i + 2b, ...};
+- *separated*: at most k steps, any two at least b apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.participation import Schedule
+
+
+def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
+    """|G_st| within every S_i of a Toeplitz C: shape ``(apart, members, members)``.
+
+    Members beyond the last step have zeros. With 0-based s and t = s + lag * apart,
+    G_st = sum over u < steps - t of c_u c_(u + lag * apart). O(steps * members).
+
+    >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
+    [[1.3281, 0.3125], [0.3125, 1.25]]
+    """
+    steps = len(coefficients)
+    members = -(-steps // apart)
+    gram = np.zeros((apart, members, members))
+    first = np.arange(apart)
+    for lag in range(members):
+        sums = np.cumsum(coefficients[: steps - lag * apart] * coefficients[lag * apart :])
+        for member in range(members - lag):
+            last = steps - 1 - (first + (member + lag) * apart)  # of the terms that are added
+            value = np.where(last >= 0, np.abs(sums[np.maximum(last, 0)]), 0.0)
+            gram[:, member, member + lag] = value
+            gram[:, member + lag, member] = value
+    return gram
+
+
+def gram_of_matrix(gram: Floats, apart: int) -> Floats:
+    """|G_st| within every S_i of any G, shaped as `gram_of_schedules`."""
+    steps = len(gram)
+    members = -(-steps // apart)
+    found = np.zeros((apart, members, members))
+    for first in range(apart):
+        own = np.arange(first, steps, apart)
+        found[first, : len(own), : len(own)] = np.abs(gram[np.ix_(own, own)])
+    return found
+
+
+def full_gram(coefficients: Floats) -> Floats:
+    """G of a Toeplitz C, all of it: O(steps^2)."""
+    steps = len(coefficients)
+    gram = np.empty((steps, steps))
+    for lag in range(steps):
+        sums = np.cumsum(coefficients[: steps - lag] * coefficients[lag:])[::-1]
+        at = np.arange(steps - lag)
+        gram[at, at + lag] = sums
+        gram[at + lag, at] = sums
+    return gram
+
+
+def by_schedule(values: Floats, apart: int) -> Floats:
+    """Numbers of steps, in rows of the schedules S_i: shape ``(apart, members)``, zeros behind."""
+    members = -(-len(values) // apart)
+    padded = np.zeros(apart * members)
+    padded[: len(values)] = values
+    return padded.reshape(members, apart).T
+
+
+def in_order(rows: Floats, steps: int) -> Floats:
+    """The inverse of `by_schedule`."""
+    return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
+
+
+def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
+    """Largest sum over one S_i x S_i of |G_st| d_s d_t; ``gram`` as of `gram_of_schedules`."""
+    if divisors is None:
+        return float(gram.sum((1, 2)).max())
+    rows = by_schedule(divisors, len(gram))
+    return float(np.einsum("is,ist,it->i", rows, gram, rows).max())
+
+
+def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
+    """Of a Toeplitz C whose coefficients are not negative and do not increase: exact for both.
+
+    S = {1, 1 + b, 1 + 2b, ...} is the worst of all: moving S to the left, and its members together,
+    loses no product.
+    """
+    total = coefficients.copy()
+    for member in range(1, schedule.steps):
+        if member * schedule.apart >= len(coefficients):
+            break
+        total[member * schedule.apart :] += coefficients[: -member * schedule.apart]
+    return float(total @ total)
+
+
+def separated_squared(products: Floats, schedule: Schedule) -> float:
+    """At most this where only "k steps, at least b apart" holds; ``products`` are |G_st| d_s d_t.
+
+    With H_l(s) the largest product with a step at least l b after s and w_m(s) = P_ss + 2 (H_1(s) +
+    ... + H_m(s)), the sum over S x S is at most the sum of w_(p-j)(s_j), since s_j' >= s_j +
+    (j' - j) b; the largest of those sums is found by V_m(s) = w_m(s) + max over t >= s + b of
+    V_(m-1)(t). O(steps^2).
+
+    >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
+    2.8125
+    """
+    steps = len(products)
+    if steps > LARGEST_DENSE:
+        raise InvalidInput(
+            f"{steps:,} steps with several epochs in no fixed order are bounded up to "
+            f"{LARGEST_DENSE:,}: take a BufferedToeplitz without step scaling, enforce the order, "
+            f"or train in fewer and larger steps"
+        )
+    apart = schedule.apart
+    behind = np.maximum.accumulate(products[:, ::-1], axis=1)[:, ::-1]
+    weights = np.diagonal(products).copy()
+    best = weights.copy()
+    largest = best.max()
+    for member in range(1, schedule.steps):
+        reach = steps - member * apart
+        if reach <= 0:
+            break
+        at = np.arange(reach)
+        weights[:reach] += 2 * behind[at, at + member * apart]
+        later = np.full(steps, -np.inf)
+        later[: steps - apart] = np.maximum.accumulate(best[::-1])[::-1][apart:]
+        best = weights + later
+        largest = max(largest, best.max())
+    return float(largest)

@@ -1,0 +1,178 @@
+"""Training strategies whose C is a lower-triangular Toeplitz matrix, times step scaling."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.strategies.participation import Schedule
+from counton.strategies.training.base import SLACK, TrainingStrategy
+from counton.strategies.training.scaling import balanced, best_shares, toeplitz_weights
+from counton.strategies.training.sensitivity import (
+    fixed_squared,
+    full_gram,
+    gram_of_schedules,
+    monotone_squared,
+    separated_squared,
+)
+
+#: "none": no step scaling; "equal": one scale for each place in the epoch; "free": one for each
+#: step, only where the order is enforced.
+Scaling = Literal["none", "equal", "free"]
+
+
+class ToeplitzTraining(TrainingStrategy):
+    """C = Toeplitz(c) D, K = D^-1 Toeplitz(c)^-1. Subclasses say what c and its inverse are.
+
+    Attributes:
+        shares: of step scaling (see ``scaling.py``), one for each step; None without scaling.
+    """
+
+    shares: Floats | None = None
+
+    @abstractmethod
+    def coefficients(self) -> Floats:
+        """c_0 .. c_(steps-1)."""
+
+    @abstractmethod
+    def inverse(self) -> Floats:
+        """g_0 .. g_(steps-1), those of C^-1 without scaling."""
+
+    @cached_property
+    def _gram(self) -> Floats:
+        return gram_of_schedules(self.coefficients(), self.schedule.apart)
+
+    @cached_property
+    def divisors(self) -> Floats | None:
+        """What the noise of each step is divided by; None without scaling."""
+        return None if self.shares is None else balanced(self._gram, self.shares)
+
+    def divisor(self, step: int) -> float:
+        """See `TrainingStrategy.divisor`."""
+        self.check_step(step)
+        return 1.0 if self.divisors is None else float(self.divisors[step - 1])
+
+    @property
+    def scaling(self) -> Scaling:
+        """How steps are scaled."""
+        if self.shares is None:
+            return "none"
+        return "equal" if bool((self.shares == 1).all()) else "free"
+
+    def scaled(self, scaling: Scaling = "equal") -> Self:
+        """The same strategy with step scaling.
+
+        Args:
+            scaling: "equal" holds for every schedule; "free" gains more and needs a fixed order.
+
+        Raises:
+            InvalidInput: free scaling where the order is not enforced, or beyond 4096 steps.
+
+        >>> from counton.strategies.training import BufferedToeplitz
+        >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)
+        >>> strategy.rmse > strategy.scaled().rmse > strategy.scaled("free").rmse
+        True
+        """
+        if scaling not in ("none", "equal", "free"):
+            raise InvalidInput(f"scaling is {scaling!r}; it must be 'none', 'equal' or 'free'")
+        if scaling == "none":
+            return self._with_shares(None)
+        if scaling == "equal":
+            return self._with_shares(np.ones(self.steps))
+        if self.schedule.steps > 1 and not self.schedule.fixed:
+            raise InvalidInput(
+                "scaling is 'free' and only a separation is promised, under which it costs more "
+                "than it gains: take 'equal', or enforce the order (order='fixed')"
+            )
+        return self._with_shares(best_shares(self._gram, toeplitz_weights(self.inverse())))
+
+    def _with_shares(self, shares: Floats | None) -> Self:
+        other = object.__new__(type(self))
+        kept = {n: v for n, v in vars(self).items() if n not in ("divisors", "rmse")}
+        vars(other).update(kept)
+        other.shares = shares
+        return other
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `TrainingStrategy.parameters`."""
+        if self.scaling == "free":
+            assert self.shares is not None
+            return {"scaling": "free", "shares": self.shares.tolist()}
+        return {"scaling": self.scaling}
+
+    def squared_sensitivity(self) -> float:
+        """See `TrainingStrategy.squared_sensitivity`."""
+        return self._squared() * (1 + SLACK)
+
+    def _squared(self) -> float:
+        c = self.coefficients()
+        monotone = bool((c >= 0).all() and (np.diff(c) <= 0).all())
+        if self.divisors is None and monotone:
+            return monotone_squared(c, self.schedule)
+        if self.schedule.fixed:
+            return fixed_squared(self._gram, self.divisors)
+        if self.schedule.steps == 1:
+            norms = np.cumsum(c * c)[::-1]
+            return float((norms if self.divisors is None else norms * self.divisors**2).max())
+        self.check_small()
+        products = np.abs(full_gram(c))
+        if self.divisors is not None:
+            products *= self.divisors[:, None] * self.divisors
+        return separated_squared(products, self.schedule)
+
+    def mean_variance(self) -> float:
+        """See `TrainingStrategy.mean_variance`."""
+        sums = np.cumsum(self.inverse())
+        if self.divisors is None:
+            left = np.arange(self.steps, 0, -1) / self.steps
+            return float(left @ sums**2)
+        self.check_small()
+        inverse = 1 / self.divisors
+        return float(inverse @ toeplitz_weights(self.inverse()) @ inverse)
+
+    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
+        """See `TrainingStrategy.with_schedule`."""
+        if self.scaling == "free" and schedule != self.schedule:
+            raise InvalidInput(
+                f"{self.name} scales its steps for one enforced order: plan anew for {schedule}"
+            )
+        other = self._with_shares(self.shares)
+        vars(other).pop("_gram", None)
+        if self.divisors is not None and schedule.apart != self.schedule.apart:
+            raise InvalidInput(f"{self.name} is scaled for epochs of {self.schedule.apart} steps")
+        other.schedule = schedule
+        return other
+
+    def encoder(self) -> Floats:
+        """See `TrainingStrategy.encoder`."""
+        self.check_small()
+        c = self.coefficients()
+        lag = np.arange(self.steps)[:, None] - np.arange(self.steps)
+        matrix = np.where(lag >= 0, c[np.maximum(lag, 0)], 0.0)
+        return matrix if self.divisors is None else matrix * self.divisors
+
+
+def check_shares(steps: int, shares: object) -> Floats | None:
+    """Shares of step scaling as floats.
+
+    Raises:
+        InvalidInput: not one finite number above 0 for each step.
+    """
+    if shares is None:
+        return None
+    try:
+        found = np.array(shares, np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (steps,) or not (np.isfinite(found).all() and (found > 0).all()):
+        raise InvalidInput(
+            f"shares are not {steps} finite numbers above 0, one for each step: leave them out, or "
+            f"take them from a strategy's to_dict"
+        )
+    return found

@@ -1,0 +1,101 @@
+"""The laws of strategies for training, against matrices written out and sets of steps tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.strategies.participation import Schedule
+from counton.strategies.training.base import TrainingStrategy, mean_of_sums
+from counton.testing.rows import require
+
+_NEAR = 1e-7
+
+
+def check_training_strategy(strategy: TrainingStrategy) -> None:
+    """All laws of one strategy for training, on runs of at most some twenty steps.
+
+    Raises:
+        LawBroken: it does not keep one of them.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
+    """
+    check_training_factorisation(strategy)
+    check_training_variance(strategy)
+    check_training_sensitivity(strategy)
+
+
+def check_training_factorisation(strategy: TrainingStrategy) -> None:
+    """K C = 1, K as the noise is made, so that A K = B gives B C = A.
+
+    >>> from counton.strategies.training import Octave
+    >>> check_training_factorisation(Octave(8, (1.0, 0.8, 0.8, 1.3)))
+    """
+    increments, nodes = strategy.increments()
+    require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
+    error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
+    require(error < _NEAR, strategy, f"K C differs from the identity by {error:.3g}")
+
+
+def check_training_variance(strategy: TrainingStrategy) -> None:
+    """The claimed mean variance is that of the rows of B = A K.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_variance(BufferedToeplitz.fit(12).scaled())
+    """
+    increments, _ = strategy.increments()
+    true, claimed = mean_of_sums(increments), strategy.mean_variance()
+    require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
+
+
+def check_training_sensitivity(strategy: TrainingStrategy) -> None:
+    """The claimed sensitivity is not below brute force over all sets of steps that are promised.
+
+    In a fixed order it is also no more than that.
+
+    >>> from counton.strategies.training import Echo
+    >>> check_training_sensitivity(Echo.fit(12, 3))
+    """
+    encoder = strategy.encoder()
+    gram = np.abs(encoder.T @ encoder)
+    true = max(
+        float(gram[np.ix_(steps, steps)].sum())
+        for steps in sets_of_steps(strategy.steps, strategy.schedule)
+    )
+    claimed = strategy.squared_sensitivity()
+    require(
+        claimed >= true * (1 - 1e-12),
+        strategy,
+        f"claims a squared sensitivity of {claimed}; some steps add up to {true}",
+    )
+    if strategy.schedule.fixed:
+        require(
+            claimed <= true * (1 + _NEAR), strategy, f"claims {claimed} where {true} is the most"
+        )
+
+
+def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
+    """All largest sets of steps, 0-based, in which one example may count.
+
+    >>> list(sets_of_steps(4, Schedule(2, 2, True)))
+    [[0, 2], [1, 3]]
+    >>> list(sets_of_steps(4, Schedule(2, 2, False)))
+    [[0, 2], [0, 3], [1, 3], [0], [1], [2], [3]]
+    """
+    if schedule.fixed:
+        for first in range(schedule.apart):
+            yield list(range(first, steps, schedule.apart))
+        return
+    for members in range(schedule.steps, 0, -1):
+        for chosen in combinations(range(steps), members):
+            if all(b - a >= schedule.apart for a, b in pairwise(chosen)):
+                yield list(chosen)
+
+
+def moved_by(encoder: Floats, steps: list[int], gradients: Floats) -> float:
+    """Squared norm by which gradients, one row for each of some steps, move C x."""
+    return float(((encoder[:, steps] @ gradients) ** 2).sum())

@@ -1,0 +1,99 @@
+"""The laws of strategies for training, over all of them and many schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BufferedToeplitz,
+    DenseOptimum,
+    Echo,
+    Octave,
+    TrainingStrategy,
+    public_training_strategies,
+    training_schedule,
+)
+from counton.testing import LawBroken, check_training_sensitivity, check_training_strategy
+from counton.testing.training_laws import (
+    check_training_factorisation,
+    check_training_variance,
+    moved_by,
+    sets_of_steps,
+)
+
+RUNS = [(1, 1), (2, 2), (12, 1), (12, 3), (12, 4), (13, 1)]
+
+
+def strategies() -> Iterator[TrainingStrategy]:
+    for steps, epochs in RUNS:
+        for order in ("fixed", "separated"):
+            for scaling in ("none", "equal"):
+                yield BufferedToeplitz.fit(steps, epochs, order, buffers=2, scaling=scaling)
+            schedule = training_schedule(steps, epochs, order)
+            banded = BandedInverseSquareRoot(steps, min(steps, 3), schedule)
+            yield banded
+            yield banded.scaled()
+            yield Octave.fit(steps, epochs, order)
+        yield BufferedToeplitz.fit(steps, epochs, buffers=2).scaled("free")
+        yield Octave.fit(steps, epochs, scaling="free")
+        yield DenseOptimum.fit(steps, epochs)
+        if epochs > 1:
+            echo = Echo(steps, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(steps, epochs))
+            yield from (echo, echo.scaled("equal"), echo.scaled("free"))
+    yield BufferedToeplitz.fit(14, 3, "separated", separation=4, scaling="equal")
+    yield BandedInverseSquareRoot.fit(14, 3, "separated", separation=2, scaling="equal")
+    yield Octave.fit(14, 3, "separated", separation=4)
+
+
+def test_every_public_strategy_is_there() -> None:
+    assert {type(strategy) for strategy in strategies()} == set(public_training_strategies())
+
+
+@pytest.mark.parametrize("strategy", list(strategies()), ids=lambda s: f"{s!r}-{s.parameters}"[:90])
+def test_a_strategy_for_training_keeps_all_laws(strategy: TrainingStrategy) -> None:
+    check_training_strategy(strategy)
+
+
+@pytest.mark.parametrize("order", ["fixed", "separated"])
+def test_no_gradients_move_the_nodes_further_than_is_claimed(order: str) -> None:
+    """Gradients of any direction in three dimensions, chosen at random and aligned."""
+    random = np.random.default_rng(5)
+    strategy = Octave.fit(12, 4, order)
+    encoder, claimed = strategy.encoder(), strategy.squared_sensitivity()
+    for steps in sets_of_steps(12, strategy.schedule):
+        for _ in range(5):
+            gradients = random.standard_normal((len(steps), 3))
+            gradients /= np.linalg.norm(gradients, axis=1, keepdims=True)
+            assert moved_by(encoder, steps, gradients) <= claimed
+            gradients = random.choice([-1.0, 1.0], size=(len(steps), 1))
+            assert moved_by(encoder, steps, gradients) <= claimed
+
+
+class TooSure(BufferedToeplitz):
+    def squared_sensitivity(self) -> float:
+        return super().squared_sensitivity() * 0.99
+
+
+class TooModest(BufferedToeplitz):
+    def mean_variance(self) -> float:
+        return super().mean_variance() * 0.99
+
+
+class Forgetful(Echo):
+    def taps(self, step: int) -> tuple[object, ...]:  # type: ignore[override]
+        return super().taps(step)[:1]
+
+
+def test_the_laws_have_power() -> None:
+    arguments = (12, (0.9, 0.5), (0.7, 0.2))
+    schedule = training_schedule(12, 3)
+    with pytest.raises(LawBroken, match="squared sensitivity"):
+        check_training_sensitivity(TooSure(*arguments, schedule))
+    with pytest.raises(LawBroken, match="variance"):
+        check_training_variance(TooModest(*arguments, schedule))
+    with pytest.raises(LawBroken, match="identity"):
+        check_training_factorisation(Forgetful(*arguments, 0.2, 0.5, schedule))
