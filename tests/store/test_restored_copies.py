@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from counton import ZCDP, Contribution, PureDP, StatisticStream, Stream, release_ranges
 from counton.errors import BudgetExceeded, StateError
-from counton.jobs import Request, run
+from counton.jobs import Job, run
 from counton.noise import Key
 from counton.privacy import ExpiringDP
 from counton.statistics import Distinct, TopK
@@ -88,7 +88,7 @@ def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
     events = state.with_name("visits.csv")
     events.write_text("time,page\n2024-03-01T09:00,a\n2024-03-02T10:00,b\n")
     asked: dict[str, Any] = {"by": "page", "domain": "a,b", "epsilon": 1, **more}
-    request = Request(
+    request = Job(
         "count",
         events,
         state,
@@ -164,7 +164,7 @@ def test_a_forgotten_successor(file: Path) -> None:
     events = file.with_name("visits.csv")
 
     def go_on(name: str, **more: Any) -> None:
-        asked = Request("count", events, file, name=name, **following, **more)
+        asked = Job("count", events, file, name=name, **following, **more)
         run(asked).close()
 
     go_on("second", key=file.with_name("second.key"))
