@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from counton import ZCDP, Contribution, PureDP, StatisticStream, Stream, release_ranges
+from counton import ZCDP, Contribution, PureDP, Stream, release_ranges
 from counton.errors import BudgetExceeded, StateError
 from counton.jobs import Job, run
 from counton.noise import Key
@@ -45,14 +45,15 @@ def _expiring(state: Path, name: str, key: Any = None) -> object:
 
 
 def _statistic(state: Path, name: str, key: Any = None) -> object:
-    with StatisticStream.create(state, name, Distinct(), 8, PureDP(1), key=key) as stream:
-        return stream.release("ann").step
+    terms = Binary(7), PureDP(1)
+    with Stream.create(state, name, *terms, statistic=Distinct(), key=key) as stream:
+        return stream.release_events(["ann"])[0].step
 
 
 def _top(state: Path, name: str, key: Any = None) -> object:
     statistic = TopK(["a", "b"], k=1)
-    with StatisticStream.create(state, name, statistic, 8, PureDP(1), key=key) as stream:
-        return stream.release("a").step
+    with Stream.create(state, name, Binary(7), PureDP(1), statistic=statistic, key=key) as stream:
+        return stream.release_events(["a"])[0].step
 
 
 def _line(state: Path, name: str, key: Any = None) -> object:
@@ -288,7 +289,7 @@ def test_a_process_killed_before_it_noted_its_release(file: Path, make: Make) ->
     if make is _line:
         make(file, "second", None)
     else:
-        (Stream if make is _stream else StatisticStream).open(file, "second").close()
+        Stream.open(file, "second").close()
     put_back(file, old)
     with pytest.raises(StateError, match="no release 'second'"):
         make(file, "second", None)
