@@ -163,3 +163,26 @@ def test_one_total_has_no_spare_groups(request_: Job) -> None:
     run(one).close()
     with pytest.raises(InvalidInput, match="stream 'events' counts none apart"):
         run(later(request_, 4, also="x"))
+
+
+def test_a_row_of_a_group_that_leaves_the_others_may_wait_in_an_open_window(
+    request_: Job,
+) -> None:
+    other = replace(request_, other="rest", spare=1, append=True, until="2013-01-01T01:00")
+    assert totals(other)[1] == [[1, 0, 1]]  # y of 01:20 and x of 02:10 wait
+    write(Path(str(request_.events)), [*ROWS, "01:50,y,w", "03:10,a,w"])
+    assert totals(later(request_, 2, also="y"))[1][-1] == [1, 1, 1, 2]
+    assert totals(later(request_, 4))[1][-1] == [2, 1, 3, 2]
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
+    counted: int, request_: Job, tmp_path: Path
+) -> None:
+    spare = replace(request_, spare=1, unknown="drop", until="2013-01-01T01:00")
+    totals(spare)
+    write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
+    new = replace(later(request_, 2, unknown="drop", append=True), events=tmp_path / "new.csv")
+    totals(new)
+    with pytest.raises(ReplayMismatch, match="has been counted already"):
+        totals(replace(new, until="2013-01-01T03:00", also="z"))

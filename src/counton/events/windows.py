@@ -473,6 +473,12 @@ class Windows:
             return self._edges[steps.start : steps.stop]
         return self._origin + np.arange(steps.start, steps.stop, dtype=np.int64) * self.length
 
+    def ends_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """First microsecond after each of some windows, in any order."""
+        if self.length is None:
+            return self._edges[steps]
+        return self._origin + steps * self.length
+
     def step(self, us: str) -> pl.Expr:
         """Window of each moment of a column, as `step_of`; what is no moment stays as it is."""
         column = pl.col(us)

@@ -38,7 +38,6 @@ class Intake:
         groups: cells of one step.
         measures: columns that are kept: rows, and for sums the total.
         changed: windows of which more has been seen than is kept.
-        found: whether the file has rows of windows that are counted by it, now or later.
     """
 
     cells: pl.DataFrame
@@ -47,7 +46,6 @@ class Intake:
     groups: int
     measures: tuple[str, ...]
     changed: tuple[int, ...]
-    found: bool
 
     @property
     def late_rows(self) -> int:
@@ -173,7 +171,6 @@ def compare(
         groups=len(groups),
         measures=measures,
         changed=tuple(moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()),
-        found=found.height > 0,
     )
 
 

@@ -17,7 +17,7 @@ of another count.
 count nowhere: with periods, rows of periods that ended before then; with ids, rows of days before
 then. What is remembered of such periods is forgotten, and no room comes back by that, because none
 of their rows is looked at again. Users without periods are never forgotten. An id is remembered by
-the day of its row or of the release, whichever is later, so that it is known for as long after it
+the day on which the window ends with which it is counted, so that it is known for as long after it
 was counted, whatever its time says then.
 """
 
@@ -204,11 +204,12 @@ class Bounding:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
         added, forgotten = list[marks.Part](), list[tuple[str, int]]()
         if self._by_id:
-            day = _day(pl.col("us"))
             if target:
                 forgotten.append(("id", self._first_day(target)))
-                day = pl.max_horizontal(day, self._first_day(target, late=0))
-            added += _parts("id", chosen.rows.select(period=day, digest="id"), ())
+            # A row counts with its window, or with the next that is released.
+            ends = self._windows.ends_of(np.maximum(chosen.rows["step"].to_numpy(), target))
+            days = pl.Series(ends, dtype=pl.Int64).to_frame("us").select(_day(pl.col("us")))["us"]
+            added += _parts("id", chosen.rows.select(digest="id").with_columns(period=days), ())
         if self._people is not None:
             first = None
             if self._people.per is not None and target:
@@ -325,7 +326,7 @@ class Bounding:
         for period, places in _by_number(frame["period"].to_numpy()):
             part = before.get(period)
             if part is not None and not self._by_id:
-                again = rows.known(places, part)
+                again = rows.known(places, part, self._before_named())
                 known += int(again.sum())
                 if not self._append:
                     unmarked[places[again]] = False
@@ -370,6 +371,17 @@ class Bounding:
             looked_at.height - chosen.height,
         )
 
+    def _before_named(self) -> NDArray[np.int64] | None:
+        """In which group each was counted before it was named; None where that is its own."""
+        this = self._definition
+        if this.other is None or not this.named:
+            return None
+        before = np.arange(self._groups)
+        before[[this.groups.index(group) for group, _ in this.named]] = this.groups.index(
+            this.other
+        )
+        return before
+
     def _before(self) -> dict[int, marks.Part]:
         """Rows of open periods that were taken before."""
         first = self._first_open(self._released) if self._released else None
@@ -388,10 +400,37 @@ class _Columns:
         self.facts = [frame[name].to_numpy() for name in _CELL]
         self._us = frame["us"].to_numpy()
 
-    def known(self, places: NDArray[np.int64], part: marks.Part) -> NDArray[np.bool_]:
-        """Which rows are those of a part: of equal ones the first, as many as it has."""
+    def known(
+        self, places: NDArray[np.int64], part: marks.Part, before: NDArray[np.int64] | None
+    ) -> NDArray[np.bool_]:
+        """Which rows are those of a part: of equal ones the first, as many as it has.
+
+        Args:
+            places: of the rows looked at.
+            part: what is remembered.
+            before: of groups that were named later, the one in which their rows were counted until
+                then: a row of a window that was open may be known by that.
+        """
         kinds, times = np.unique(_mixed([part.digests, *part.facts]), return_counts=True)
-        mine = _mixed([self.users[places], *(fact[places] for fact in self.facts)])
+        step, group, total = (fact[places] for fact in self.facts)
+        known = self._among(places, [step, group, total], kinds, times)
+        if before is not None:
+            was = before[group]
+            rest = np.flatnonzero(~known & (was != group))
+            if len(rest):
+                facts = [step[rest], was[rest], total[rest]]
+                known[rest] = self._among(places[rest], facts, kinds, times)
+        return known
+
+    def _among(
+        self,
+        places: NDArray[np.int64],
+        facts: Sequence[NDArray[np.int64]],
+        kinds: NDArray[np.uint64],
+        times: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Which rows are among those of each kind, which are then fewer."""
+        mine = _mixed([self.users[places], *facts])
         kind = np.searchsorted(kinds, mine)
         kind[kind == len(kinds)] = 0
         known = kinds[kind] == mine
@@ -404,6 +443,7 @@ class _Columns:
             sizes = np.diff(np.append(begins, len(ordered)))
             rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
             known[order] = rank < times[ordered]
+        np.subtract(times, np.bincount(kind[known], minlength=len(kinds)), out=times)
         return np.asarray(known)
 
 

@@ -839,7 +839,10 @@ def _run(
                 labels,
             )
             _refuse_overflow(definition, intake)
-        sources = _sources(stream, source, digests, definition, request, intake)
+        # Whether anything in a file counts must not decide whether it may come again.
+        sources = ()
+        if found.rows and not again:
+            sources = _sources(stream, source, digests, definition, request)
         late = intake.late_rows
         remembered = None
         if bounding is not None and chosen is not None:
@@ -1170,9 +1173,8 @@ def _sources(
     sha256s: Sequence[str],
     definition: Definition,
     request: Job,
-    intake: Intake,
 ) -> tuple[str, ...]:
-    """Digests of parts that are new to the stream, where something of the source is counted.
+    """Digests of parts that are new to the stream.
 
     A file of new events must not be counted twice, and neither as such after it was the file of all
     events; so the digests of both are kept.
@@ -1180,8 +1182,6 @@ def _sources(
     Raises:
         ReplayMismatch: new events that were counted before.
     """
-    if not intake.found:
-        return ()
     new = []
     for part, sha256 in zip(source.parts, sha256s, strict=True):
         digest = f"sha256:{sha256}"
