@@ -840,7 +840,7 @@ def _run(
             )
             _refuse_overflow(definition, intake)
         # Whether anything in a file counts must not decide whether it may come again.
-        sources = ()
+        sources: tuple[str, ...] = ()
         if found.rows and not again:
             sources = _sources(stream, source, digests, definition, request)
         late = intake.late_rows
