@@ -22,13 +22,19 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert errors == sorted(errors)
     assert choices[0]["strategy"].startswith("Solved")
     bounds = json.loads(done.out)["bounds"]
-    said = [bound for bound in bounds if bound["at_least"] is not None]
-    assert len(said) == 5
-    assert all(0 < bound["at_least"] < bound["achieved"] for bound in said)
+    assert len(bounds) == 6
+    assert all(0 < bound["at_least"] < bound["achieved"] for bound in bounds)
+    matrix, anything = json.loads(done.out)["factors"]
+    assert matrix["beside"] == "matrix mechanisms with laplace noise"
+    assert anything["beside"] == "any mechanism"
+    assert 2.7 < matrix["factor"] <= anything["factor"] < 2.8
+    assert anything["factor"] == anything["achieved"] / anything["at_least"]
     table = place("plan", "--steps", "8760", "--epsilon", "1").out
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
     assert all(bound["source"] in table for bound in bounds)
-    assert table.count("vacuous   ") == 2
+    assert "vacuous   " not in table
+    assert table.count("how far from possible: mean std: 2.75 times the least of ") == 2
+    assert all(factor["source"] in table for factor in (matrix, anything))
 
 
 @pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])

@@ -77,7 +77,8 @@ def print_plan(options: PlanOptions) -> None:
                 "contribution": unit.to_dict(),
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.lower_bounds,
-                "bounds": [bound.to_dict() for bound in ranked.bounds],
+                "factors": [factor.to_dict() for factor in ranked.factors],
+                "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
                 "notes": list(ranked.notes),
             }
         )
@@ -114,12 +115,14 @@ def print_plan(options: PlanOptions) -> None:
         console,
         f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
     )
-    print_line(console, "lower bounds, with what the best of this plan achieves:")
-    for bound in ranked.bounds:
-        numbers = f"{'vacuous':<19}"
-        if bound.at_least is not None:
-            here = "" if bound.achieved is None else f"({bound.achieved:,.2f})"
-            numbers = f"{bound.at_least:7,.2f} {here:<11}"
+    for factor in ranked.factors:
+        print_line(console, f"how far from possible: {factor}")
+    said = [bound for bound in ranked.bounds if bound.at_least is not None]
+    if said:
+        print_line(console, "lower bounds, with what the best of this plan achieves:")
+    for bound in said:
+        here = "" if bound.achieved is None else f"({bound.achieved:,.2f})"
+        numbers = f"{bound.at_least:7,.2f} {here:<11}"
         print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     print_line(
         console,

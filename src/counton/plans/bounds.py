@@ -15,8 +15,9 @@ For every A = B C whose columns of C have norm at most 1, in units of the varian
   little: the best strategies known need several times as much, and no better bound is known to us.
 
 For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
-say nothing of a given size. Here stand what their arguments prove with numbers; `bounds_beside`
-puts them next to what a plan achieves, and names vacuous what says nothing there.
+say nothing of a given size. Here stands what their arguments prove with numbers. `Plan.factors`
+says in two numbers how far a plan is from them, `Plan.bounds` has all of them, and names vacuous
+what says nothing there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +53,14 @@ _PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
 _ELDERS_STEPS = 120**20
 #: Sizes of blocks tried for it.
 _BLOCKS = 200
+#: From here on float64 has no bound above 0.
+_LARGEST_LOSS = 700.0
+#: So large an epsilon hides nothing that is worth a bound, beside any delta.
+_LARGEST_CLOSE = 30.0
+#: Moves are taken together up to this loss and this delta; no delta is taken for less than that.
+_SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
+#: Where laws on the integers may have their mean, up to symmetry.
+_CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
 #: Up to here the tighter bound, which has to be searched for, takes under a second.
 LARGEST_SEARCHED = 256
 
@@ -145,26 +156,39 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
     return (0.5 + 0.5 / horizon) * gamma, gamma / 2 + 0.5
 
 
-# ------------------------------------------------------------------------- noise of any law
+# ------------------------------------------------------------- noise of any law, any mechanism
 
 
 def least_noise_variance(guarantee: Guarantee) -> float:
-    """No noise that does not depend on the data hides a move by 1 with less variance.
+    """No mechanism hides a move by 1 with less variance: c in the bounds on any mechanism.
 
-    The constant of "Constant matters", Theorem 3, which states it up to one. If z and z + y are as
-    close as the guarantee says, whatever unit moves the releases by y, then y' S^-1 y <= 1 / c with
-    S the covariance of z and c what is returned here, so S^(1/2) and S^(-1/2) A factorise the
-    matrix A of totals, and the variances of z are at least c times those of a factorisation with
-    columns of norm 1, `least_variance`. With s = u'y and V the variance of u'z, for any u:
+    The constant of "Constant matters", Theorem 3, which states it up to one. Let noise w of any law
+    be as close to w + y as the guarantee says, y being what a unit moves the releases by. For any u
+    let s = u'y and V = Var(u'w). Then V >= c s^2, with c what is returned. So with S the covariance
+    of w, y' S^-1 y <= 1 / c for every such y: S^(1/2) and S^(-1/2) A factorise the matrix A of
+    totals, and the mean (or largest) variance of w is at least c times that of a factorisation with
+    columns of norm 1, `least_variance`. Why V >= c s^2:
 
+    - *pure*: within the coset w + Z y, w = w_0 + k y has a law p(k) whose neighbours differ by
+      factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >= r P(k >= j)
+      for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a moved into
+      [-1/2, 1/2], is least for the discrete Laplace law: c = 1 / (2 sinh^2(epsilon / 2)).
+    - *approximate*: V / s^2 >= E Var(p) and delta >= E (H_+ + H_-) / 2 over the cosets, with H_+-
+      the sum over k of max(0, p(k) - e^epsilon p(k -+ 1)). So V / s^2 + l delta is at least the
+      least Var(p) + l (H_+ + H_-) / 2 of any law on the integers, for every l: a linear programme,
+      each dual solution of which is a proof. Where epsilon is small, several moves are taken
+      together: m of them cost (m epsilon, delta (e^(m epsilon) - 1) / (e^epsilon - 1)).
     - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
       exp(2 rho).
-    - *pure*: chi^2 is the variance of a likelihood ratio within [e^-epsilon, e^epsilon] with mean
-      1, at most (e^epsilon - 1)(1 - e^-epsilon) = 4 sinh^2(epsilon / 2).
-    - *approximate*: k moves cost (k epsilon, delta_k), delta_k = delta (e^(k epsilon) - 1) /
-      (e^epsilon - 1). With a = k s / 2, P(u'z < a) <= e^(k epsilon) P(u'z < -a) + delta_k, and by
-      Cantelli's inequality the left side is at least a^2 / (V + a^2) and P(u'z < -a) at most
-      V / (V + a^2): V >= k^2 s^2 / 4 * (1 - delta_k) / (e^(k epsilon) + delta_k).
+
+    **Any mechanism**, also if its errors depend on the data: let their squares have means of at
+    most V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its
+    errors then have a law with second moments at most V_t. Where one count is one more, v + e has
+    the law of v up to total variation 1 / (n + 1); so this law, moved by y, is as close to itself
+    as the guarantee says, but for a term of 1 / n. As n grows there is a limit law, since second
+    moments are bounded, and it is noise as above. So the largest of V_t, and the largest mean over
+    steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one cell
+    to another take the difference of the two cells.)
 
     Args:
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
@@ -173,24 +197,101 @@ def least_noise_variance(guarantee: Guarantee) -> float:
         InvalidInput: another guarantee.
 
     >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6))]
-    [0.921, 0.582, 0.135]
+    [1.841, 0.582, 1.841]
     """
     if isinstance(guarantee, PureDP):
-        return 0.25 / math.sinh(min(float_above(guarantee.epsilon), 700) / 2) ** 2 * _SAFE
+        return _least_pure(float_above(guarantee.epsilon)) * _SAFE
     if isinstance(guarantee, ZCDP):
-        return 1 / math.expm1(min(2 * float_above(guarantee.rho), 700)) * _SAFE
+        doubled = 2 * float_above(guarantee.rho)
+        return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
             f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
-    epsilon, delta = float_above(guarantee.epsilon), float_above(guarantee.delta)
-    found = 0.0
-    for moves in {1, max(1, math.floor(2 / epsilon)), math.ceil(2 / epsilon)}:
-        if moves * epsilon < 700:
-            slack = delta * math.expm1(moves * epsilon) / math.expm1(epsilon)
-            found = max(found, moves**2 / 4 * (1 - slack) / (math.exp(moves * epsilon) + slack))
-    return found * _SAFE
+    return _least_approximate(float_above(guarantee.epsilon), float_above(guarantee.delta)) * _SAFE
+
+
+def _least_pure(epsilon: float) -> float:
+    """Least variance of a law on the integers whose neighbours differ by factors e^epsilon at most;
+    0 where float64 ends."""
+    return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
+
+
+@lru_cache(maxsize=128)
+def _least_approximate(epsilon: float, delta: float) -> float:
+    """V / s^2 under (epsilon, delta), from moves of one or of several steps at a time."""
+    moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
+    loss = moves * epsilon
+    if loss > _LARGEST_CLOSE:
+        return 0.0
+    slack = max(delta * math.expm1(loss) / math.expm1(epsilon), _LEAST_DELTA)
+    return moves**2 * _least_close(loss, slack) if slack < 1 else 0.0
+
+
+def _least_close(epsilon: float, delta: float) -> float:
+    """Least variance of a law on the integers, or of a mixture of them, that is (epsilon, delta)-
+    close to itself moved by 1.
+
+    The variance is the least of E (k - a)^2 over a, and a within [0, 1/2] will do, as laws may be
+    moved and mirrored. With f(a) the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws,
+    f(a) - a^2 is a least of affine functions, so concave: between two centres above the chord.
+    """
+    price, _ = _proved(epsilon, delta, 0.0, None)
+    above = [_proved(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
+    least = math.inf
+    for (a, of_a), (b, of_b) in pairwise(zip(_CENTRES, above, strict=True)):
+        slope = (of_b - of_a) / (b - a)
+        at = min(max(-slope / 2, a), b)
+        least = min(least, at * at + of_a + slope * (at - a))
+    return max(least - price * delta, 0.0)
+
+
+def _proved(
+    epsilon: float, delta: float, centre: float, price: float | None
+) -> tuple[float, float]:
+    """A price l of delta, and what E (k - a)^2 + l (H_+ + H_-) / 2 is never below.
+
+    Of each max(0, x) in H_+ and H_- a share of x is counted: numbers up_k, down_k in [0, l / 2]
+    prove the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}.
+    A linear programme finds good ones, and without a given price the price that is best at this
+    delta; what they prove is computed from them, whatever they are.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import block_array, csr_array, diags_array, eye_array
+
+    factor = math.exp(epsilon)
+    reach = math.ceil(4 + min((6 - math.log(delta)) / epsilon, 10 / delta))
+    places = np.arange(-reach, reach + 1)
+    squares, count = (places - centre) ** 2, len(places)
+    up = diags_array([-1.0, factor], offsets=[0, 1], shape=(count, count))
+    down = diags_array([-1.0, factor], offsets=[0, -1], shape=(count, count))
+    one, half = csr_array(np.ones((count, 1))), csr_array(np.full((count, 1), -0.5))
+    each = eye_array(count)
+    found = linprog(
+        np.concatenate([np.zeros(2 * count), [-1.0, delta]]),
+        A_ub=block_array(
+            [[up, down, one, None], [each, None, None, half], [None, each, None, half]]
+        ),
+        b_ub=np.concatenate([squares, np.zeros(2 * count)]),
+        bounds=[
+            (0, 0),
+            *[(0, None)] * (2 * count - 2),
+            (0, 0),
+            (None, None),
+            (price or 0.0, price),
+        ],
+        method="highs",
+    )
+    if price is None:
+        price = float(found.x[-1])
+    ups, downs = np.clip(found.x[: 2 * count].reshape(2, -1), 0, price / 2)
+    given = squares + ups + downs
+    taken = factor * (np.append(ups[1:], 0) + np.append(0, downs[:-1]))
+    # Places further out have no shares and larger squares.
+    beyond = (reach + 1 - abs(centre)) ** 2 - factor * max(ups[0], downs[-1])
+    rounding = 1e-14 * float(max(given.max(), taken.max()))
+    return price, min(float((given - taken).min()), beyond) - rounding
 
 
 # -------------------------------------------------------------- any mechanism, pure privacy
@@ -363,6 +464,73 @@ def _least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
 # ------------------------------------------------------------------------- beside a plan
 
 
+#: Where the bound on any mechanism comes from.
+ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """How far a plan's best choice is from what is possible, in one sentence.
+
+    Attributes:
+        beside: "matrix mechanisms" of the same noise, or "any mechanism".
+        quantity: what is compared, in words.
+        achieved, at_least: by the best choice, and what nothing of the kind is below; data units.
+        source: of the bound.
+
+    >>> from counton import ZCDP, plan
+    >>> for factor in plan(1024, ZCDP(0.5)).factors:
+    ...     print(factor)
+    mean std: 1.02 times the least of matrix mechanisms with gaussian noise; Constant Matters...
+    mean std: 1.33 times the least of any mechanism; after Constant Matters, Theorem 3; ...
+    """
+
+    beside: str
+    quantity: str
+    achieved: float
+    at_least: float
+    source: str
+
+    @property
+    def factor(self) -> float:
+        """Achieved over the least."""
+        return self.achieved / self.at_least
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "beside": self.beside,
+            "quantity": self.quantity,
+            "factor": self.factor,
+            "achieved": self.achieved,
+            "at_least": self.at_least,
+            "source": self.source,
+        }
+
+    def __str__(self) -> str:
+        number = f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
+        return f"{self.quantity}: {number} times the least of {self.beside}; {self.source}"
+
+
+def factors_of(plan: Plan) -> tuple[Factor, ...]:
+    """How far the best choice of a plan is from the least of its kind, and of any mechanism.
+
+    See `Plan.factors`.
+    """
+    metric, best = plan.metric, plan.best
+    achieved, quantity = best.std(metric), f"{metric} std"
+    found = []
+    for family, least in plan.lower_bounds.items():
+        if family == best.family and least > 0:
+            source = _source_of_variance(plan, metric)
+            who = f"matrix mechanisms with {family} noise"
+            found.append(Factor(who, quantity, achieved, least, source))
+    least = least_of_any_mechanism(plan, metric)
+    if least > 0:
+        found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class LowerBound:
     """What nothing of a kind is below, and what a plan's best choice achieves in that quantity.
@@ -375,7 +543,7 @@ class LowerBound:
         source: paper and statement.
 
     >>> from counton import plan
-    >>> bound = plan(8760, PureDP(1)).bounds[3]
+    >>> bound = plan(8760, PureDP(1)).bounds[4]
     >>> bound.quantity, bound.at_least, round(bound.achieved)
     ('largest of all errors', 3.0, 76)
     >>> print(bound.source)
@@ -418,11 +586,9 @@ def bounds_beside(plan: Plan) -> tuple[LowerBound, ...]:
 
     See `Plan.bounds`.
     """
-    return tuple(
-        bound
-        for bounds in (_of_variances(plan), _of_largest_errors(plan), _of_others(plan))
-        for bound in bounds
-    )
+    if plan.restated is not None:
+        return (*_of_variances(plan), *plan.restated.bounds)
+    return (*_of_variances(plan), *_of_largest_errors(plan), *_of_others(plan))
 
 
 def _once(plan: Plan) -> str | None:
@@ -440,28 +606,47 @@ def _unit(plan: Plan) -> float:
     return plan.contribution.per_cell * float(1 if resolution is None else resolution)
 
 
+def _source_of_variance(plan: Plan, metric: Metric) -> str:
+    """Who says that no factorisation has less variance: where two bounds hold, the tighter one."""
+    if plan.release == "windows":
+        return "trace of the inverse (counton)"
+    nuclear = "Constant Matters, section 1 (nuclear norm)"
+    if metric == "max" and factorisation_bounds(plan.horizon)[0] > nuclear_norm(plan.horizon) / (
+        plan.horizon
+    ):
+        return "Constant Matters, eq. 3 (Mathias)"
+    if metric == "mean" and plan.release == "totals" and plan.horizon <= LARGEST_SEARCHED:
+        return "nuclear norm, or the dual of the best factorisation (counton)"
+    return nuclear
+
+
 def _of_variances(plan: Plan) -> Iterator[LowerBound]:
-    section, any_noise = "Constant Matters, section 1", "Constant Matters, Theorem 3"
-    if not plan.contribution.acts_once:
-        why = "stated for units that count in one step"
-        yield LowerBound("mean and max std", None, None, why, f"{section}; Theorem 3")
-        return
-    rows: tuple[tuple[Metric, str], ...] = (
-        ("mean", f"{section} (nuclear norm)"),
-        ("max", "Constant Matters, eq. 3 (Mathias)"),
-    )
-    for metric, source in rows:
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
         found = [choice.std(metric) for choice in plan if choice.family == family]
-        who = f"any strategy with {family} noise"
+        who, source = f"any strategy with {family} noise", _source_of_variance(plan, metric)
         yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
-    only = _once(plan)
-    if only is not None:
-        yield LowerBound("max std", None, None, only, any_noise)
+    if plan.restated is not None or plan.contribution.pattern is not None:
+        why = "stated for totals of counts that nothing limits"
+        yield LowerBound("mean and max std", None, None, why, ANY_MECHANISM)
         return
-    least = least_noise_variance(plan.guarantee) * least_variance(plan.horizon, "max", plan.release)
-    who = "any noise independent of the data"
-    yield LowerBound("max std", math.sqrt(least) * _unit(plan), plan.best.max_std, who, any_noise)
+    for metric in metrics:
+        least = least_of_any_mechanism(plan, metric)
+        who = "any mechanism, over all streams of counts"
+        achieved = min(choice.std(metric) for choice in plan)
+        yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
+
+
+def least_of_any_mechanism(plan: Plan, metric: Metric) -> float:
+    """Root of the mean or largest squared error that every mechanism has on some stream; 0 if no
+    bound is known. In data units, for what a plan was asked; see `least_noise_variance`."""
+    if plan.restated is not None or plan.contribution.pattern is not None:
+        return 0.0
+    least = least_noise_variance(plan.guarantee) * least_variance(
+        plan.horizon, metric, plan.release
+    )
+    return math.sqrt(least) * _unit(plan)
 
 
 def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
@@ -531,3 +716,23 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound(quantity, least, plan.largest_error(plan.best, _PROBABILITY), who, source)
     else:
         yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)
+
+
+def largest_of_cells(
+    cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
+) -> tuple[LowerBound, ...]:
+    """The packing of `least_error_of_letters` as a bound on a statistic; none but for `PureDP`.
+
+    Args:
+        cells: so many, any of which a unit may enter by ``unit``, in any step.
+        horizon: number of steps.
+        guarantee: for all releases together.
+        unit: in data units.
+        quantity: what is bounded.
+    """
+    if not isinstance(guarantee, PureDP):
+        return ()
+    least = _least_error_of_cells(cells, horizon, guarantee.epsilon) * unit
+    who = "any mechanism, all of them at all steps, probability 2/3"
+    source = "packing, after Constant Matters, Theorem 6"
+    return (LowerBound(quantity, least, None, who, source),) if least else ()

@@ -32,7 +32,7 @@ from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.base import ReleaseForm, check_metric, check_release_form
 
 if TYPE_CHECKING:
-    from counton.plans.bounds import LowerBound
+    from counton.plans.bounds import Factor, LowerBound
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
@@ -102,6 +102,19 @@ class Choice:
         return self.mean_std if metric == "mean" else self.max_std
 
 
+class Restated(NamedTuple):
+    """How a plan of one cell became one of what a statistic reads.
+
+    Attributes:
+        mean, largest: what errors of a cell were multiplied with.
+        bounds: lower bounds that are known of the statistic itself.
+    """
+
+    mean: float
+    largest: float
+    bounds: tuple[LowerBound, ...]
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Strategies in order of their exact error.
@@ -110,6 +123,7 @@ class Plan:
         horizon, guarantee, metric, contribution, shape, release: what was asked.
         choices: best first.
         notes: what was left out, and why.
+        restated: of a statistic, whose errors are not those of a cell; None of counts.
 
     >>> from counton.privacy import PureDP
     >>> ranked = plan(365, PureDP(1))
@@ -125,6 +139,7 @@ class Plan:
     release: ReleaseForm
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
+    restated: Restated | None = None
 
     @property
     def best(self) -> Choice:
@@ -179,7 +194,10 @@ class Plan:
             # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
             least *= (1 - _COARSER) ** 2
         resolution = self.contribution.resolution
-        return {family: math.sqrt(least * unit) * float(1 if resolution is None else resolution)}
+        scale = float(1 if resolution is None else resolution)
+        if self.restated is not None:
+            scale *= self.restated.mean if metric == "mean" else self.restated.largest
+        return {family: math.sqrt(least * unit) * scale}
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
@@ -193,7 +211,8 @@ class Plan:
         ...     print(bound)
         mean std: at least 4.874 (here 13.39); any strategy with laplace noise; Constant Matters...
         max std: at least 4.874 (here 14.91); any strategy with laplace noise; Constant Matters...
-        max std: at least 3.446 (here 14.91); any noise independent of the data; ...
+        mean std: at least 4.874 (here 13.39); any mechanism, over all streams of counts; ...
+        max std: at least 4.874 (here 14.91); any mechanism, over all streams of counts; ...
         largest of all errors: at least 3 (here 76.29); any mechanism, probability 2/3; ...
         the same, on coin flips: at least 2 (here 77.98); any mechanism, probability 3/4 (...
         minimum cut or degree: vacuous; of graphs, not of totals; Constant Matters, Theorem 5
@@ -202,6 +221,22 @@ class Plan:
         from counton.plans.bounds import bounds_beside
 
         return bounds_beside(self)
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """How far the best choice is from what is possible: two factors, as far as theorems go.
+
+        To the least of any matrix mechanism with the same noise, for units that count in one step;
+        and to what any mechanism at all must have on some stream. Each with its source. For units
+        that count more often the second is that of units which count once: true, and loose.
+
+        >>> from counton.privacy import PureDP
+        >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
+        [2.75, 2.75]
+        """
+        from counton.plans.bounds import factors_of
+
+        return factors_of(self)
 
     def largest_error(self, choice: Choice, probability: float) -> float | None:
         """All errors of a choice's totals, at all steps and cells, are within this together.
@@ -290,7 +325,8 @@ class Plan:
             ).rstrip()
             for row in rows
         ]
-        lines += [f"bound: {bound}" for bound in self.bounds]
+        lines += [f"how far from possible: {factor}" for factor in self.factors]
+        lines += [f"bound: {bound}" for bound in self.bounds if not bound.vacuous]
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([head, *lines, *notes])
 

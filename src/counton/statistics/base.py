@@ -30,6 +30,7 @@ from counton.strategies.base import Norm, check_norm
 if TYPE_CHECKING:
     from counton.noise import Key
     from counton.plans import Plan
+    from counton.plans.bounds import LowerBound
     from counton.statistics.machine import Machine
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
@@ -278,13 +279,25 @@ class Statistic(ABC):
         return replace(this.restated(found), notes=(*found.notes, *notes))
 
     def restated(self, found: Plan) -> Plan:
-        """A plan for one cell, with the errors of what is asked (`error_of`)."""
+        """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
+        from counton.plans.planner import Restated
+
         of = self.error_of
         choices = tuple(
             replace(one, mean_std=one.mean_std * of.mean, max_std=one.max_std * of.largest)
             for one in found.choices
         )
-        return replace(found, choices=choices)
+        bounds = self.least_errors(found.horizon, found.guarantee)
+        return replace(found, choices=choices, restated=Restated(of.mean, of.largest, bounds))
+
+    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+        """What no mechanism for this statistic is below, as far as there are theorems.
+
+        Args:
+            horizon: number of steps.
+            guarantee: for all releases together.
+        """
+        return ()
 
     def counter(
         self,

@@ -22,6 +22,8 @@ from counton.statistics.graphs import Nodes, checked_label
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
+    from counton.plans.bounds import LowerBound
+    from counton.privacy import Guarantee
     from counton.statistics.machine import Machine
 
 _UNIT = "sighting of an edge (edge-level privacy)"
@@ -148,6 +150,18 @@ class Cuts(Statistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
         return self.bounds
+
+    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+        """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
+
+        (The minimum cut is bounded by `least_error_of_minimum_cut` where all edges of a step are
+        protected together, which is not so here.)
+        """
+        from counton.plans.bounds import largest_of_cells
+
+        one = float(self.bounds.per_cell * (self.bounds.resolution or 1))
+        quantity = "largest of all errors of cuts"
+        return largest_of_cells(self.cells[0], horizon, guarantee, one, quantity)
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

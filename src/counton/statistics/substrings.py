@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from counton.laws import Bounded, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.words import Tally, Words
+
+if TYPE_CHECKING:
+    from counton.plans.bounds import LowerBound
+    from counton.privacy import Guarantee
 
 #: Letters whose words are numbered at a time.
 _BLOCK = 2**16
@@ -81,6 +85,15 @@ class Substrings(Words):
         if longest > 1:
             words = f"which is part of one word of length 1 up to {longest} of length {longest}"
         return Contribution.patterned(pattern, words, relation="replace", unit="letter")
+
+    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+        """See `Statistic.least_errors`: of single letters, `least_error_of_letters`."""
+        from counton.plans.bounds import largest_of_cells
+
+        if len(self.letters) < 2:
+            return ()
+        quantity = "largest of all errors of words"
+        return largest_of_cells(len(self.letters) - 1, horizon, guarantee, 1.0, quantity)
 
     def tally(self, cells: NDArray[np.int64]) -> Tally:
         """See `Words.tally`."""
