@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -262,3 +263,28 @@ def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="key is an empty text: name a file"):
         create(tmp_path / "s.db", key="")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
+    """Neither how many cells there are that are not shown nor their values: it is keyed."""
+    found = []
+    for name in ("one", "two"):
+        state = file.with_name(f"{name}.db")
+        with Stream.create(state, "a", STRATEGY, PureDP(10**6)) as stream:  # noise is 0
+            assert stream.release(7).value == 7
+        (entry,) = json.loads(Path(f"{key_path(state)}.witness").read_bytes())
+        found.append(entry["digest"])
+    assert found[0] != found[1]
+
+
+def test_a_witness_of_an_earlier_version_is_written_anew(file: Path) -> None:
+    """Its digests were made without a key, so that nothing can be compared but the step."""
+    with create(file) as stream:
+        stream.release(7)
+    path = Path(f"{key_path(file)}.witness")
+    (entry,) = json.loads(path.read_bytes())
+    path.write_text(json.dumps([{**entry, "digest": 8 * "0123"}]))
+    with Stream.open(file, "a") as stream:
+        stream.release(7)
+    (again,) = json.loads(path.read_bytes())
+    assert (again["step"], len(again["digest"])) == (2, 64)

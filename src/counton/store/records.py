@@ -207,13 +207,22 @@ def take_over(
             f"was altered; restore it from a copy"
         )
 
-    check_witness(connection, row, keyfile.witness_beside(database, key))
+    check_witness(connection, row, keyfile.witness_beside(database, key), held)
     check_seal(connection, row, held)
     return row, held
 
 
-def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> None:
+def check_witness(
+    connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | None
+) -> None:
     """Refuse a stream that has forgotten releases.
+
+    Args:
+        connection: to the state.
+        row: of the stream.
+        witness: of the state.
+        key: of the stream; None where it is not at hand: then another release of the same step is
+            not noticed.
 
     Raises:
         StateError: the witness knows later ones, or another one; or it cannot be read.
@@ -223,16 +232,17 @@ def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witnes
         row.key_fingerprint,
         row.name,
         row.step,
-        lambda step: released_digest(connection, row, step),
+        lambda step: None if key is None else released_digest(connection, row, step, key),
     )
 
 
-def released_digest(connection: Connection, row: Row[Any], step: int) -> str | None:
+def released_digest(connection: Connection, row: Row[Any], step: int, key: Key) -> str | None:
     """Digest of a release as a witness keeps it; None where the journal does not have it."""
     with suppress(StateError):  # raised again when that step is read
         shape = journal.shape_of(json.loads(row.terms))
         released = journal.read(connection, row.id, step, step + 1, shape)
-        return keyfile.release_digest(step, released.values[0])
+        subkey = keyfile.witness_key(key, row.name)
+        return keyfile.release_digest(step, released.values[0], subkey)
     return None
 
 

@@ -79,13 +79,14 @@ class Reader:
     def doubt(self) -> str | None:
         """Why the state may be an old copy, as the witness beside it says; or None.
 
-        Of a state on a server no witness is known here.
+        Of a state on a server no witness is known here; and without the key it is not noticed where
+        two copies of a state went on to the same step.
         """
         witness = keyfile.witness_beside(self._database, None).held()
         try:
             with self._database.transaction(write=False) as connection:
                 row = records.find(connection, self.terms.name)
-                records.check_witness(connection, row, witness)
+                records.check_witness(connection, row, witness, None)
         except StateError as error:
             return str(error)
         return None

@@ -118,7 +118,10 @@ def verify(
             ]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = creation.released_names(connection)
-            refused = {row.name: _remembered(connection, row, witness) for row in rows}
+            keys = {row.name: _key_or_why(database, row, key) for row in rows}
+            refused = {
+                row.name: _remembered(connection, row, witness, keys[row.name]) for row in rows
+            }
         if name is not None and not rows:
             raise StateError(
                 f"state {database.label} has no release {name!r}: look at what it has (counton "
@@ -126,12 +129,11 @@ def verify(
             )
         found = []
         for row in rows:
-            try:
-                held = _key_of(database, row, key)
-            except WrongKey as error:
+            held = keys[row.name]
+            if isinstance(held, WrongKey):
                 if name is not None:
-                    raise
-                found.append(Verified(row.name, _kind(row), 0, (), (), skipped=str(error)))
+                    raise held
+                found.append(Verified(row.name, _kind(row), 0, (), (), skipped=str(held)))
                 continue
             check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
             try:
@@ -151,12 +153,15 @@ def _kind(row: Row[Any]) -> str:
     return "stream" if hasattr(row, "checkpoint") else str(row.kind)
 
 
-def _remembered(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> tuple[str, ...]:
+def _remembered(
+    connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
+) -> tuple[str, ...]:
     """What the witness has to say against a release."""
+    held = None if isinstance(key, WrongKey) else key
     try:
         if hasattr(row, "checkpoint"):
             with reading(f"the terms of stream {row.name!r}"):
-                records.check_witness(connection, row, witness)
+                records.check_witness(connection, row, witness, held)
         else:
             noise = table_journal.noise_name(row.name, row.terms)
             digest = bytes(row.input_digest).hex()
@@ -184,6 +189,14 @@ def _forgotten(
             f"copy: bring the newest copy back"
         )
         yield Verified(name, "forgotten", 0, (), (problem,))
+
+
+def _key_or_why(database: Database, row: Row[Any], key: keyfile.Kept) -> Key | WrongKey:
+    """The key of a release, or why there is none."""
+    try:
+        return _key_of(database, row, key)
+    except WrongKey as error:
+        return error
 
 
 def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:

@@ -46,6 +46,7 @@ class Writer:
         self._epoch: int = row.writer_epoch
         self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
         self._key, self._strategy, self._witness = key, strategy, witness
+        self._witnessed = keyfile.witness_key(key, row.name)
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
@@ -183,7 +184,7 @@ class Writer:
             raise
         self._counter, self.step = counter, counter.step
         if len(releases):
-            digest = keyfile.release_digest(self.step, releases.values[-1])
+            digest = keyfile.release_digest(self.step, releases.values[-1], self._witnessed)
             self._witness.note(
                 self._key.fingerprint, self.name, self.step, digest, self._released_digest
             )
@@ -195,7 +196,9 @@ class Writer:
         if self._last is not None and self._last[0] == step:
             return self._last[1]
         with self.database.transaction(write=False) as connection:
-            return records.released_digest(connection, records.find(connection, self.name), step)
+            return records.released_digest(
+                connection, records.find(connection, self.name), step, self._key
+            )
 
     def _check_copy(self, connection: Connection) -> None:
         """Refuse to commit steps which another copy of the state has released, or may have.
@@ -209,7 +212,9 @@ class Writer:
         def digest(step: int) -> str | None:
             if self._last is not None and self._last[0] == step:
                 return self._last[1]
-            return records.released_digest(connection, records.find(connection, self.name), step)
+            return records.released_digest(
+                connection, records.find(connection, self.name), step, self._key
+            )
 
         self._witness.check(self._key.fingerprint, self.name, self.step, digest)
 
