@@ -63,6 +63,9 @@ def law_for(
 ) -> Calibration:
     """The law of least variance with which ``strategy`` keeps ``guarantee``.
 
+    For an attacker who chooses all inputs, and the steps in which a unit counts, from what was
+    released before: so it depends on whether the strategy is causal.
+
     Raises:
         InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
 
@@ -85,7 +88,9 @@ def law_for(
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
         one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
-    found = calibrate(guarantee, shift_of(strategy, contribution, shape), family)
+    moved = shift_of(strategy, contribution, shape)
+    causal, once = strategy.causal, contribution.in_one_step
+    found = calibrate(guarantee, moved, family, causal=causal, once=once or causal)
     strategy.node_law(found.law, level=0)  # refuses noise that the strategy cannot add up
     return found
 

@@ -19,12 +19,22 @@ from counton.errors import InvalidInput, StateError
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.privacy import Contribution, Guarantee, guarantee_from_dict, value_grid
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    Guarantee,
+    guarantee_from_dict,
+    value_grid,
+)
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.strategies.base import Steps
 
 #: Raised when the same terms would give other noise; older states are then refused.
 FORMAT = 1
+#: That of streams whose noise is wider since it is calibrated to what an attacker has seen when he
+#: chooses the step: `StreamTerms.format`.
+_SEEN = 2
 #: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
 #: Counts of windows stay below this, so that float64 holds what is released of each.
@@ -66,6 +76,11 @@ class Terms(ABC):
     def measured(self) -> dict[str, Any]:
         """What is measured, as JSON values: the strategy, and what its cells stand for."""
 
+    @property
+    def format(self) -> int:
+        """Version of the terms: the same terms of one version give the same noise."""
+        return FORMAT
+
     @abstractmethod
     def noise_field(self, key: Key) -> NoiseField:
         """The table of noise that belongs to these terms under ``key``."""
@@ -73,7 +88,7 @@ class Terms(ABC):
     def to_dict(self) -> dict[str, Any]:
         """JSON values, without secrets."""
         return {
-            "format": FORMAT,
+            "format": self.format,
             "kind": self.kind,
             "name": self.name,
             "strategy": self.measured,
@@ -92,7 +107,7 @@ class Terms(ABC):
         contribution = self.contribution.to_dict()
         contribution.pop("unit", None)
         address = {
-            "format": FORMAT,
+            "format": self.format,
             "guarantee": self.guarantee.to_dict(),
             "contribution": contribution,
             "law": law_to_dict(self.law),
@@ -190,6 +205,19 @@ class StreamTerms(Terms):
         return "stream"
 
     @property
+    def format(self) -> int:
+        """2 where noise was once calibrated to a step that is chosen beforehand, else 1.
+
+        That is with strategies that are not causal, where the loss of an unknown step is not that
+        of a known one: under (epsilon, delta), and Laplace noise under rho.
+        """
+        promised = self.counters or self.guarantee
+        apart = isinstance(promised, ApproxDP) or (
+            isinstance(promised, ZCDP) and self.law.family == "laplace"
+        )
+        return _SEEN if apart and not self.strategy.causal else FORMAT
+
+    @property
     def beginning(self) -> tuple[int, ...]:
         """Shape of one step before anything was counted: no cells where they come as needed."""
         return self.shape if self.counters is None else (0,)
@@ -220,14 +248,24 @@ class StreamTerms(Terms):
         with understanding("a stream"):
             if saved["kind"] != "stream":
                 raise StateError(f"state describes {saved['kind']!r}, not a stream")
-            if strategy is None:
-                return _rebuilt(json.dumps(saved))
-            if strategy.to_dict() != saved["strategy"]:
+            if strategy is not None and strategy.to_dict() != saved["strategy"]:
                 raise StateError(
                     f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
                     f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
-            return cls(strategy=strategy, **_of_streams(saved), **_common(saved))
+            if strategy is None:
+                terms = _rebuilt(json.dumps(saved))
+            else:
+                terms = cls(strategy=strategy, **_of_streams(saved), **_common(saved))
+        if saved["format"] != terms.format:
+            raise StateError(
+                f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
+                f"{terms.guarantee} has format {terms.format}: its noise keeps the guarantee for a "
+                f"step fixed beforehand, and not for one that an attacker chooses from what was "
+                f"released; read it with the version of counton that wrote it, and start a new "
+                f"stream to go on"
+            )
+        return terms
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
         """See `Terms.noise_field`; of the first ``cells`` cells where they come as needed."""
@@ -317,10 +355,10 @@ def check_format(saved: Any) -> None:
     Raises:
         StateError: naming the version.
     """
-    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+    if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(
-            f"state has format {written!r}; this version reads format {FORMAT}: "
+            f"state has format {written!r}; this version reads format {FORMAT} and {_SEEN}: "
             f"open it with the version of counton that wrote it"
         )
 

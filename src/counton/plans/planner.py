@@ -409,7 +409,9 @@ def plan(
             contribution.every,
             release=release,
             simple=simple,
-            compare=compare,
+            # Only what is causal keeps the better calibration of units in several steps: there
+            # kinds may be the best that never are otherwise.
+            compare=compare or (isinstance(guarantee, ApproxDP) and not contribution.in_one_step),
             norms=_norms(guarantee),
         )
     else:

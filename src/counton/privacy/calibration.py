@@ -59,16 +59,30 @@ def pure(guarantee: PureDP, shift: Shift) -> tuple[Candidate, ...]:
     )
 
 
-def zero_concentrated(guarantee: ZCDP, shift: Shift) -> tuple[Candidate, ...]:
+def zero_concentrated(
+    guarantee: ZCDP, shift: Shift, *, causal: bool = True
+) -> tuple[Candidate, ...]:
     """Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
 
     A shift by m of Laplace noise of scale b costs one node epsilon = m / b, which is at most
     rho = epsilon^2 / 2; all nodes together cost epsilon = l1 / b, which is at most rho = epsilon.
+    Where part of the noise was seen, nodes do not add up one by one: then all together cost
+    epsilon^2 / 2.
     """
     rho = guarantee.rho
     variance = shift.l2_squared / (2 * rho)
+    gaussian = _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance)
+    if not causal:
+        return (
+            gaussian,
+            _candidate(
+                "laplace",
+                "Laplace of scale l1 / max(sqrt(2 rho), rho)",
+                lambda: min(root_rounded_up(shift.l1**2 / (2 * rho)), shift.l1 / rho),
+            ),
+        )
     return (
-        _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance),
+        gaussian,
         _candidate(
             "laplace",
             "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)",
@@ -82,7 +96,8 @@ def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
-    variance = shift.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
+    rho = concentrated.rho_within(epsilon, delta, every_order=True)
+    variance = shift.l2_squared / (2 * rho)
     bounds = (
         _candidate("laplace", _PURE, lambda: shift.l1 / epsilon),
         _candidate(
@@ -103,6 +118,36 @@ def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
         _candidate(
             "gaussian",
             "Gaussian by conversion from zCDP",
+            lambda: rounded_up(float(variance) * (1 + 1e-14)),
+        ),
+    )
+
+
+def approximate_ahead(guarantee: ApproxDP, shift: Shift, *, once: bool) -> tuple[Candidate, ...]:
+    """One way with Laplace noise, two with Gaussian noise, for strategies that are not causal.
+
+    An attacker who has seen part of the noise waits for a step, and among many cells looks for
+    those, in which what he knows of the nodes makes their losses one coin. Losses that are added
+    up node by node promise too little there; a loss that no outcome exceeds does not. Given what
+    was seen, discrete Gaussian noise has the same law around another centre.
+    """
+    from counton.privacy import concentrated, gaussian
+
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    variance = shift.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
+    around = "Gaussian by analytic calibration around any centre"
+    return (
+        _candidate("laplace", _PURE, lambda: shift.l1 / epsilon),
+        _candidate(
+            "gaussian",
+            around,
+            lambda: gaussian.variance_around(epsilon, delta, shift.l2_squared),
+        )
+        if once
+        else Candidate("gaussian", None, f"{around}: shown for units in one step only"),
+        _candidate(
+            "gaussian",
+            "Gaussian by conversion from zCDP at a whole order",
             lambda: rounded_up(float(variance) * (1 + 1e-14)),
         ),
     )
@@ -166,13 +211,27 @@ class Calibration:
 
 
 @lru_cache(maxsize=4096)
-def calibrate(guarantee: Guarantee, shift: Shift, family: Family | None = None) -> Calibration:
+def calibrate(
+    guarantee: Guarantee,
+    shift: Shift,
+    family: Family | None = None,
+    *,
+    causal: bool = True,
+    once: bool = True,
+) -> Calibration:
     """The law with the least variance under which a shift by ``shift`` keeps ``guarantee``.
 
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
     Approximate: the best of several ways with Laplace and Gaussian noise. Parameters are exact
-    where they are rational and else rounded towards more privacy. ``family`` forces one kind of
-    noise.
+    where they are rational and else rounded towards more privacy.
+
+    Args:
+        guarantee: to keep.
+        shift: how far one unit moves all node values together.
+        family: forces one kind of noise.
+        causal: nothing that tells of the noise of these nodes was released when an attacker
+            chooses the unit: so it is with tables, and with strategies that say so.
+        once: all that a unit changes stands in one step. It matters where ``causal`` is False.
 
     Raises:
         InvalidInput: no law of that family meets the guarantee.
@@ -182,13 +241,19 @@ def calibrate(guarantee: Guarantee, shift: Shift, family: Family | None = None) 
     DiscreteLaplace(scale=Fraction(6, 1))
     >>> calibrate(ApproxDP(1, 1e-6), Shift(20, 20)).reason
     'Gaussian by analytic calibration: least variance of 5 ways'
+    >>> calibrate(ApproxDP(1, "1e-2"), Shift(2, 2, ((1, 2),))).law.family
+    'laplace'
+    >>> calibrate(ApproxDP(1, "1e-2"), Shift(2, 2, ((1, 2),)), "laplace", causal=False).law
+    DiscreteLaplace(scale=Fraction(2, 1))
     """
     if family not in (None, "laplace", "gaussian"):
         raise InvalidInput(f"family is {family!r}; it must be 'laplace', 'gaussian' or None")
     if isinstance(guarantee, PureDP):
         ways = pure(guarantee, shift)
     elif isinstance(guarantee, ZCDP):
-        ways = zero_concentrated(guarantee, shift)
+        ways = zero_concentrated(guarantee, shift, causal=causal)
+    elif isinstance(guarantee, ApproxDP) and not causal:
+        ways = approximate_ahead(guarantee, shift, once=once)
     elif isinstance(guarantee, ApproxDP):
         ways = approximate(guarantee, shift)
     else:

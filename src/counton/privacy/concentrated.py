@@ -7,6 +7,13 @@ Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2
 
 rho-zCDP says R = alpha rho for every alpha. Every alpha gives a valid bound, so a search that
 misses the best one errs towards privacy.
+
+**Whole orders.** Where an attacker has seen part of the noise before he chooses the unit, discrete
+Gaussian noise has been shown to keep alpha rho for alpha = 2, 3, ... and may exceed it in between
+(docs/trust.md). `ZCDP` promises these orders, and it is converted at one of them. Between n and
+n + 1 the logarithm of the mean of e^((alpha-1) L) is convex, so that at alpha = n + f
+
+    (alpha - 1) R <= (alpha (alpha - 1) + f (1 - f)) rho.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from counton.errors import InvalidInput
-from counton.exact import float_above, float_below, rounded_up, text
+from counton.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
@@ -25,21 +32,30 @@ _LOWEST_LOG = -60.0  # of alpha - 1
 _HIGHEST_LOG = 60.0
 
 
-def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False) -> Fraction:
     """Largest known rho such that rho-zCDP implies (epsilon, delta)-DP; rounded down.
+
+    Args:
+        epsilon, delta: what is to be implied.
+        every_order: whether R = alpha rho is known of every alpha, and not only of whole ones.
 
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
     """
     rho = _rho(epsilon, delta)
-    return Fraction(rho(_highest(rho)))
+    best = _highest(rho)
+    return Fraction(rho(best if every_order else _whole(rho, best)))
 
 
-def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
+def epsilon_within(rho: Fraction, delta: Fraction, *, every_order: bool = False) -> Fraction:
     """Least known epsilon such that rho-zCDP implies (epsilon, delta)-DP; rounded up.
 
+    Args:
+        rho, delta: what is promised, and what is to be implied.
+        every_order: as in `rho_within`.
+
     >>> float(epsilon_within(Fraction(1, 2), Fraction(1, 10**6)))
-    5.2215...
+    5.2224...
     """
     loss, log_delta = float_above(rho), log_below(delta)
 
@@ -48,16 +64,31 @@ def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
         slack, size = _slack(log_delta, log_u)
         return slack - (1 + u) * loss - (size + (1 + u) * loss) * _MARGIN
 
-    return Fraction(max(_SMALLEST, -minus_epsilon(_highest(minus_epsilon))))
+    best = _highest(minus_epsilon)
+    best = best if every_order else _whole(minus_epsilon, best)
+    return Fraction(max(_SMALLEST, -minus_epsilon(best)))
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The order alpha at which `rho_within` finds the largest rho, to about four digits.
+    """The whole order alpha at which `rho_within` finds the largest rho.
 
     >>> float(best_order(Fraction(1), Fraction(1, 10**6)))
-    21.98...
+    22.0
     """
-    return 1 + rounded_up(math.exp(_highest(_rho(epsilon, delta))), bits=12)
+    rho = _rho(epsilon, delta)
+    return Fraction(1 + round(math.exp(_whole(rho, _highest(rho)))))
+
+
+def renyi_by_concentrated(rho: Fraction, order: Fraction) -> Fraction:
+    """Largest Renyi divergence of this order under rho-zCDP at whole orders.
+
+    alpha rho, and between whole orders a little more: see the beginning of this file.
+
+    >>> [str(renyi_by_concentrated(Fraction(1), Fraction(a))) for a in ("2", "5/2", "3")]
+    ['2', '8/3', '3']
+    """
+    part = order - math.floor(order)
+    return order * rho + part * (1 - part) * rho / (order - 1)
 
 
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
@@ -161,6 +192,17 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
         return (budget + slack) / (1 + u) - (size + budget) / (1 + u) * _MARGIN
 
     return rho
+
+
+def _whole(value: Callable[[float], float], best: float) -> float:
+    """The better of the whole orders on both sides of the best one, as ln(alpha - 1).
+
+    Beyond 2^40 all are as good as whole, and none is below 2.
+    """
+    if best > math.log(2**40):
+        return math.log(2**40)
+    below = max(math.floor(math.exp(best)), 1)
+    return max((math.log(below), math.log(below + 1)), key=value)
 
 
 def _highest(value: Callable[[float], float]) -> float:

@@ -8,9 +8,9 @@ Accounting via a Renyi Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-
 in Differential Privacy", 2023). By kind of limit:
 
 - `PureDP`: the sum of epsilon (Rogers et al.).
-- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al.).
+- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al.), at every whole Renyi order.
 - `ApproxDP`: delta is shared out when the first guarantee is spent. One share bounds the sum of the
-  deltas of `ApproxDP` guarantees; each of a few Renyi orders has a share of its own. A guarantee
+  deltas of `ApproxDP` guarantees; each of a few whole Renyi orders has one of its own. A guarantee
   fits if either the plain sum of epsilon stays within the limit, which needs no share, or the sum
   of Renyi divergences of one of the orders stays within what that order can turn into (epsilon, its
   share). What is seen then lies in one of these processes, each stopped at its own end, so that the
@@ -52,7 +52,7 @@ class RenyiOrder:
     """One order of the Renyi divergence, and its share of a limit's delta.
 
     Attributes:
-        order: alpha, above 1.
+        order: alpha, a whole number from 2 on; in older states any number above 1.
         delta: its share.
         loss: the largest divergence that implies (epsilon of the limit, ``delta``).
     """
@@ -189,7 +189,8 @@ class Filter:
             (left, one) for left, one in zip(self._lefts, self.orders, strict=True) if left > 0
         ]
         if kind is ZCDP:
-            rho = _told(max((left / one.order for left, one in lefts), default=Fraction(0)))
+            rhos = (left / _divergence(ZCDP(1), one.order) for left, one in lefts)
+            rho = _told(max(rhos, default=Fraction(0)))
             return ZCDP(rho) if rho >= _LEAST else None
         from counton.privacy.concentrated import pure_within
 
@@ -247,7 +248,9 @@ class Filter:
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
     """Most that the Renyi divergence of this order can be; beside its delta, for ApproxDP."""
     if isinstance(guarantee, ZCDP):
-        return order * guarantee.rho
+        from counton.privacy.concentrated import renyi_by_concentrated
+
+        return renyi_by_concentrated(guarantee.rho, order)
     from counton.privacy.concentrated import renyi_by_pure
 
     return renyi_by_pure(guarantee.epsilon, order)

@@ -27,6 +27,26 @@ post-processing of the continuous Gaussian, which satisfies (e, d) at variance s
 Coordinates that do not move have the same law on both sides and do not count. So P satisfies
 (epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
 tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
+
+**Around any centre.** An attacker who has seen part of the noise before he chooses the unit, as
+with strategies that are not causal, knows that z lies in a set which whole multiples of the shift a
+map onto itself. On each line z + Z a the noise is then a discrete Gaussian of spacing |a| around
+any real centre c. In units of |a|, with s = |a| / sigma and w_k = exp(-(c + k)^2 s^2 / 2), delta is
+the largest value over c and K of the sum over k <= K of w_k - e^epsilon w_(k-1), over the sum of
+all w_k. With u = (c + K) s^2 and r_j = w_(K-j) / w_K = exp(u j - j^2 s^2 / 2) that is
+
+    delta(u) = (1 - (e^epsilon - 1) sum_{j>=1} r_j) / sum_j r_j.
+
+- For each u it falls as s does: so shifts shorter than the longest are covered, and sigma can be
+  found by bisection.
+- The numerator is concave in u, the denominator log-convex, so that delta(u) is log-concave: of
+  three equidistant points the middle one, if it is the highest, is exceeded by no more than it
+  exceeds the lower of the others, in logarithms.
+- The terms of the best K are those above 0, so u lies within s^2 / 2 of -epsilon.
+
+Wide noise, where the sums are long, takes the way of the first paragraph instead, with |a| for unit
+and one coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and
+d = delta e^-f with f = ln((1+eta)/(1-eta)).
 """
 
 from __future__ import annotations
@@ -35,6 +55,9 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counton.errors import InvalidInput
 from counton.exact import Number, exact, float_below, rounded_up, text
 from counton.laws import Shift
@@ -42,6 +65,7 @@ from counton.laws import Shift
 #: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
 _MARGIN = 1e-13
 _LARGEST_SIGMA = 2.0**60
+_WIDE = 64.0  # standard deviations in units of the shift, from which on a bound is as good as sums
 _SMALLEST_DELTA = 1e-280  # below it the densities underflow
 
 
@@ -140,3 +164,74 @@ def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
         sigma = _sigma(left, rest * scale)
         best = min(best, (shift.l2_squared * sigma**2 + tau_squared) * (1 + 1e-14))
     return rounded_up(best)
+
+
+def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
+    """The same where part of the noise was seen before the unit was chosen.
+
+    See "Around any centre" at the beginning of this file.
+
+    Raises:
+        InvalidInput: delta is too small or the noise too large for float64.
+    """
+    sigma = _sigma_around(float_below(epsilon), float_below(delta))
+    return rounded_up(l2_squared * sigma**2 * (1 + 1e-14))
+
+
+@lru_cache(maxsize=4096)
+def _sigma_around(epsilon: float, delta: float) -> float:
+    """Least standard deviation, in units of the shift, of the discrete Gaussian; rounded up."""
+    low, high = _sigma(epsilon, delta), math.inf
+    for exponent in range(1, 10):
+        tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)
+        factor = log_factor(tau_squared)[0]
+        left, rest = (epsilon - factor) * (1 - 1e-15), delta * math.exp(-factor) * (1 - 1e-13)
+        high = min(high, math.sqrt(_sigma(left, rest) ** 2 + tau_squared) * (1 + 1e-15))
+    if not 2**-20 < low < _WIDE:
+        return high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if delta_around(middle, epsilon) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def delta_around(sigma: float, epsilon: float) -> float:
+    """Upper bound, tight to about 10 digits, of delta of the discrete Gaussian around any centre.
+
+    Args:
+        sigma: standard deviation in units of the shift, up to some hundreds.
+        epsilon: above 0.
+
+    >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
+    1.04...
+    """
+    middle, half = 0.0, 0.5
+    while True:
+        points = middle + half * np.linspace(-1, 1, 9)
+        logs = _log_deltas(points, sigma, epsilon)
+        best = min(max(int(np.argmax(logs)), 1), 7)
+        middle, half = float(points[best]), half / 4
+        above = logs[best] - min(logs[best - 1], logs[best + 1])
+        if above < 1e-11 or half < 2**-40:
+            return math.exp(float(logs[best] + above)) * (1 + 1e-11)
+
+
+def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
+    """ln delta(u) at u = -epsilon + points s^2, both sums without a negative term."""
+    square = sigma**-2
+    u = (-epsilon + points * square)[:, None]
+    reach = math.ceil(10 * sigma) + 3
+    up = np.arange(reach)
+    falls = -np.expm1((points[:, None] - up - 0.5) * square)
+    gained = np.sum(np.exp(u * up - up**2 * (square / 2)) * np.maximum(falls, 0), axis=1)
+    at = np.round(u / square)
+    near = at + np.arange(-reach, reach + 1)
+    exponents = u * near - near**2 * (square / 2)
+    highest = exponents.max(axis=1)
+    total = highest + np.log(np.sum(np.exp(exponents - highest[:, None]), axis=1))
+    with np.errstate(divide="ignore"):
+        logs: NDArray[np.float64] = np.log(gained) - total
+    return logs

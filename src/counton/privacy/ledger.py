@@ -248,7 +248,7 @@ class Ledger:
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
         >>> ledger.spend("visits", ZCDP(0.01))
         >>> print(ledger.remaining(ZCDP))
-        zero-concentrated differential privacy with rho = about 0.0123943
+        zero-concentrated differential privacy with rho = about 0.0123924
         """
         account = self._account(unit)
         if account is None:
