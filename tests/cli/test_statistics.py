@@ -139,6 +139,8 @@ def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events
     done = place(*words, *windows(place))
     assert "rows of undeclared groups, counted nowhere: 1" in done.err
     assert "JFK" in done.out
+    again = place(*words, *place.again)
+    assert (again.code, "Nothing new" in again.out) == (0, True), again.err
     done = place(*[word for word in words if word not in ("--unknown", "drop")], *place.again)
     assert "what is left out is [], but stream 'statistic' was created with ['to']" in done.err
 

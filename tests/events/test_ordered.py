@@ -85,3 +85,12 @@ def test_letters_are_read_from_texts_and_fasta(tmp_path: Path) -> None:
     for path in plain, tmp_path / "none":
         with pytest.raises(InvalidInput, match=r"UTF-8|not a file"):
             letters_of(path)
+
+
+def test_signs_of_comments_are_letters_where_the_alphabet_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "moves.txt"
+    path.write_text("<>\n><\n;>\n >;\n")
+    assert "".join(letters_of(path, "<>;").events) == "<>><;>>;"
+    assert "".join(letters_of(path, "<>").events) == "<>><>;"
+    assert "".join(letters_of(path, "<").events) == "<>"
+    assert "".join(letters_of(path, "<>; ").events) == "<>><;> >;"

@@ -22,7 +22,7 @@ from counton.events.tally import Problem, collected
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_ENDS = b"\r\n\t "
+_ENDS, _COMMENTS = b"\r\n\t ", (">", ";")
 
 
 class Ordered(NamedTuple):
@@ -173,13 +173,15 @@ def _check(
     )
 
 
-def letters_of(path: str | os.PathLike[str]) -> Ordered:
+def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> Ordered:
     """Letters of a text, each a step: all but spaces and ends of lines.
 
-    Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them.
+    Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them. None of
+    these signs has such a meaning where it is a letter itself.
 
     Args:
         path: of a file, which may be compressed by gzip.
+        alphabet: the letters there can be.
 
     Raises:
         InvalidInput: no such file, or no text in UTF-8.
@@ -190,8 +192,11 @@ def letters_of(path: str | os.PathLike[str]) -> Ordered:
     data = Path(name).read_bytes()
     try:
         data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-        kept = [line for line in data.splitlines() if not line.lstrip().startswith((b">", b";"))]
-        text = b"".join(kept).translate(None, _ENDS).decode()
+        signs = tuple(sign.encode() for sign in _COMMENTS if sign not in alphabet)
+        ends = bytes(end for end in _ENDS if chr(end) not in alphabet)
+        lines = data.splitlines(keepends=True)
+        kept = [line for line in lines if not (signs and line.lstrip().startswith(signs))]
+        text = b"".join(kept).translate(None, ends).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{name!r} is no text in UTF-8 ({error}); convert it, or name a column of letters if "

@@ -351,12 +351,6 @@ def run_statistic(
     (0, 1, ['step', 'window_start', 'window_end', 'rank'])
     >>> folder.cleanup()
     """
-    if request.only and request.time is None:
-        raise InvalidInput(
-            f"rows with other values of {', '.join(request.only)} cannot be left out where each "
-            f"row is a step, since how many steps there are would tell of them; give "
-            f"{field('time')}"
-        )
     if request.clock_change not in CLOCK_CHANGE:
         raise InvalidInput(
             f"{field('clock_change')} is {request.clock_change!r}; use one of "
@@ -372,6 +366,12 @@ def run_statistic(
                 f"{field('name')}"
             )
     request, windows = _windows(request, saved)
+    if request.only and windows is None:
+        raise InvalidInput(
+            f"rows with other values of {', '.join(request.only)} cannot be left out where each "
+            f"row is a step, since how many steps there are would tell of them; give "
+            f"{field('time')}"
+        )
     if saved is not None:
         _check_saved(request, saved, guarantee, windows)
     if approve is not None:
@@ -547,14 +547,15 @@ def _unordered(request: StatisticRequest) -> bool:
 
 def _events(request: StatisticRequest, windows: Windows | None) -> Ordered:
     if not request.columns:
+        alphabet = request.statistic.parameters.get("alphabet", ())
         if not isinstance(request.events, str | os.PathLike):
             if not (isinstance(request.events, list | tuple) and len(request.events) == 1):
                 raise InvalidInput(
                     f"{field('events')} are several files or a frame, and letters are read from "
                     f"one text; give one file, or name the column of letters"
                 )
-            return letters_of(request.events[0])
-        return letters_of(request.events)
+            return letters_of(request.events[0], alphabet)
+        return letters_of(request.events, alphabet)
     source = open_source(request.events, request.file_format)
     found = ordered_rows(
         source,
