@@ -118,7 +118,7 @@ def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
     done = Progress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
-    far = Counter.resume(write_checkpoint(counter.terms.to_dict(), key.fingerprint, done), key=key)
+    far = Counter.resume(write_checkpoint(counter.terms.text, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000
 

@@ -318,7 +318,7 @@ for at in 1, 2, 3:
                 return called
             exact = stream._ordered._exact
             exact.save = dying(exact.save)
-            records.write_seal = dying(records.write_seal)
+            records.Seal.write = dying(records.Seal.write)
             stream.release_events("b", first_step=3)
             print(stream.reading(3).table_columns()["estimate"].tolist(), flush=True)
             os._exit(9)

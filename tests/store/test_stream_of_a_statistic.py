@@ -17,16 +17,9 @@ from counton.strategies import Binary
 VALUES: list[list[Any]] = [[1, 2.5], [9], [], [3, 3]]
 CASES: list[tuple[Statistic, list[list[Any]]]] = [
     (Average(0, 5, "0.5"), VALUES),
-    (Average(0, 5, "0.5", number=2), [[1, 2.5], [9, 0], [0, 0], [3, 3]]),
     (Quantiles(lower=0, upper=5, cells=20), VALUES),
     (TopK(list("abc"), 2), [["a", "b"], ["b"], [], ["c", "a"]]),
 ]
-
-
-@pytest.fixture(autouse=True)
-def tallied(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in Average, Quantiles, TopK:
-        monkeypatch.setattr(kind, "tallied", True)
 
 
 def changes(stream: Stream, batches: list[list[Any]]) -> Any:

@@ -254,6 +254,12 @@ class Counter:
             self._std_window, self._stds = window, self.std(window)
         return float(self._stds[step - window.start])
 
+    def std_of(self, releases: Releases) -> NDArray[np.float64]:
+        """`std` at the steps that were just released."""
+        if len(releases) == 1:
+            return np.array([self._std_at(releases.steps[0])])
+        return self.std(releases.steps)
+
     def std(self, steps: range) -> NDArray[np.float64]:
         """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
         return self.terms.std(steps)
@@ -311,7 +317,7 @@ class Counter:
 
         The key is not part of it, only its fingerprint.
         """
-        return write_checkpoint(self.terms.to_dict(), self.key_fingerprint, self._done)
+        return write_checkpoint(self.terms.text, self.key_fingerprint, self._done)
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:

@@ -267,6 +267,11 @@ class StreamTerms(Terms):
             )
         return terms
 
+    @cached_property
+    def text(self) -> str:
+        """`to_dict` as JSON, which every checkpoint says again."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
         """See `Terms.noise_field`; of the first ``cells`` cells where they come as needed."""
         # Parameters hold digests where a strategy has large arrays, which the state keeps whole.

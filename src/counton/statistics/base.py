@@ -106,7 +106,6 @@ class Statistic(ABC):
     Attributes:
         on_demand: cells are so many that only those are computed which somebody asks for.
         event: what one event is, in words.
-        tallied: the order of events does not matter (`counton.statistics.tallied`).
         of_letters: events are the letters of a text, of which each step has exactly one where it
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tallied`).

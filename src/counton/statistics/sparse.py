@@ -558,7 +558,7 @@ class SparseCounter:
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
         now, counter = self._done, self._counter
-        inner = write_checkpoint(counter.terms.to_dict(), counter.key_fingerprint, now.inner)
+        inner = write_checkpoint(counter.terms.text, counter.key_fingerprint, now.inner)
         terms = {
             "design": self.design.to_dict(),
             "name": self.name,
@@ -567,7 +567,7 @@ class SparseCounter:
         }
         sums = np.array([now.taken, now.waiting], np.int64)
         done = Progress(now.step, sums, Waiting(np.zeros(0, np.int64)))
-        return write_checkpoint(terms, self.key_fingerprint, done)
+        return write_checkpoint(json.dumps(terms, sort_keys=True), self.key_fingerprint, done)
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> SparseCounter:

@@ -134,12 +134,15 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def release_rows(
-    stream_id: int, releases: Releases, xs: NDArray[np.int64], digest: Digester
+    stream_id: int,
+    releases: Releases,
+    std: NDArray[np.float64],
+    xs: NDArray[np.int64],
+    digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Journal rows of released steps and their inputs."""
+    """Journal rows of released steps, the standard deviation of each, and their inputs."""
     count, first, values = len(releases.steps), releases.steps.start, releases.values
     size = max(1, _ROW * count // max(values.size, 1))
-    std = releases.std
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
         steps = range(first + part.start, first + part.stop)

@@ -7,6 +7,7 @@ keyed digest of the step's events, so that writer, witness and `verify` have som
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, StateError
 from counton.mechanisms import Counter, Releases, StreamTerms
@@ -50,6 +51,10 @@ class OnDemand(Counter):
             )
         self._done = self._done._replace(step=last)
         return Releases(range(first, last + 1), digests, self.terms)
+
+    def std_of(self, releases: Releases) -> NDArray[np.float64]:
+        """See `Counter.std_of`."""
+        return self.std(releases.steps)
 
     @classmethod
     def revived(cls, saved: bytes, key: Key) -> OnDemand:

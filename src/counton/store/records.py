@@ -109,22 +109,28 @@ def enter(
     return find(connection, name)
 
 
-def seal(key: Key, name: str, step: int, details: str, remembered: str) -> bytes:
+class Seal:
     """Keyed digest of what says what a stream releases, and of how much it remembers.
 
     Details decide which group a column is, where windows begin, and how many events of a user
     count; rows that disappear let users, ids or files count twice. That a stream has ended is
     said without its key, and is not in the digest.
-
-    Args:
-        key: of the stream.
-        name: of the stream.
-        step: the last one released.
-        details: JSON.
-        remembered: what `remembered` says.
     """
-    text = json.dumps([step, _public_digest(details), remembered])
-    return hmac.digest(key.derive(b"seal", name.encode()), text.encode(), "sha256")
+
+    def __init__(self, key: Key, name: str) -> None:
+        self._subkey = key.derive(b"seal", name.encode())
+
+    def of(self, step: int, details: str, remembered: str) -> bytes:
+        """The digest, from the last step, the details (JSON), and what `remembered` says."""
+        text = json.dumps([step, _public_digest(details), remembered])
+        return hmac.digest(self._subkey, text.encode(), "sha256")
+
+    def write(
+        self, connection: Connection, stream_id: int, step: int, details: str, remembered: str
+    ) -> None:
+        """Seal what a transaction has written of a stream; the last thing it does."""
+        table, sealed = schema.streams, self.of(step, details, remembered)
+        connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
 
 
 @lru_cache(maxsize=1)  # names of many groups take a while, and rarely change
@@ -151,10 +157,8 @@ def remembered(connection: Connection, stream_id: int) -> str:
 def write_seal(
     connection: Connection, stream_id: int, key: Key, name: str, step: int, details: str
 ) -> None:
-    """Seal what a transaction has written of a stream; the last thing it does."""
-    sealed = seal(key, name, step, details, remembered(connection, stream_id))
-    table = schema.streams
-    connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
+    """Seal a stream as it stands now."""
+    Seal(key, name).write(connection, stream_id, step, details, remembered(connection, stream_id))
 
 
 def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
@@ -165,7 +169,7 @@ def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
     """
     with reading(f"the details of stream {row.name!r}"):
         known = remembered(connection, row.id)
-        right = seal(key, row.name, row.step, row.details, known)
+        right = Seal(key, row.name).of(row.step, row.details, known)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
             f"what is public of stream {row.name!r} (its groups and their order, where it begins, "

@@ -245,7 +245,10 @@ class Stream(Closing):
         """
         one: Any = x[None] if isinstance(x, np.ndarray) else [x]
         many = self.release_many(one, first_step=step)
-        return _only(many)
+        value, at = many.values[0], many.steps[0]
+        std = self._writer().std(at)
+        alone = value.item() if value.ndim == 0 else value
+        return Release(at, alone, float(many.std[0]) if std is None else std, many._terms)
 
     def release_many(
         self,
@@ -688,9 +691,3 @@ def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDAr
     """By how much events change cells, in data units, where their order does not matter."""
     taken = machine.statistic.begin().take(events, stops)
     return np.asarray(machine.terms.contribution.exact_from_grid(taken))
-
-
-def _only(many: Releases) -> Release:
-    value = many.values[0]
-    alone = value.item() if value.ndim == 0 else value
-    return Release(many.steps[0], alone, float(many.std[0]), many._terms)

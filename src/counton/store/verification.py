@@ -277,7 +277,7 @@ def _recomputed_stream(
     Raises:
         StateError, ReplayMismatch, InvalidInput: naming the first step that is not right.
     """
-    beginning = write_checkpoint(terms.to_dict(), key.fingerprint, Progress.start(terms))
+    beginning = write_checkpoint(terms.text, key.fingerprint, Progress.start(terms))
     noise_alone = Counter.resume(beginning, key=key)
     again = Counter.resume(beginning, key=key)
     digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection, Row
 
@@ -14,7 +13,7 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConfl
 from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
-from counton.store import creation, journal, keyfile, records, schema
+from counton.store import creation, journal, keyfile, records, schema, statements
 from counton.store.database import Database
 from counton.strategies import StreamStrategy
 
@@ -44,9 +43,14 @@ class Writer:
         self.name: str = row.name
         self.step: int = row.step
         self._epoch: int = row.writer_epoch
+        self._std = 0.0
         self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
         self._key, self._strategy, self._witness = key, strategy, witness
         self._witnessed = keyfile.witness_key(key, row.name)
+        self._fingerprint = key.fingerprint
+        self._seal = records.Seal(key, row.name)
+        # What the seal is of; how much is remembered is counted when it is first asked for.
+        self._details, self._remembered = str(row.details), ""
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
@@ -56,7 +60,7 @@ class Writer:
 
     def _catch_up(self) -> None:
         """Note the last release where a process was killed between its commit and the note."""
-        of, step = (self._key.fingerprint, self.name), self.step
+        of, step = (self._fingerprint, self.name), self.step
         entries = self._witness.entries()
         if any((one["key"], one["stream"], one["step"]) == (*of, step) for one in entries):
             return
@@ -126,7 +130,9 @@ class Writer:
         """Keep other public facts, JSON."""
         with self.database.transaction(write=True) as connection:
             self._change(connection, details=details)
-            records.write_seal(connection, self.stream_id, self._key, self.name, self.step, details)
+            kept = records.remembered(connection, self.stream_id)
+            self._seal.write(connection, self.stream_id, self.step, details, kept)
+        self._details = details
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
@@ -175,7 +181,8 @@ class Writer:
             counter.widen(xs.shape[1], self._key)
         try:
             releases = counter.release_many(xs)
-            rows = [*journal.release_rows(self.stream_id, releases, grid, self._digest)]
+            std = counter.std_of(releases) if len(releases) else np.empty(0)
+            rows = [*journal.release_rows(self.stream_id, releases, std, grid, self._digest)]
             self._commit(counter, rows, observed, sources, remembered, labels, also)
         except BaseException:
             # A counter ahead of the journal is forgotten, and read again when needed.
@@ -186,10 +193,14 @@ class Writer:
         if len(releases):
             digest = keyfile.release_digest(self.step, releases.values[-1], self._witnessed)
             self._witness.note(
-                self._key.fingerprint, self.name, self.step, digest, self._released_digest
+                self._fingerprint, self.name, self.step, digest, self._released_digest
             )
-            self._last = self.step, digest
+            self._last, self._std = (self.step, digest), float(std[-1])
         return releases
+
+    def std(self, step: int) -> float | None:
+        """Standard deviation of the last step's noise, if that is it."""
+        return self._std if self._last is not None and self._last[0] == step else None
 
     def _released_digest(self, step: int) -> str | None:
         """Digest of what the state has released at a step by now, as the witness keeps it."""
@@ -216,7 +227,7 @@ class Writer:
                 connection, records.find(connection, self.name), step, self._key
             )
 
-        self._witness.check(self._key.fingerprint, self.name, self.step, digest)
+        self._witness.check(self._fingerprint, self.name, self.step, digest)
 
     def _commit(
         self,
@@ -228,32 +239,43 @@ class Writer:
         labels: tuple[int, Sequence[str]] | None,
         also: Callable[[Connection], None] | None = None,
     ) -> None:
-        table = schema.streams
+        remembers = bool(sources) or any(one is not None for one in (also, labels, remembered))
         with self.database.transaction(write=True) as connection:
-            self._change(connection, step=counter.step, checkpoint=counter.checkpoint())
+            kept = self._remembered or records.remembered(connection, self.stream_id)
+            advanced = statements.ADVANCE.run(
+                connection,
+                {
+                    "stream": self.stream_id,
+                    "epoch": self._epoch,
+                    "before": self.step,
+                    "now": counter.step,
+                    "saved": counter.checkpoint(),
+                    "sealed": self._seal.of(counter.step, self._details, kept),
+                },
+            )
+            if advanced.rowcount != 1:
+                raise self._taken_over()
             if rows:
                 self._check_copy(connection)
-                connection.execute(schema.journal.insert(), rows)
+                statements.JOURNAL.run(connection, *rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)
             if also is not None:
                 also(connection)
             if labels is not None:
-                from counton.store import labels as kept  # only where groups are found
+                from counton.store import labels as found  # only where groups are found
 
-                kept.write(connection, self.stream_id, *labels)
+                found.write(connection, self.stream_id, *labels)
             if remembered is not None:
                 from counton.store import marks  # only where users or ids are told apart
 
                 marks.write(
                     connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
                 )
-            details = connection.execute(
-                sa.select(table.c.details).where(table.c.id == self.stream_id)
-            ).scalar_one()
-            records.write_seal(
-                connection, self.stream_id, self._key, self.name, counter.step, details
-            )
+            if remembers:
+                kept = records.remembered(connection, self.stream_id)
+                self._seal.write(connection, self.stream_id, counter.step, self._details, kept)
+        self._remembered = kept
 
     def _change(self, connection: Connection, **values: Any) -> None:
         """Change the stream's row, if this is still its writer.

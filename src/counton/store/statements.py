@@ -1,0 +1,62 @@
+"""Statements of every release, written once: to build and compile one costs more than to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, CursorResult
+
+from counton.store import schema
+
+
+class Prepared:
+    """A statement as the driver takes it, by the kind of database.
+
+    Args:
+        statement: with a parameter of its own name for each value.
+        columns: of an INSERT, those which get a value.
+    """
+
+    def __init__(self, statement: Any, columns: Sequence[str] = ()) -> None:
+        self._statement, self._columns = statement, list(columns) or None
+        self._texts: dict[str, tuple[str, Sequence[str] | None]] = {}
+
+    def run(self, connection: Connection, *rows: Mapping[str, Any]) -> CursorResult[Any]:
+        """Run it with these values; of an INSERT with several rows."""
+        kind = connection.dialect.name
+        if kind not in self._texts:
+            compiled = self._statement.compile(
+                dialect=connection.dialect, column_keys=self._columns
+            )
+            self._texts[kind] = str(compiled), compiled.positiontup
+        text, order = self._texts[kind]
+        given: list[Any] = [
+            dict(row) if order is None else tuple(row[name] for name in order) for row in rows
+        ]
+        return connection.exec_driver_sql(text, given[0] if len(given) == 1 else given)
+
+
+def _mine() -> tuple[Any, ...]:
+    """Of the streams' rows the one that its writer knows: of this epoch, at this step."""
+    columns = schema.streams.c
+    return (
+        columns.id == sa.bindparam("stream"),
+        columns.writer_epoch == sa.bindparam("epoch"),
+        columns.step == sa.bindparam("before"),
+    )
+
+
+#: A writer goes on to a step: ``stream``, ``epoch``, ``before``; ``now``, ``saved``, ``sealed``.
+ADVANCE = Prepared(
+    schema.streams.update()
+    .where(*_mine())
+    .values(
+        step=sa.bindparam("now"),
+        checkpoint=sa.bindparam("saved"),
+        seal=sa.bindparam("sealed"),
+    )
+)
+#: Rows of the journal.
+JOURNAL = Prepared(schema.journal.insert(), [column.name for column in schema.journal.columns])
