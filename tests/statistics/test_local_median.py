@@ -139,6 +139,38 @@ def test_bands_and_intervals_hold_as_often_as_stated() -> None:
     assert held[3] < 0.8 * 300  # a band that does not count boundaries does not hold
 
 
+@pytest.mark.parametrize("at", [0, 3, 7, 8])
+def test_noise_of_distances_is_bounded_jointly(at: int) -> None:
+    """The deviation of a difference, written out; and what is told with it, in half the width."""
+    server = EIGHT.collect()
+    server._sum, server.clients = _encoder(8) @ np.arange(8), 28
+    found = server.estimate()
+    adds = np.zeros((9, 8))
+    for b in range(9):
+        parts = found._adds_at_end if b == 8 else found._adds
+        adds[b, :b] = parts[:b][::-1]
+    assert found.risk_std == pytest.approx(np.linalg.norm(adds, axis=1), rel=1e-9)
+    apart = np.linalg.norm(adds - adds[at], axis=1)
+    assert found._apart_from(at) == pytest.approx(apart, rel=1e-3)
+    assert (found._apart_from(at) >= apart).all()
+
+
+def test_intervals_of_medians_are_no_wider_than_one_boundary_needs() -> None:
+    """They united all boundaries, and the noise at two of them: twice as wide."""
+    question = LocalMedian(cells=100, guarantee=ApproxDP(1, 1e-6), upper=10, name="ten")
+    server = question.collect()
+    server._sum, server.clients = _encoder(100) @ np.full(100, 1000), 100_000
+    found = server.estimate()
+    band, level = found.band(0.95), 2 * math.log(2 * 101 / 0.05)
+    below = found.boundaries[np.flatnonzero(found.cdf + band < 0.5).max()]
+    above = found.boundaries[np.flatnonzero(found.cdf - band > 0.5).min()]
+    low, high = found.interval(0.95)
+    assert below < low < 5 < high < above
+    assert high - low < 0.72 * (above - below)
+    united = 2 * float(found.risk_std.max()) * math.sqrt(level) + 0.2
+    assert found.excess(0.95) < 0.51 * united
+
+
 def test_losses_become_values_with_their_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
     """P(below a boundary) is half of one plus the slope there: over a grid of draws."""
     draws = 4000

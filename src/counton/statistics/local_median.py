@@ -471,6 +471,9 @@ class LocalEstimate:
         variance = np.cumsum(until**2)
         variance[-1] = float(np.sum(whole[:-1] ** 2))  # all clients are below the upper end
         self.risk_std = np.concatenate([[0.0], 2 * width * one * np.sqrt(variance)])
+        #: What each node adds to the noise of ``risk`` this many boundaries on, and at the end.
+        self._adds = 2 * width * one * until
+        self._adds_at_end = 2 * width * one * np.concatenate([[0.0], whole[:-1]])
 
     @property
     def median(self) -> float:
@@ -503,6 +506,10 @@ class LocalEstimate:
         Raises:
             InvalidInput: a level out of range, or another ``of``.
         """
+        return self._band(level, of, max(len(self.boundaries) - 2, 1))
+
+    def _band(self, level: float, of: str, together: int) -> Floats:
+        """Half-widths that hold at any so many boundaries together, stated beforehand."""
         missed = self._missed(level)
         if of not in ("clients", "population"):
             raise InvalidInput(f"of is {of!r}; it must be 'clients' or 'population'")
@@ -510,8 +517,7 @@ class LocalEstimate:
         if of == "population":
             missed /= 2
             drawn = math.sqrt(math.log(2 / missed) / (2 * self.clients))
-        inner = max(len(self.boundaries) - 2, 1)
-        band: Floats = self.std * math.sqrt(2 * math.log(2 * inner / missed))
+        band: Floats = self.std * math.sqrt(2 * math.log(2 * together / missed))
         band[1:-1] += drawn
         return band
 
@@ -530,29 +536,51 @@ class LocalEstimate:
     def interval(
         self, level: float = 0.95, of: Literal["clients", "population"] = "clients"
     ) -> tuple[float, float]:
-        """Boundaries between which the median lies: outside, the band excludes a half.
+        """Boundaries between which the median lies.
+
+        From the lower end on boundaries are passed as long as they are told to be below it, and
+        likewise from the upper end: that goes wrong only where the first boundary which is not
+        below the median is passed, or the last which is not above. What holds at each of these two
+        is enough, and the band, which holds everywhere, is not needed.
 
         Raises:
             InvalidInput: see `band`.
         """
-        band = self.band(level, of)
-        below = np.flatnonzero(self.cdf + band < 0.5)
-        above = np.flatnonzero(self.cdf - band > 0.5)
-        return float(self.boundaries[below.max()]), float(self.boundaries[above.min()])
+        width = self._band(level, of, 1)
+        not_below = int(np.flatnonzero(self.cdf + width >= 0.5).min())
+        not_above = int(np.flatnonzero(self.cdf - width <= 0.5).max())
+        return float(self.boundaries[not_below - 1]), float(self.boundaries[not_above + 1])
 
     def excess(self, level: float = 0.95) -> float:
         """By how much the mean distance from ``median`` exceeds the least one, at most.
 
-        Of the clients who answered, in data units: twice what the noise in ``risk`` stays within
-        at all boundaries together, and the width of two cells for what lies between boundaries.
+        Of the clients who answered, in data units: what is estimated of the difference from any
+        other boundary, and what the noise of that difference stays within for all pairs of
+        boundaries together; and the width of two cells for what lies between boundaries. (Noise of
+        two distances from points nearby is nearly the same, and falls out of their difference.)
 
         Raises:
             InvalidInput: a level out of range.
         """
-        missed = self._missed(level)
+        missed, count = self._missed(level), len(self.boundaries)
+        at = int(np.argmin(self.risk))
+        sure = math.sqrt(2 * math.log(count * (count - 1) / missed))
+        most = (self.risk[at] - self.risk + sure * self._apart_from(at)).max()
+        return float(most) + 2 * float(self.boundaries[1] - self.boundaries[0])
+
+    def _apart_from(self, at: int) -> Floats:
+        """Standard deviation of the noise in ``risk`` at a boundary less that at each other."""
         cells = len(self.boundaries) - 1
-        noise = float(self.risk_std.max()) * math.sqrt(2 * math.log(2 * cells / missed))
-        return 2 * noise + 2 * float(self.boundaries[1] - self.boundaries[0])
+        own = np.zeros(cells)  # by node
+        own[:at] = self._adds_at_end[::-1] if at == cells else self._adds[:at][::-1]
+        # With the noise at boundary b, whose node j adds `_adds[b - 1 - j]`: a convolution.
+        shared = np.concatenate([[0.0], convolve(own, self._adds, cells)])
+        shared[-1] = float(own @ self._adds_at_end[::-1])
+        squared = self.risk_std**2 + self.risk_std[at] ** 2 - 2 * shared
+        floor = 1e-9 * float(self.risk_std.max()) ** 2  # more than what rounding takes away
+        apart: Floats = np.sqrt(np.maximum(squared, 0) + floor)
+        apart[at] = 0.0
+        return apart
 
 
 # ---------------------------------------------------------------------------- pure local privacy
