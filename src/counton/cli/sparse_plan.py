@@ -46,7 +46,7 @@ def print_sparse_plan(options: PlanOptions) -> None:
     if not options.json:
         print_line(Console(), str(found))
         return
-    sparse = found.design.largest_error
+    sparse, proven = found.sparse_error, found.design.largest_error
     print_json(
         {
             "steps": options.steps,
@@ -56,6 +56,7 @@ def print_sparse_plan(options: PlanOptions) -> None:
             "best": found.best,
             "largest_error": {
                 "sparse": sparse if math.isfinite(sparse) else None,
+                "sparse_proven": proven if math.isfinite(proven) else None,
                 "plain": found.plain_error,
                 "constant": found.constant_error,
             },

@@ -219,8 +219,17 @@ def largest_error_of_totals(
         subkey = sha256(b"largest error of totals, run %d: " % run + said).digest()
         parts = strategy.reader(NoiseField(subkey, law)).parts(range(1, horizon + 1))
         every.append(max(max(int(part.max()), -int(part.min())) for part in parts) * unit)
-    every.sort()
-    missed = (1 - level) / 2
+    return quantile_of(every, probability, level)
+
+
+def quantile_of(values: ArrayLike, probability: float, level: float = 0.95) -> ErrorQuantile:
+    """A quantile of what one number a run was drawn from, and how well so many of them tell it.
+
+    >>> print(quantile_of(range(1, 101), 0.5))
+    50.5 (100 runs; between 40 and 61 with 95% confidence)
+    """
+    every = np.sort(np.asarray(values, np.float64)).tolist()
+    runs, missed = len(every), (1 - level) / 2
     # Of the runs, a binomial number lies below the quantile.
     below = [
         math.comb(runs, k) * probability**k * (1 - probability) ** (runs - k)
