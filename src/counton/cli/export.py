@@ -119,6 +119,7 @@ def print_published(options: PublishOptions) -> None:
         name=options.name,
         level=options.level,
         remove=options.remove,
+        key=options.key,
     )
     if options.json:
         print_json(asdict(done))
@@ -133,5 +134,3 @@ def print_published(options: PublishOptions) -> None:
         f"stream {done.stream!r}: {new:,} new steps, {done.after:,} in all, in the view "
         f"counton_releases of {done.place}",
     )
-    if done.doubt is not None:
-        print_line(console, f"note: {done.doubt}")

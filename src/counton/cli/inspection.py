@@ -14,6 +14,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput, field
+from counton.jobs.guards import check_most
 from counton.jobs.job import EXPIRING, guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
@@ -39,6 +40,7 @@ def print_plan(options: PlanOptions) -> None:
     chosen = metric_from(options.metric)
     release = cast(ReleaseForm, options.release or "totals")
     unit = Contribution.add_remove(unit="count")
+    check_most(options.most)
     if options.most is not None:
         unit = Contribution.events(options.most, unit="user")
     shape: tuple[int, ...] = ()

@@ -390,6 +390,9 @@ class PublishOptions:
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
     remove: bool = option(False, "take the stream's rows away instead", "--remove")
+    key: str | None = option(
+        None, "where the key is kept, if not beside the state: its witness says how new that is"
+    )
     json: bool = _json()
 
 

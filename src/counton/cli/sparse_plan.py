@@ -9,6 +9,7 @@ from rich.console import Console
 from counton.cli.options import PlanOptions
 from counton.cli.printing import print_json, print_line
 from counton.errors import InvalidInput
+from counton.jobs.guards import check_most
 from counton.jobs.job import needed_guarantee
 from counton.privacy import Contribution
 
@@ -40,6 +41,7 @@ def print_sparse_plan(options: PlanOptions) -> None:
             f"{', '.join(ignored)} with --ones: a sparse plan compares largest errors of one "
             f"running total: leave it out"
         )
+    check_most(options.most)
     unit = None if options.most is None else Contribution.events(options.most, unit="user")
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     found = plan_sparse(options.steps, options.ones, guarantee, contribution=unit)

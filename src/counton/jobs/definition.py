@@ -14,6 +14,7 @@ from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_time
 from counton.exact import Number
+from counton.jobs import guards
 from counton.jobs.job import (
     EXPIRING,
     NOW,
@@ -26,7 +27,7 @@ from counton.jobs.job import (
 )
 from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.privacy.contribution import checked_unit
+from counton.privacy.contribution import checked_unit, known_unit
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -473,11 +474,7 @@ def _people(request: Job, timezone: str) -> People | None:
                 f"is; give it, or leave {field(given[0][0])} out"
             )
         return None
-    if most is not None and most < 1:
-        raise InvalidInput(
-            f"{field('most', most)} would count nothing; give at least 1: how many events of one "
-            f"user count"
-        )
+    guards.check_most(most)
     if request.first:
         for name, value in given:
             if name in ("per", "distinct"):
@@ -566,6 +563,7 @@ def define(asked: Asked) -> Definition:
     if people is not None:
         once: Literal["group"] | None = "group" if people.first else None
         contribution = Contribution.events(people.most, once=once, bounds=contribution, unit=unit)
+    guards.check_people_columns(request.user, request.id)
     columns = Columns(
         _needed(request.time, "time"), request.by, request.value, request.user, request.id
     )
@@ -850,6 +848,7 @@ def check(definition: Definition, asked: Asked) -> None:
     people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
     if people is not None and unit:
         unit = people.of(unit)
+    unit = unit and known_unit(unit, [definition.unit])
     continues = None if definition.continues is None else definition.continues.name
     for name, given, kept in (
         (field("continues"), request.continues, continues),

@@ -356,6 +356,7 @@ def publish(
     name: str | None = None,
     level: float | None = None,
     remove: bool = False,
+    key: str | os.PathLike[str] | None = None,
 ) -> Published:
     """Write what a stream has released into plain tables, and a view over them for SQL.
 
@@ -369,10 +370,11 @@ def publish(
         name: of the stream; needed where the state has several.
         level: probability with which each interval holds; None: as before, at first 0.95.
         remove: take the stream's rows away instead.
+        key: where the key is kept, if not beside the state; its witness says how new the state is.
 
     Raises:
-        StateError: no such stream, another one of its name is published there, or a database that
-            cannot be used.
+        StateError: no such stream, a state restored from an old copy, another stream of this name
+            is published there, or a database that cannot be used.
         InvalidInput: a stream that was not made from events, or arguments out of range.
 
     >>> import tempfile
@@ -409,7 +411,8 @@ def publish(
                         f"{field('name')} or {field('to')}; nothing was removed"
                     )
                 return Published(chosen, place.label, known.step, 0)
-            done = publish_new(reader, place, level, Released.read)
-            return replace(done, doubt=reader.doubt())
+            if (doubt := reader.doubt(key)) is not None:
+                raise StateError(f"nothing was published: {doubt}")
+            return publish_new(reader, place, level, Released.read)
         finally:
             place.close()

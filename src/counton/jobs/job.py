@@ -13,6 +13,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from counton.errors import InvalidInput, field, is_text
+from counton.jobs.guards import check_delta
 
 if TYPE_CHECKING:
     import polars as pl
@@ -372,6 +373,7 @@ def guarantee_from(
     """
     from counton.privacy import ZCDP, ApproxDP, PureDP
 
+    check_delta(delta)
     if rho is not None:
         if epsilon is not None or delta is not None:
             other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)

@@ -31,7 +31,6 @@ class Published:
         stream: name of the stream.
         place: the database, without a password.
         before, after: steps published before and now; after is 0 if the stream was removed.
-        doubt: why the state may be an old copy, as the witness says; None: nothing says so.
 
     >>> Published("visits", "dashboards.db", 24, 48).after
     48
@@ -41,7 +40,6 @@ class Published:
     place: str
     before: int
     after: int
-    doubt: str | None = None
 
 
 def publish_new(

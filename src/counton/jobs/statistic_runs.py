@@ -31,6 +31,7 @@ from counton.events.windows import (
     parse_time,
 )
 from counton.exact import check_integer
+from counton.jobs.guards import check_most
 from counton.jobs.job import NOW, Events, Progress, guarantee_from, silent, stated
 from counton.mechanisms import Release, Releases
 from counton.mechanisms.intervals import check_level, window_halfwidths
@@ -356,6 +357,7 @@ def run_statistic(
             f"{field('clock_change')} is {request.clock_change!r}; use one of "
             f"{', '.join(CLOCK_CHANGE)}"
         )
+    check_most(getattr(request.statistic, "most", None))
     guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
     saved = _look(request.state, request.name)
     if saved is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -33,15 +34,16 @@ _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
-    """What a protected unit is called, written one way: NFC, without white space around it.
+    """What a protected unit is called, written one way: NFKC, with single spaces between words.
 
     Raises:
         InvalidInput: no text, empty, over 200 characters, or with what is not printed.
 
-    >>> checked_unit(" visiteur e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
+    >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
     True
     """
-    word = unicodedata.normalize("NFC", unit).strip() if isinstance(unit, str) else ""
+    given = unicodedata.normalize("NFKC", unit).strip() if isinstance(unit, str) else ""
+    word = " ".join(part for part in given.split(" ") if part)
     if not word or not word.isprintable():
         raise InvalidInput(
             f"{what} is {unit!r}; it must be a word such as 'visitor', without control characters: "
@@ -53,6 +55,21 @@ def checked_unit(unit: object, what: str = "unit") -> str:
             f"shorter word"
         )
     return word
+
+
+def known_unit(unit: str, known: Iterable[str]) -> str:
+    """A unit in the spelling in which it is known already: case and width tell no units apart.
+
+    >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
+    ('visitor', 'user')
+    """
+    unit = checked_unit(unit)
+    alike = {_folded(word): word for word in known}
+    return alike.get(_folded(unit), unit)
+
+
+def _folded(unit: str) -> str:
+    return unicodedata.normalize("NFKC", unit.casefold()).casefold()
 
 
 @dataclass(frozen=True, slots=True)

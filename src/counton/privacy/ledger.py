@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.exact import Number, exact, text
 from counton.expiry import checked_age
-from counton.privacy.contribution import Relation, checked_unit
+from counton.privacy.contribution import Relation, checked_unit, known_unit
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,
@@ -182,7 +182,8 @@ class Ledger:
         epsilon = 1; spent so far: ...
         """
         entry = _checked(Spend(name, guarantee, unit, relation))
-        unit = entry.unit
+        unit = known_unit(entry.unit, self._accounts)
+        entry = entry._replace(unit=unit)
         account = self._accounts.get(unit) or self._opened([entry])
         counted = self._as_counted(entry, account.relation)
         after = account.filter if counted is None else account.filter.after(counted)
@@ -317,7 +318,10 @@ class Ledger:
             BudgetExceeded: the total exceeds the limit; the ledger is then of no use.
             InvalidInput: a guarantee cannot be counted against this limit.
         """
-        entries = [_checked(entry) for entry in entries]
+        entries, words = [_checked(entry) for entry in entries], dict.fromkeys(self._accounts)
+        for number, entry in enumerate(entries):  # each in the spelling of the first
+            words.setdefault(unit := known_unit(entry.unit, words))
+            entries[number] = entry._replace(unit=unit)
         for entry in entries:
             if entry.unit not in self._accounts:
                 same = [other for other in entries if other.unit == entry.unit]
@@ -342,7 +346,7 @@ class Ledger:
             )
         if unit is None:
             return next(iter(self._accounts.values()), None)
-        return self._accounts.get(checked_unit(unit))
+        return self._accounts.get(known_unit(unit, self._accounts))
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
         """A guarantee at the ledger's age and by a relation.

@@ -118,8 +118,6 @@ def refuse_forgotten(
 
 def released_names(connection: Connection) -> dict[str, set[str]]:
     """By fingerprint of the key, what a witness calls the releases of a state."""
-    from counton.store.table_journal import noise_name
-
     known: dict[str, set[str]] = {}
     for row in connection.execute(
         sa.select(schema.streams.c.name, schema.streams.c.key_fingerprint)
@@ -127,7 +125,7 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
         known.setdefault(row.key_fingerprint, set()).add(row.name)
     columns = (schema.tables.c.name, schema.tables.c.key_fingerprint, schema.tables.c.terms)
     for name, fingerprint, terms in connection.execute(sa.select(*columns)):
-        known.setdefault(fingerprint, set()).add(noise_name(name, terms))
+        known.setdefault(fingerprint, set()).add(keyfile.noise_name(name, terms))
     return known
 
 

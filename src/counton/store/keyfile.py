@@ -428,6 +428,11 @@ class Witness:
                     raise self._other_release(name, other)
 
 
+def noise_name(name: str, terms: str) -> str:
+    """What says under one key which noise a table has: its name and terms."""
+    return f"{name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
+
+
 def named_in(entry: Mapping[str, Any]) -> str:
     """The name of a release as its owner knows it: of a table an entry has its terms' digest too.
 

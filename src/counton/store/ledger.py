@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.privacy import Contribution, Guarantee, Ledger, Spend
-from counton.privacy.contribution import ANY_UNIT, checked_unit
+from counton.privacy.contribution import ANY_UNIT, known_unit
 from counton.store import schema
 from counton.store.database import reading
 
@@ -77,8 +77,8 @@ def counted_unit(known: Sequence[Spend], unit: str) -> str:
     >>> counted_unit([Spend("visits", PureDP(1), "visitor")], "unit")
     'visitor'
     """
-    unit = checked_unit(unit)
     words = list(dict.fromkeys(entry.unit for entry in known))
+    unit = known_unit(unit, words)
     if unit == ANY_UNIT and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInput(

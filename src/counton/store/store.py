@@ -76,13 +76,14 @@ class Reader:
         """How many steps were released when the reader was made."""
         return self._found.step
 
-    def doubt(self) -> str | None:
-        """Why the state may be an old copy, as the witness beside it says; or None.
+    def doubt(self, key: keyfile.Kept = None) -> str | None:
+        """Why the state may be an old copy, as its witness says; or None.
 
-        Of a state on a server no witness is known here; and without the key it is not noticed where
-        two copies of a state went on to the same step.
+        Args:
+            key: where the key is kept; of a state on a server no witness is known without it.
+                What it holds is not read: two copies that went on to the same step are not noticed.
         """
-        witness = keyfile.witness_beside(self._database, None).held()
+        witness = keyfile.witness_beside(self._database, key).held()
         try:
             with self._database.transaction(write=False) as connection:
                 row = records.find(connection, self.terms.name)

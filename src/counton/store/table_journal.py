@@ -7,7 +7,6 @@ which might find another matrix on another machine, and without noise.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -97,7 +96,7 @@ def _answer(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R | None:
         # Noted again, where a process was killed between its commit and the note.
         digest = bytes(row.input_digest).hex()
         witness = keyfile.witness_beside(database, key)
-        witness.note(row.key_fingerprint, noise_name(row.name, row.terms), 1, digest)
+        witness.note(row.key_fingerprint, keyfile.noise_name(row.name, row.terms), 1, digest)
         return shown
     finally:
         database.close()
@@ -140,7 +139,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> 
     release = draft.release(key)
     # Other terms have other noise; the same under the same key is for the same data only.
     terms = records.to_json(release.terms.to_dict(), "terms")
-    noise = noise_name(draft.name, terms)
+    noise = keyfile.noise_name(draft.name, terms)
     row = {
         "name": draft.name,
         "kind": draft.kind,
@@ -170,11 +169,6 @@ def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> 
     finally:
         database.close()
     return release
-
-
-def noise_name(name: str, terms: str) -> str:
-    """What says under one key which noise a table has: its name and terms."""
-    return f"{name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
 
 
 def find(connection: Connection, name: str) -> Row[Any] | None:

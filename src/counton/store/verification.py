@@ -34,7 +34,7 @@ from counton.mechanisms.tables import digest_of_counts, shift_of_cells
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.noise import Key
 from counton.privacy import calibrate
-from counton.store import creation, journal, keyfile, records, schema, table_journal
+from counton.store import creation, journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
 from counton.strategies.base import TableStrategy
@@ -163,7 +163,7 @@ def _remembered(
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_witness(connection, row, witness, held)
         else:
-            noise = table_journal.noise_name(row.name, row.terms)
+            noise = keyfile.noise_name(row.name, row.terms)
             digest = bytes(row.input_digest).hex()
             witness.refuse_other_data(row.key_fingerprint, row.name, noise, digest)
     except (StateError, ReplayMismatch) as error:
