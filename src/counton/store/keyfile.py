@@ -12,6 +12,7 @@ witness notices.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
