@@ -15,6 +15,7 @@ Names are loaded when they are first used, so that ``import counton`` costs next
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,8 @@ _load = loader(__name__, _HOME)
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("counton")
+    if name == "training":  # a package of its own, so that `counton.training.plan` is found
+        return import_module("counton.training")
     return _load(name)
 
 

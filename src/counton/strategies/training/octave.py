@@ -327,6 +327,7 @@ def _searched(
         np.log(np.array(start[1:])) - math.log(start[0]),
         jac=True,
         method="L-BFGS-B",
+        bounds=[(-6.0, 4.0)] * (len(start) - 1),
         options={"maxiter": 40, "ftol": 1e-9},
     )
     return (1.0, *np.exp(found.x).tolist())

@@ -1,0 +1,207 @@
+"""Standard normals as a function of a subkey and an address: float32, for training.
+
+These are floating-point numbers, not the exact integers of ``samplers.py``: what is known against
+floating-point noise holds for them (Mironov, "On significance of the least significant bits for
+differential privacy", 2012). They serve gradients, which are floating point themselves.
+
+**Box-Muller.** Of 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the angle:
+31 bits a quarter turn either way, one bit the sign of the cosine. Where w < 2^8 further 32 bits are
+drawn, so that radii end at 9.4 and not at 6.7. Logarithm, sine and cosine are polynomials here, of
+single additions, multiplications, a division and a root, which IEEE 754 rounds in one way on every
+machine: the same bits everywhere, which the routines of numpy do not promise (they differ between
+instruction sets). What is drawn is within 2e-6 of the exact function of the bits.
+
+**Addresses.** Coordinates stand in blocks of 2^16; a block's draws depend on subkey, level, index,
+the number of the block and how many coordinates it has: not on how the others are computed.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import NoiseAddressError
+from counton.noise.blocks import LAST_LANE, ROWS_LIMIT, Address, BlockSource, Tile
+
+Singles = NDArray[np.float32]
+
+#: Coordinates of a block.
+BLOCK = 2**16
+_PAIRS = BLOCK // 2
+_PURPOSE = 9
+#: Words below this get further bits.
+_RARE = 2**8
+#: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
+_ROOT_BITS = 0x3F3504F3
+
+# -2 ln m = s (L0 + L1 s^2 + L2 s^4), s = (m - 1) / (m + 1)
+_LOG = tuple(map(np.float32, (-4.000000476837158, -1.3330440521240234, -0.8259548544883728)))
+_MINUS_TWO_LN_TWO = np.float32(-1.3862943611198906)
+# sin(a pi / 2) = a (S0 + S1 a^2 + ...), cos(a pi / 2) = 1 + a^2 (C0 + C1 a^2 + ...), |a| <= 1
+_SINE = tuple(
+    map(
+        np.float32,
+        (
+            1.5707963705062866,
+            -0.6459637880325317,
+            0.07968991994857788,
+            -0.004674143623560667,
+            0.00015167170204222202,
+        ),
+    )
+)
+_COSINE = tuple(
+    map(
+        np.float32,
+        (-1.2337003946304321, 0.25366342067718506, -0.02083301916718483, 0.0008701311307959259),
+    )
+)
+
+
+class _Scratch(threading.local):
+    """Space for `_PAIRS` pairs, one for each thread."""
+
+    def __init__(self) -> None:
+        self.a, self.b, self.c, self.d = (np.empty(_PAIRS, np.float32) for _ in range(4))
+
+
+_scratch = _Scratch()
+
+
+class NormalField:
+    """An endless table of independent standard normals: (level, index, coordinate) -> float32.
+
+    Args:
+        subkey: 32 secret bytes from `counton.noise.Key.derive`.
+        size: coordinates of every node.
+
+    >>> field = NormalField(bytes(32), size=100_000)
+    >>> whole = field.read(0, 7)
+    >>> bool((field.read(0, 7, 70_000, 70_005) == whole[70_000:70_005]).all())
+    True
+    >>> 0.99 < float(whole.std()) < 1.01
+    True
+    """
+
+    def __init__(self, subkey: bytes, size: int) -> None:
+        self._source = BlockSource(subkey)
+        self.size = size
+
+    def blocks(self, first: int, stop: int) -> range:
+        """Numbers of the blocks that hold coordinates ``first`` to ``stop - 1``."""
+        return range(first // BLOCK, -(-stop // BLOCK))
+
+    def length(self, block: int) -> int:
+        """How many coordinates a block has."""
+        return min(BLOCK, self.size - block * BLOCK)
+
+    def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
+        """Coordinates ``first`` to ``stop - 1`` of one node: float32, shape ``(stop - first,)``.
+
+        Raises:
+            NoiseAddressError: coordinates or a node outside the table.
+        """
+        stop = self.size if stop is None else stop
+        if not 0 <= first <= stop <= self.size:
+            raise NoiseAddressError(
+                f"coordinates {first} to {stop} are not all among the {self.size} of this "
+                f"parameter: ask for some that are"
+            )
+        out = np.empty(stop - first, np.float32)
+        for block in self.blocks(first, stop):
+            drawn = self.block(level, index, block)
+            begin = block * BLOCK
+            low, high = max(first, begin), min(stop, begin + len(drawn))
+            out[low - first : high - first] = drawn[low - begin : high - begin]
+        return out
+
+    def block(self, level: int, index: int, block: int, out: Singles | None = None) -> Singles:
+        """All coordinates of one block of one node.
+
+        Args:
+            level: 0 to 255.
+            index: 0 to 2^32 - 1.
+            block: its number.
+            out: space for them, rounded up to an even number; drawn anew unless given.
+
+        Raises:
+            NoiseAddressError: a level, index or block outside the table.
+        """
+        length = self.length(block)
+        if not 0 <= index < ROWS_LIMIT or block < 0 or length <= 0:
+            raise NoiseAddressError(
+                f"index {index} and block {block} of level {level} are outside the table of noise"
+            )
+        pairs = -(-length // 2)
+        space = np.empty(2 * pairs, np.float32) if out is None else out[: 2 * pairs]
+        address = Address(_PURPOSE, level)
+        tile = Tile(index, 1, block * BLOCK, 2 * pairs)
+        words = self._source.packed(address, tile, "<u4")[0]
+        rare = np.flatnonzero(words[:pairs] < _RARE)
+        uniform = words[:pairs].astype(np.float32)
+        if len(rare):
+            words = words.copy()  # what follows uses the same space
+            exact = words[rare].astype(np.float64)
+            uniform[rare] = exact + self._fractions(address, index, rare + tile.first_column)
+        _box_muller(uniform, words[pairs:].view(np.int32), space[:pairs], space[pairs:])
+        return space[:length]
+
+    def _fractions(
+        self, address: Address, index: int, columns: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """32 further bits behind the point of each word, and a half, so that none is 0."""
+        rows = np.full(len(columns), index, np.uint64)
+        more = self._source.refine(address, rows, columns.astype(np.uint64), LAST_LANE)
+        return ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
+
+
+def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
+    """Pairs of normals from u * 2^32, which is overwritten, and 32 bits of angle."""
+    count = len(uniform)
+    a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))
+    # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2
+    bits = uniform.view(np.int32)
+    exponent = a.view(np.int32)
+    np.subtract(bits, _ROOT_BITS, out=exponent)
+    np.right_shift(exponent, 23, out=exponent)
+    np.left_shift(exponent, 23, out=b.view(np.int32))
+    np.subtract(bits, b.view(np.int32), out=bits)
+    np.copyto(c, exponent, casting="unsafe")
+    np.subtract(c, np.float32(32), out=c)
+    np.multiply(c, _MINUS_TWO_LN_TWO, out=c)
+    np.add(uniform, np.float32(1), out=b)
+    np.subtract(uniform, np.float32(1), out=uniform)
+    np.divide(uniform, b, out=uniform)
+    np.multiply(uniform, uniform, out=a)
+    _polynomial(a, _LOG, b)
+    np.multiply(b, uniform, out=b)
+    np.add(b, c, out=b)
+    np.maximum(b, np.float32(0), out=b)
+    radius = np.sqrt(b, out=uniform)
+    # 31 bits as a within [-1, 1), the highest bit as the sign of the cosine
+    sign = b.view(np.int32)
+    np.bitwise_and(angle, np.int32(-(2**31)), out=sign)
+    shifted = c.view(np.int32)
+    np.left_shift(angle, 1, out=shifted)
+    np.copyto(a, shifted, casting="unsafe")
+    np.multiply(a, np.float32(2.0**-31), out=a)
+    np.multiply(a, a, out=c)
+    _polynomial(c, _COSINE, d)
+    np.multiply(d, c, out=d)
+    np.add(d, np.float32(1), out=d)
+    np.bitwise_xor(d.view(np.int32), sign, out=d.view(np.int32))
+    np.multiply(d, radius, out=low)
+    _polynomial(c, _SINE, d)
+    np.multiply(d, a, out=d)
+    np.multiply(d, radius, out=high)
+
+
+def _polynomial(x: Singles, coefficients: tuple[np.float32, ...], out: Singles) -> None:
+    """Horner's scheme, one rounding after each operation."""
+    np.multiply(x, coefficients[-1], out=out)
+    for coefficient in coefficients[-2:0:-1]:
+        np.add(out, coefficient, out=out)
+        np.multiply(out, x, out=out)
+    np.add(out, coefficients[0], out=out)

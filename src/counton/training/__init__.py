@@ -1,0 +1,65 @@
+"""Noise for training: which strategy, the noise of each step, and who may count when.
+
+>>> from counton import Key, ZCDP
+>>> from counton.training import FixedEpochs, plan
+>>> sampler = FixedEpochs(examples=1200, batch_size=100, epochs=4)
+>>> best = plan(sampler=sampler, dimension=650, guarantee=ZCDP(0.5), clip=1.0).best
+>>> noise = best.noise(key=Key.generate(), name="digits", sampler=sampler)
+>>> import numpy as np
+>>> noise.add(1, {"weight": np.zeros((64, 10)), "bias": np.zeros(10)})["bias"].shape
+(10,)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.lazy import loader
+
+if TYPE_CHECKING:
+    from counton.training.fitting import check_fit as check_fit
+    from counton.training.noise import TrainingNoise as TrainingNoise
+    from counton.training.noise import noise_multiplier as noise_multiplier
+    from counton.training.planning import TrainingChoice as TrainingChoice
+    from counton.training.planning import TrainingPlan as TrainingPlan
+    from counton.training.planning import plan as plan
+    from counton.training.samplers import BallsInBins as BallsInBins
+    from counton.training.samplers import FixedEpochs as FixedEpochs
+    from counton.training.samplers import GivenBatches as GivenBatches
+    from counton.training.samplers import MinSeparation as MinSeparation
+    from counton.training.samplers import Sampler as Sampler
+
+#: Where each public name lives. The imports above say the same to type checkers.
+_HOME = {
+    "BallsInBins": "counton.training.samplers",
+    "FixedEpochs": "counton.training.samplers",
+    "GivenBatches": "counton.training.samplers",
+    "MinSeparation": "counton.training.samplers",
+    "Sampler": "counton.training.samplers",
+    "TrainingChoice": "counton.training.planning",
+    "TrainingNoise": "counton.training.noise",
+    "TrainingPlan": "counton.training.planning",
+    "check_fit": "counton.training.fitting",
+    "noise_multiplier": "counton.training.noise",
+    "plan": "counton.training.planning",
+}
+
+__all__ = [
+    "BallsInBins",
+    "FixedEpochs",
+    "GivenBatches",
+    "MinSeparation",
+    "Sampler",
+    "TrainingChoice",
+    "TrainingNoise",
+    "TrainingPlan",
+    "check_fit",
+    "noise_multiplier",
+    "plan",
+]
+
+__getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

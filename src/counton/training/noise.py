@@ -1,0 +1,358 @@
+"""Noise for gradients: a function of key, parameter, step and coordinate, not a state.
+
+Each parameter has its own subkey, bound to the run's name, the strategy, the guarantee, the bound
+on gradients and the parameter's name and size, so that another budget or model never meets the same
+noise. Under it a normal stands at (level, index, coordinate), in blocks of 2^16 coordinates: shards
+of a parameter, other orders and other machines compute the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.errors import InvalidInput, StateError
+from counton.exact import Number, check_integer, exact, float_above
+from counton.noise import Key
+from counton.noise.key import check_key
+from counton.noise.normals import BLOCK, NormalField, Singles
+from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.strategies.training.base import TrainingStrategy
+from counton.training import trees
+from counton.training.fitting import check_fit
+
+if TYPE_CHECKING:
+    from counton.training.samplers import Sampler
+
+FORMAT = 1
+#: Noise is wider by this: weights and decays are rounded to float32 where they are used.
+ROUNDING = 1e-4
+
+
+def noise_multiplier(guarantee: Guarantee) -> float:
+    """Standard deviation of Gaussian noise at sensitivity 1; rounded up.
+
+    Zero-concentrated: 1 / sqrt(2 rho). Approximate: Balle and Wang (2018), Theorem 8, which holds
+    for the whole run: it is one Gaussian mechanism, also for gradients that depend on what was
+    released (Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1).
+
+    Raises:
+        InvalidInput: another guarantee, such as pure differential privacy.
+
+    >>> noise_multiplier(ZCDP("1/8"))
+    2.0
+    """
+    if isinstance(guarantee, ZCDP):
+        return math.sqrt(float_above(1 / (2 * guarantee.rho)))
+    if isinstance(guarantee, ApproxDP):
+        from counton.privacy.gaussian import analytic_gaussian_sigma
+
+        return analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
+    raise InvalidInput(
+        f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
+        f"ApproxDP(epsilon, delta)"
+    )
+
+
+class TrainingNoise:
+    """What is added to the sum of a step's clipped gradients.
+
+    Args:
+        strategy: how the noise of different steps goes together.
+        key: the secret; one key and name for one run on one data set.
+        name: of the run.
+        guarantee: what is promised, to one example for the whole run.
+        clip: the largest 2-norm of one example's gradient, all parameters together.
+        group: so many examples are protected together, such as all those of one person.
+        sampler: what gives the batches; checked against the strategy.
+
+    Raises:
+        InvalidInput: an argument out of range, or a sampler that does not promise enough.
+
+    >>> from counton import Key
+    >>> from counton.training import plan
+    >>> noise = plan(steps=8, dimension=3).best.noise(key=Key.generate(), name="doctest")
+    >>> noise.add(1, {"weight": np.zeros((2, 1)), "bias": np.zeros(1)})["weight"].shape
+    (2, 1)
+    """
+
+    def __init__(
+        self,
+        strategy: TrainingStrategy,
+        *,
+        key: Key,
+        name: str,
+        guarantee: Guarantee,
+        clip: Number = 1,
+        group: int = 1,
+        sampler: Sampler | None = None,
+    ) -> None:
+        if not name:
+            raise InvalidInput(f"name is {name!r}; it must be a text that names the run")
+        bound = exact(clip, "clip")
+        if bound <= 0:
+            raise InvalidInput(f"clip is {clip}; it must be above 0: the largest gradient norm")
+        if sampler is not None:
+            check_fit(strategy, sampler)
+        self._key = check_key(key)
+        self.strategy, self.name, self.guarantee = strategy, name, guarantee
+        self.clip, self.group = float(bound), check_integer("group", group, 1)
+        sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
+        #: Standard deviation of one fresh normal, before the step's divisor.
+        self.std = sensitivity * noise_multiplier(guarantee) * (1 + ROUNDING)
+        self._terms = {
+            "format": FORMAT,
+            "name": name,
+            "strategy": strategy.to_dict(),
+            "guarantee": guarantee.to_dict(),
+            "clip": repr(self.clip),
+            "group": self.group,
+        }
+        self._parameters: dict[tuple[str, int, int], _Parameter] = {}
+        self._resumed = 0
+
+    def __repr__(self) -> str:
+        return f"<noise of {self.name!r}: {self.strategy.name}, {self.guarantee}>"
+
+    def add(
+        self, step: int, gradients: Any, shards: Mapping[str, tuple[int, int]] | None = None
+    ) -> Any:
+        """The gradients of a step, summed over its batch, plus noise.
+
+        Args:
+            step: counts from 1. Strategies with buffers take steps in order, others in any.
+            gradients: an array, or dicts, lists and tuples of arrays, of numpy, PyTorch or JAX.
+                Names and shapes stay the same from step to step.
+            shards: by name, where only consecutive coordinates of a parameter are given: the
+                number of the first, and how many the whole parameter has.
+
+        Returns:
+            The same tree of new arrays.
+
+        Raises:
+            InvalidInput: a step out of order or beyond the run, or gradients that are no floats;
+                nothing has changed then.
+        """
+        self.strategy.check_step(step)
+        found = list(trees.leaves(gradients))
+        names = [name for name, _ in found]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInput(f"two gradients are both called {twice!r}: rename one")
+        unknown = set(shards or ()) - set(names)
+        if unknown:
+            raise InvalidInput(f"shards name {sorted(unknown)[0]!r}, which is no gradient")
+        for name, array in found:
+            trees.check_floats(array, name)
+        places = {name: self._place(name, math.prod(array.shape), shards) for name, array in found}
+        parameters = {name: self._parameter(name, *place) for name, place in places.items()}
+        for parameter in parameters.values():
+            parameter.check_next(step)
+
+        def noisy(name: str, array: Any) -> Any:
+            return trees.with_noise(array, parameters[name].noise(step))
+
+        return trees.rebuilt(gradients, noisy)
+
+    def read(
+        self, step: int, name: str, size: int, first: int = 0, stop: int | None = None
+    ) -> Singles:
+        """The noise of a step for consecutive coordinates of one parameter, as `add` adds it.
+
+        Args:
+            step: counts from 1.
+            name: of the parameter.
+            size: coordinates it has altogether.
+            first, stop: which of them; all unless given.
+
+        Returns:
+            float32, shape ``(stop - first,)``.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+        self.strategy.check_step(step)
+        stop = size if stop is None else stop
+        size = check_integer("size", size, 1)
+        parameter = self._parameter(name, size, first, stop)
+        parameter.check_next(step)
+        return parameter.noise(step)
+
+    def resume(self, step: int) -> None:
+        """Go on with a step in a new process, without a checkpoint.
+
+        Buffers are computed from the key by drawing all earlier steps again; without buffers
+        nothing needs to be computed.
+
+        Raises:
+            InvalidInput: a step beyond the run, or noise has been drawn here already.
+        """
+        self.strategy.check_step(step)
+        if self._parameters:
+            raise InvalidInput(
+                f"resume({step}) comes after noise was drawn; call it first, in the new process"
+            )
+        self._resumed = step - 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Buffers and steps, to be saved with the model: secret, as they hold noise.
+
+        Strategies without buffers need none of it.
+        """
+        return {
+            "format": FORMAT,
+            "run": self._fingerprint(),
+            "parameters": [
+                {
+                    "name": name,
+                    "size": parameter.field.size,
+                    "first": first,
+                    "stop": stop,
+                    "step": parameter.step,
+                    "buffers": parameter.buffers.copy(),
+                }
+                for (name, first, stop), parameter in self._parameters.items()
+            ],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave.
+
+        Raises:
+            StateError: of another run, key or format, or not whole.
+        """
+        try:
+            if state["format"] != FORMAT:
+                raise StateError(
+                    f"the state of the noise has format {state['format']}; this version reads "
+                    f"{FORMAT}: resume with the version that wrote it"
+                )
+            if state["run"] != self._fingerprint():
+                raise StateError(
+                    f"the state belongs to another run, plan or key than {self.name!r}: load that "
+                    f"of this run"
+                )
+            found: dict[tuple[str, int, int], _Parameter] = {}
+            for entry in state["parameters"]:
+                name, first, stop = entry["name"], int(entry["first"]), int(entry["stop"])
+                parameter = self._made(name, int(entry["size"]), first, stop)
+                buffers = np.array(entry["buffers"], np.float32)
+                if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
+                    raise StateError(f"buffers of {name!r} are not those of {self.strategy!r}")
+                parameter.buffers, parameter.step = buffers, int(entry["step"])
+                found[name, first, stop] = parameter
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"the state of the noise cannot be read ({type(error).__name__}): load an earlier "
+                f"checkpoint, or use resume(step)"
+            ) from error
+        self._parameters = found
+
+    def _fingerprint(self) -> str:
+        text = json.dumps(self._terms, sort_keys=True).encode()
+        return hashlib.sha256(text + self._key.fingerprint.encode()).hexdigest()
+
+    def _place(
+        self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
+    ) -> tuple[int, int, int]:
+        """Size of the whole parameter, first and last coordinate that are given."""
+        if not shards or name not in shards:
+            return size, 0, size
+        first, whole = shards[name]
+        return whole, first, first + size
+
+    def _parameter(self, name: str, size: int, first: int, stop: int) -> _Parameter:
+        if not 0 <= first <= stop <= size:
+            raise InvalidInput(
+                f"coordinates {first} to {stop} are not all among the {size} of {name!r}"
+            )
+        known = self._parameters.get((name, first, stop))
+        if known is None:
+            known = self._made(name, size, first, stop)
+            known.replay(self._resumed)
+            self._parameters[name, first, stop] = known
+        elif known.field.size != size:
+            raise InvalidInput(
+                f"{name!r} has {size} coordinates and had {known.field.size} before: a "
+                f"parameter keeps its shape"
+            )
+        return known
+
+    def _made(self, name: str, size: int, first: int, stop: int) -> _Parameter:
+        address = {**self._terms, "parameter": name, "size": size}
+        text = json.dumps(address, sort_keys=True, separators=(",", ":"))
+        field = NormalField(self._key.derive(b"training", text.encode()), size)
+        return _Parameter(self.strategy, field, self.std, first, stop)
+
+
+class _Parameter:
+    """Noise of consecutive coordinates of one parameter, step by step."""
+
+    def __init__(
+        self, strategy: TrainingStrategy, field: NormalField, std: float, first: int, stop: int
+    ) -> None:
+        self.strategy, self.field, self.std = strategy, field, std
+        self.first, self.stop = first, stop
+        self.step = 0
+        self.buffers = np.zeros((strategy.buffers, stop - first), np.float32)
+        self._outputs = [np.float32(output) for output in strategy.outputs]
+        self._decays = [np.float32(decay) for decay in strategy.decays]
+
+    def check_next(self, step: int) -> None:
+        """Refuse a step that buffers are not ready for."""
+        if self.strategy.buffers and step != self.step + 1:
+            raise InvalidInput(
+                f"step {step} comes after step {self.step}; noise with buffers is drawn in order: "
+                f"load the checkpoint of step {step - 1}, or call resume({step}) on new noise"
+            )
+
+    def replay(self, step: int) -> None:
+        """Bring the buffers to where they stand after a step."""
+        if self.strategy.buffers:
+            for earlier in range(1, step + 1):
+                self.noise(earlier)
+        self.step = step
+
+    def noise(self, step: int) -> Singles:
+        """The noise of a step; buffers move on."""
+        out = np.empty(self.stop - self.first, np.float32)
+        fresh, drawn, scratch = (np.empty(BLOCK, np.float32) for _ in range(3))
+        taps = self.strategy.taps(step)
+        scale = np.float32(self.std / self.strategy.divisor(step))
+        for block in self.field.blocks(self.first, self.stop):
+            begin = block * BLOCK
+            low = max(self.first, begin)
+            high = min(self.stop, begin + self.field.length(block))
+            own = slice(low - begin, high - begin)
+            total = out[low - self.first : high - self.first]
+            summed = self._summed(taps, block, fresh, drawn)[own]
+            np.copyto(total, summed)
+            spare = scratch[: len(total)]
+            for buffer, output, decay in zip(
+                self.buffers, self._outputs, self._decays, strict=True
+            ):
+                held = buffer[low - self.first : high - self.first]
+                np.multiply(held, output, out=spare)
+                np.add(total, spare, out=total)
+                np.multiply(held, decay, out=held)
+                np.add(held, summed, out=held)
+            np.multiply(total, scale, out=total)
+        self.step = step
+        return out
+
+    def _summed(self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles) -> Singles:
+        """The weighted sum of the step's normals for all coordinates of a block."""
+        first = taps[0]
+        total = self.field.block(first.level, first.index, block, fresh)
+        if first.weight != 1:
+            np.multiply(total, np.float32(first.weight), out=total)
+        for tap in taps[1:]:
+            other = self.field.block(tap.level, tap.index, block, drawn)
+            np.multiply(other, np.float32(tap.weight), out=other)
+            np.add(total, other, out=total)
+        return total

@@ -1,0 +1,216 @@
+"""Which strategy has the least error for a training run, and what it costs beside that."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from counton.errors import InvalidInput
+from counton.exact import Number, check_integer
+from counton.noise import Key
+from counton.privacy import ZCDP, Guarantee
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BufferedToeplitz,
+    Echo,
+    Octave,
+    TrainingStrategy,
+)
+from counton.strategies.training.base import training_schedule
+from counton.strategies.training.toeplitz import Scaling
+from counton.training.noise import TrainingNoise, noise_multiplier
+from counton.training.samplers import Sampler
+
+#: Octave takes matrices of this many steps squared; beyond, it is left out of plans.
+_MOST_FOR_OCTAVE = 1024
+#: Echo is searched for over this many steps at most.
+_MOST_FOR_ECHO = 2**14
+LARGEST_DIMENSION = 2**40
+
+
+@dataclass(frozen=True)
+class TrainingChoice:
+    """One strategy, and what it is worth.
+
+    Attributes:
+        strategy: how the noise of different steps goes together.
+        guarantee: what the whole run promises to one example.
+        clip: largest 2-norm of one example's gradient.
+        dimension: coordinates of all parameters together.
+
+    >>> choice = plan(steps=48, epochs=4, dimension=1000).best
+    >>> choice.buffers, choice.state_bytes, choice.draws
+    (2, 8000, 2.5)
+    """
+
+    strategy: TrainingStrategy
+    guarantee: Guarantee
+    clip: float
+    dimension: int
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error of the running sums, per coordinate, in units of the clip.
+
+        At rho = 1/2; `error` says it for the guarantee.
+        """
+        return self.strategy.rmse
+
+    @property
+    def error(self) -> float:
+        """The same under the guarantee, in the units of gradients."""
+        return self.rmse * noise_multiplier(self.guarantee) * self.clip
+
+    @property
+    def buffers(self) -> int:
+        """Numbers of state for each coordinate."""
+        return self.strategy.buffers
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory for the state of all coordinates."""
+        return 4 * self.buffers * self.dimension
+
+    @property
+    def draws(self) -> float:
+        """Normals for each coordinate and step, on average."""
+        return self.strategy.draws
+
+    @cached_property
+    def milliseconds(self) -> float:
+        """CPU time of a step for all coordinates: measured here and now on one block."""
+        from counton.noise.normals import BLOCK, NormalField
+        from counton.training.noise import _Parameter
+
+        size = min(self.dimension, BLOCK)
+        parameter = _Parameter(self.strategy, NormalField(bytes(32), size), 1.0, 0, size)
+        step, best = (self.strategy.steps + 1) // 2, math.inf
+        for _ in range(3):
+            began = time.process_time()
+            parameter.noise(step)
+            best = min(best, time.process_time() - began)
+        return best * 1e3 * self.dimension / size
+
+    def noise(
+        self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
+    ) -> TrainingNoise:
+        """The noise itself: see `TrainingNoise`.
+
+        Raises:
+            InvalidInput: an argument out of range, or a sampler that does not promise enough.
+        """
+        return TrainingNoise(
+            self.strategy,
+            key=key,
+            name=name,
+            guarantee=self.guarantee,
+            clip=self.clip,
+            group=group,
+            sampler=sampler,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.strategy.name}: error {self.rmse:.4g}, {self.buffers} buffers, "
+            f"{self.draws:.3g} normals a step"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """Strategies for one run, least error first.
+
+    Attributes:
+        choices: all that were considered.
+
+    >>> found = plan(steps=64, epochs=4, dimension=1000)
+    >>> found.best.rmse == min(choice.rmse for choice in found.choices)
+    True
+    """
+
+    choices: tuple[TrainingChoice, ...]
+
+    @property
+    def best(self) -> TrainingChoice:
+        """The choice of least error."""
+        return self.choices[0]
+
+    def __str__(self) -> str:
+        head = f"{'strategy':<44}{'error':>9}{'buffers':>9}{'normals':>9}{'ms/step':>9}"
+        rows = [
+            f"{choice.strategy.name:<44}{choice.rmse:>9.4g}{choice.buffers:>9}"
+            f"{choice.draws:>9.3g}{choice.milliseconds:>9.3g}"
+            for choice in self.choices
+        ]
+        return "\n".join([head, *rows, f"{self.best.guarantee}, for one example and the whole run"])
+
+
+def plan(
+    *,
+    steps: int | None = None,
+    epochs: int = 1,
+    order: str = "fixed",
+    dimension: int,
+    separation: int | None = None,
+    sampler: Sampler | None = None,
+    guarantee: Guarantee | None = None,
+    clip: Number = 1,
+    buffers: int = 3,
+) -> TrainingPlan:
+    """Strategies for a training run, ranked by the error of running sums of gradients.
+
+    Args:
+        steps: of the whole run.
+        epochs: how often one example counts.
+        order: what the sampler enforces: "fixed" if every example has the same place in each
+            epoch, once; "separated" for any order with a least distance.
+        dimension: coordinates of all parameters together.
+        separation: the least distance, in steps; steps // epochs unless stated.
+        sampler: instead of steps, epochs, order and separation, what gives the batches.
+        guarantee: what is promised to one example, ZCDP(1/2) unless given.
+        clip: largest 2-norm of one example's gradient, 1 unless given.
+        buffers: most numbers of state for each coordinate.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> for choice in plan(steps=48, epochs=4, dimension=1000).choices[:2]:
+    ...     print(choice)
+    Echo-2, steps scaled: error 4.362, 2 buffers, 2.5 normals a step
+    Octave: error 4.526, 0 buffers, 20.6 normals a step
+    >>> plan(steps=48, epochs=4, order="separated", dimension=1000).best.strategy.name
+    'BLT-3, steps scaled'
+    """
+    if sampler is not None:
+        if steps is not None or epochs != 1 or separation is not None:
+            raise InvalidInput("a sampler says steps, epochs and separation: leave them out")
+        steps, epochs = sampler.steps, sampler.epochs
+        order, separation = sampler.order, sampler.separation
+    if steps is None:
+        raise InvalidInput("steps is missing: state the steps of the run, or give a sampler")
+    dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
+    buffers = check_integer("buffers", buffers, 1)
+    schedule = training_schedule(steps, epochs, order, separation)
+    promised = ZCDP("1/2") if guarantee is None else guarantee
+    noise_multiplier(promised)
+    bound = float(clip)
+
+    free: Scaling = "free" if schedule.fixed and steps <= LARGEST_DENSE else "equal"
+
+    def considered() -> Iterator[Callable[[], TrainingStrategy]]:
+        place = (steps, epochs, order, separation)
+        yield lambda: BufferedToeplitz.fit(*place, buffers=buffers)
+        if epochs == 1 or steps <= LARGEST_DENSE:
+            yield lambda: BufferedToeplitz.fit(*place, buffers=buffers, scaling=free)
+            yield lambda: BandedInverseSquareRoot.fit(*place, scaling=free)
+        if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
+            yield lambda: Echo.fit(steps, epochs, min(buffers, 2), free)
+        if steps <= _MOST_FOR_OCTAVE:
+            yield lambda: Octave.fit(*place, scaling=free)
+
+    found = [TrainingChoice(make(), promised, bound, dimension) for make in considered()]
+    return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.rmse)))

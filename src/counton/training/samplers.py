@@ -1,0 +1,332 @@
+"""Batches of a training run, and in which steps one example counts: part of the privacy proof.
+
+Neighbouring data sets differ in one example. Under `BallsInBins` it is added or removed; under
+`FixedEpochs` and `MinSeparation`, whose batches depend on how many examples there are, it is
+present, or its place stays empty.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.participation import Schedule
+
+Examples = NDArray[np.int64]
+LARGEST = 2**31
+
+
+class Sampler(ABC):
+    """Which examples each step takes.
+
+    Attributes:
+        examples: how many there are, numbered from 0.
+        epochs: how often each counts.
+        seed: of the order, which need not be secret.
+    """
+
+    examples: int
+    epochs: int
+    seed: int
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps of the whole run."""
+
+    @property
+    @abstractmethod
+    def schedule(self) -> Schedule:
+        """In which steps one example counts."""
+
+    @property
+    def order(self) -> str:
+        """ "fixed" or "separated", as `counton.training.plan` takes it."""
+        return "fixed" if self.schedule.fixed else "separated"
+
+    @property
+    def separation(self) -> int | None:
+        """Least distance between two steps of one example; None in fixed order."""
+        return None if self.schedule.fixed else self.schedule.apart
+
+    @abstractmethod
+    def batch(self, step: int) -> Examples:
+        """Numbers of the examples of a step, int64, in rising order of their places."""
+
+    def __iter__(self) -> Iterator[Examples]:
+        return (self.batch(step) for step in range(1, self.steps + 1))
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def _check_step(self, step: int) -> int:
+        step = check_integer("step", step, 1)
+        if step > self.steps:
+            raise InvalidInput(f"step {step} is beyond the {self.steps} steps of the sampler")
+        return step
+
+
+class FixedEpochs(Sampler):
+    """One order for all epochs: every example has the same place in each, once.
+
+    Args:
+        examples: how many there are.
+        batch_size: examples of a step; the last step of an epoch may have fewer.
+        epochs: how often each example counts.
+        seed: of the order.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> sampler = FixedEpochs(examples=10, batch_size=4, epochs=2)
+    >>> sampler.steps, [len(batch) for batch in sampler]
+    (6, [4, 4, 2, 4, 4, 2])
+    >>> sampler.schedule
+    Schedule(steps=2, apart=3, fixed=True)
+    """
+
+    def __init__(self, examples: int, batch_size: int, epochs: int = 1, seed: int = 0) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.seed = check_integer("seed", seed, 0)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of one epoch."""
+        return -(-self.examples // self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`."""
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _order(self) -> Examples:
+        return np.random.default_rng([self.seed, 0]).permutation(self.examples)
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+
+class MinSeparation(Sampler):
+    """Shuffled anew in each epoch, but only so far that a distance is kept.
+
+    An epoch is divided into windows of some steps. An example stays in its window and has another
+    place in it each epoch, so that any two of its steps are at least (steps of an epoch) - window +
+    1 apart.
+
+    Args:
+        examples: how many there are, a multiple of ``batch_size``.
+        batch_size: examples of a step.
+        epochs: how often each example counts.
+        window: steps of a window; those of an epoch are a multiple of it.
+        seed: of the order.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> sampler = MinSeparation(examples=40, batch_size=5, epochs=3, window=2)
+    >>> sampler.schedule
+    Schedule(steps=3, apart=7, fixed=False)
+    """
+
+    def __init__(
+        self, examples: int, batch_size: int, epochs: int = 1, window: int = 1, seed: int = 0
+    ) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        if self.examples % self.batch_size:
+            raise InvalidInput(
+                f"examples is {examples} and batch_size is {batch_size}; batches are equally "
+                f"large: leave {examples % batch_size} examples out"
+            )
+        self.steps_per_epoch = self.examples // self.batch_size
+        self.window = check_integer("window", window, 1, self.steps_per_epoch)
+        if self.steps_per_epoch % self.window:
+            raise InvalidInput(
+                f"window is {window} and an epoch has {self.steps_per_epoch} steps; windows fill "
+                f"an epoch: take a divisor of {self.steps_per_epoch}"
+            )
+        self.seed = check_integer("seed", seed, 0)
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`."""
+        return Schedule(self.epochs, self.steps_per_epoch - self.window + 1, fixed=False)
+
+    @cached_property
+    def _order(self) -> Examples:
+        return np.random.default_rng([self.seed, 0]).permutation(self.examples)
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
+        number, within = divmod(place, self.window)
+        members = self.window * self.batch_size
+        own = self._order[number * members : (number + 1) * members]
+        shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(own)
+        return shuffled[within * self.batch_size : (within + 1) * self.batch_size]
+
+
+class BallsInBins(Sampler):
+    """Every example draws a place in the epoch for itself and keeps it in all epochs.
+
+    Batches have different sizes. No example's place depends on the others, so that an example may
+    be added or removed. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
+    "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the places being secret; here
+    nothing is gained from that.)
+
+    Args:
+        examples: how many there are.
+        steps_per_epoch: places in an epoch.
+        epochs: how often each example counts.
+        seed: of the places.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> sampler = BallsInBins(examples=100, steps_per_epoch=4, epochs=2)
+    >>> sum(len(batch) for batch in sampler), sampler.schedule
+    (200, Schedule(steps=2, apart=4, fixed=True))
+    """
+
+    def __init__(self, examples: int, steps_per_epoch: int, epochs: int = 1, seed: int = 0) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.seed = check_integer("seed", seed, 0)
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`."""
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _places(self) -> Examples:
+        random = np.random.default_rng([self.seed, 0])
+        return random.integers(0, self.steps_per_epoch, self.examples)
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return np.flatnonzero(self._places == place)
+
+
+class GivenBatches(Sampler):
+    """Batches of your own, checked: who counts when is read off them.
+
+    Args:
+        batches: for each step the numbers of its examples.
+        people: for each example the person whose it is, where people are protected and not
+            examples; a person's examples then count as one unit, which may be in a step once.
+        order: "fixed" if all keep their place in each epoch; "separated" if only a distance is
+            promised, which is the least that is found.
+        epochs: with order "fixed", how many there are.
+
+    Raises:
+        InvalidInput: somebody counts twice in a step, or in fixed order twice in an epoch or at
+            another place.
+
+    >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
+    Schedule(steps=2, apart=2, fixed=True)
+    >>> GivenBatches([[0, 1], [1], [0], [2]], order="fixed", epochs=2)
+    Traceback (most recent call last):
+    counton.errors.InvalidInput: example 1 counts in step 2 and counted in step 1; ...
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[Sequence[int] | Examples],
+        *,
+        people: Sequence[Any] | None = None,
+        order: str = "separated",
+        epochs: int = 1,
+    ) -> None:
+        self._batches = [np.asarray(batch, np.int64) for batch in batches]
+        self.examples = 1 + max((int(b.max()) for b in self._batches if len(b)), default=0)
+        self.seed = 0
+        if not self._batches or order not in ("fixed", "separated"):
+            raise InvalidInput(
+                f"{len(self._batches)} batches in order {order!r}; give at least one, and 'fixed' "
+                f"or 'separated'"
+            )
+        if people is not None and len(people) < self.examples:
+            raise InvalidInput(
+                f"people are stated for {len(people)} examples and there are {self.examples}"
+            )
+        unit = "example" if people is None else "person"
+        seen: dict[Any, list[int]] = {}
+        for step, batch in enumerate(self._batches, 1):
+            for example in batch.tolist():
+                who = example if people is None else people[example]
+                before = seen.setdefault(who, [])
+                if before and before[-1] == step:
+                    raise InvalidInput(
+                        f"{unit} {who} is in step {step} twice: take it once, so that its "
+                        f"gradients are clipped together"
+                    )
+                before.append(step)
+        if order == "fixed":
+            self._schedule = self._fixed(seen, unit, check_integer("epochs", epochs, 1))
+        else:
+            times = max(map(len, seen.values()), default=1)
+            gaps = (b - a for own in seen.values() for a, b in pairwise(own))
+            self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
+        self.epochs = self._schedule.steps
+
+    def _fixed(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
+        if len(self._batches) % epochs:
+            raise InvalidInput(
+                f"{len(self._batches)} steps are not {epochs} equally long epochs: give whole ones"
+            )
+        apart = len(self._batches) // epochs
+        for who, steps in seen.items():
+            for step in steps[1:]:
+                if (step - steps[0]) % apart:
+                    raise InvalidInput(
+                        f"{unit} {who} counts in step {step} and counted in step {steps[0]}; in a "
+                        f"fixed order its steps are multiples of {apart} apart: keep its place, or "
+                        f"state order='separated'"
+                    )
+        return Schedule(epochs, apart, fixed=True)
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return len(self._batches)
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`."""
+        return self._schedule
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        return self._batches[self._check_step(step) - 1]

@@ -1,0 +1,123 @@
+"""Gradients as they come: arrays of numpy, PyTorch or JAX, in dicts, lists and other trees.
+
+Neither PyTorch nor JAX is imported here: what somebody hands over has been imported by them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from counton.errors import InvalidInput
+from counton.noise.normals import Singles
+
+#: What stands between the parts of a parameter's name.
+SEPARATOR = "/"
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names and arrays of a tree, in the order in which `rebuilt` asks for them.
+
+    >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
+    ['b/0', 'a/x']
+    """
+    if tree is None:
+        return
+    for name, child in _children(tree):
+        yield from leaves(child, f"{prefix}{SEPARATOR}{name}" if prefix else str(name))
+    if is_array(tree):
+        yield prefix, tree
+
+
+def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
+    """The same tree with every array changed; ``change`` takes its name and itself.
+
+    >>> rebuilt({"a": (np.ones(1), None)}, lambda name, array: name)
+    {'a': ('a/0', None)}
+    """
+    if tree is None:
+        return None
+    if is_array(tree):
+        return change(prefix, tree)
+
+    def inner(name: object, child: Any) -> Any:
+        return rebuilt(child, change, f"{prefix}{SEPARATOR}{name}" if prefix else str(name))
+
+    if isinstance(tree, Mapping):
+        made = {name: inner(name, child) for name, child in tree.items()}
+        return made if type(tree) is dict else type(tree)(made)  # type: ignore[call-arg]
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        named = zip(tree._fields, tree, strict=True)
+        return type(tree)(*(inner(name, child) for name, child in named))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(inner(place, child) for place, child in enumerate(tree))
+    raise _unknown(tree, prefix)
+
+
+def _children(tree: Any) -> Iterator[tuple[object, Any]]:
+    if is_array(tree):
+        return iter(())
+    if isinstance(tree, Mapping):
+        return iter(tree.items())
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return iter(zip(tree._fields, tree, strict=True))
+    if isinstance(tree, Sequence) and not isinstance(tree, (str, bytes)):
+        return iter(enumerate(tree))
+    raise _unknown(tree, "")
+
+
+def _unknown(tree: object, prefix: str) -> InvalidInput:
+    return InvalidInput(
+        f"gradients hold {type(tree).__name__}{f' at {prefix}' if prefix else ''}; they must be "
+        f"arrays of numpy, PyTorch or JAX in dicts, lists or tuples: hand over the tree's arrays"
+    )
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of one of the three libraries."""
+    return isinstance(value, (np.ndarray, np.floating)) or is_torch(value) or is_jax(value)
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_jax(value: Any) -> bool:
+    """Whether a value is an array of JAX."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def check_floats(array: Any, name: str) -> None:
+    """Refuse an array that is not one of real floating-point numbers.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if is_torch(array):
+        floating = sys.modules["torch"].is_floating_point(array)
+    elif is_jax(array):
+        floating = sys.modules["jax"].numpy.issubdtype(array.dtype, np.floating)
+    else:
+        floating = np.issubdtype(array.dtype, np.floating)
+    if not floating:
+        raise InvalidInput(
+            f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
+            f"leave out what is not trained"
+        )
+
+
+def with_noise(array: Any, noise: Singles) -> Any:
+    """``array`` plus noise of as many coordinates, in its own library, type and place."""
+    if is_torch(array):
+        drawn = sys.modules["torch"].from_numpy(noise.reshape(tuple(array.shape)))
+        return array + drawn.to(device=array.device, dtype=array.dtype)
+    if is_jax(array):
+        shaped = noise.reshape(array.shape).astype(array.dtype)
+        return array + sys.modules["jax"].device_put(shaped, array.sharding)
+    return array + noise.reshape(array.shape).astype(array.dtype)

@@ -1,0 +1,180 @@
+"""Who counts when: samplers keep what they promise, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP
+from counton.errors import InvalidInput
+from counton.strategies.participation import Schedule
+from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.training import (
+    BallsInBins,
+    FixedEpochs,
+    GivenBatches,
+    MinSeparation,
+    Sampler,
+    check_fit,
+    plan,
+)
+
+SAMPLERS = [
+    FixedEpochs(examples=50, batch_size=8, epochs=3),
+    FixedEpochs(examples=7, batch_size=7),
+    MinSeparation(examples=48, batch_size=4, epochs=4, window=3),
+    MinSeparation(examples=48, batch_size=4, epochs=2, window=12),
+    BallsInBins(examples=60, steps_per_epoch=5, epochs=3),
+]
+
+
+def steps_of_examples(sampler: Sampler) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for step, batch in enumerate(sampler, 1):
+        for example in batch.tolist():
+            found[example].append(step)
+    return found
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
+def test_a_sampler_keeps_what_it_promises(sampler: Sampler) -> None:
+    found = steps_of_examples(sampler)
+    times, apart, fixed = sampler.schedule
+    assert set(found) == set(range(sampler.examples))
+    for steps in found.values():
+        gaps = np.diff(steps)
+        assert len(steps) == times == sampler.epochs
+        assert (gaps == apart).all() if fixed else (gaps >= apart).all()
+    again = GivenBatches(list(sampler), order=sampler.order, epochs=sampler.epochs)
+    assert again.schedule.fixed == fixed
+    assert again.schedule.apart >= apart
+
+
+def test_batches_are_a_function_of_the_seed_and_the_step() -> None:
+    for kind in (FixedEpochs, MinSeparation):
+        one, other = (kind(48, 4, epochs=2, seed=seed) for seed in (3, 4))
+        same = kind(48, 4, epochs=2, seed=3)
+        assert (one.batch(17) == same.batch(17)).all()
+        assert not (one.batch(17) == other.batch(17)).all()
+
+
+def test_places_of_balls_do_not_depend_on_how_many_there_are() -> None:
+    few, many = BallsInBins(50, 5), BallsInBins(51, 5)
+    for step in range(1, 6):
+        assert set(few.batch(step)) == set(many.batch(step)) - {50}
+
+
+@pytest.mark.parametrize("make", [Echo.fit, lambda n, k: Octave.fit(n, k)])
+def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> None:
+    strategy: TrainingStrategy = make(24, 2)  # type: ignore[operator]
+    check_fit(strategy, FixedEpochs(48, 4, epochs=2))
+    check_fit(strategy, BallsInBins(48, 12, epochs=2))
+    with pytest.raises(InvalidInput, match="enforced order"):
+        check_fit(strategy, MinSeparation(48, 4, epochs=2, window=3))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "words"),
+    [
+        (FixedEpochs(48, 4, epochs=3), "has 36 steps"),
+        (FixedEpochs(24, 4, epochs=4), "up to 4 times"),
+        (FixedEpochs(40, 4, epochs=2), "epochs have 10 steps"),
+    ],
+)
+def test_other_epochs_are_refused(sampler: Sampler, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        check_fit(Echo.fit(24, 2), sampler)
+
+
+def test_a_distance_that_is_too_small_is_refused() -> None:
+    strategy = BufferedToeplitz.fit(24, 2, "separated", separation=12)
+    check_fit(strategy, MinSeparation(48, 4, epochs=2, window=1))
+    with pytest.raises(InvalidInput, match="plan with separation=10"):
+        check_fit(strategy, MinSeparation(48, 4, epochs=2, window=3))
+
+
+def test_one_example_twice_in_an_epoch_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="counted in step 1"):
+        GivenBatches([[0], [0], [0], [1]], order="fixed", epochs=2)
+    with pytest.raises(InvalidInput, match="twice"):
+        GivenBatches([[0, 0]])
+    twice = GivenBatches([[0], [0], [0], [1]])
+    assert twice.schedule == Schedule(3, 1, False)
+    with pytest.raises(InvalidInput, match="up to 3 times"):
+        check_fit(Octave.fit(4, 2), twice)
+
+
+def test_people_with_several_examples_are_one_unit() -> None:
+    batches = [[0, 1], [2, 3], [4], [0], [1, 5]]
+    assert GivenBatches(batches).schedule == Schedule(2, 3, False)
+    people = ["ann", "bob", "ann", "cleo", "dan", "ann"]
+    assert GivenBatches(batches, people=people).schedule == Schedule(4, 1, False)
+    with pytest.raises(InvalidInput, match="person ann is in step 1 twice"):
+        GivenBatches([[0, 2]], people=people)
+    with pytest.raises(InvalidInput, match="stated for 2"):
+        GivenBatches(batches, people=people[:2])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FixedEpochs(0, 1),
+        lambda: FixedEpochs(5, 6),
+        lambda: FixedEpochs(5, 2).batch(4),
+        lambda: MinSeparation(10, 3),
+        lambda: MinSeparation(12, 3, window=3),
+        lambda: BallsInBins(5, 0),
+        lambda: GivenBatches([]),
+        lambda: GivenBatches([[0]], order="shuffled"),
+        lambda: GivenBatches([[0], [1], [2]], order="fixed", epochs=2),
+    ],
+)
+def test_what_is_refused(make: object) -> None:
+    with pytest.raises(InvalidInput):
+        make()  # type: ignore[operator]
+
+
+def test_a_plan_for_a_sampler_fits_it() -> None:
+    for sampler in SAMPLERS[:3]:
+        best = plan(sampler=sampler, dimension=10).best
+        noise = best.noise(key=chosen_key(), name="run", sampler=sampler)
+        assert noise.strategy.steps == sampler.steps
+    wrong = plan(sampler=SAMPLERS[0], dimension=10).best
+    with pytest.raises(InvalidInput):
+        wrong.noise(key=chosen_key(), name="run", sampler=SAMPLERS[4])
+
+
+def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
+    found = plan(steps=48, epochs=4, dimension=1000, guarantee=ZCDP(2), clip=0.5)
+    errors = [choice.rmse for choice in found.choices]
+    assert errors == sorted(errors)
+    assert found.best.error == pytest.approx(found.best.rmse * 0.5 * 0.5)
+    assert all(choice.state_bytes == 4000 * choice.buffers for choice in found.choices)
+    assert {choice.buffers == 0 for choice in found.choices} == {True, False}
+    assert "ms/step" in str(found)
+    assert all(choice.milliseconds > 0 for choice in found.choices)
+
+
+def test_only_what_holds_under_the_promised_order_is_planned() -> None:
+    for choice in plan(steps=48, epochs=4, order="separated", dimension=9).choices:
+        assert not choice.strategy.schedule.fixed
+        assert not isinstance(choice.strategy, Echo)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dimension": 9},
+        {"steps": 9, "dimension": 0},
+        {"steps": 9, "epochs": 2, "dimension": 9},
+        {"steps": 9, "order": "any", "dimension": 9},
+        {"steps": 9, "dimension": 9, "sampler": SAMPLERS[0]},
+        {"steps": 9, "dimension": 9, "buffers": 0},
+    ],
+)
+def test_plans_that_are_refused(arguments: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        plan(**arguments)  # type: ignore[arg-type]
