@@ -62,7 +62,12 @@ def columns_of(
             f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "
             f"column names to arrays"
         )
-    present = list(table.keys() if isinstance(table, Mapping) else table.columns)
+    present = _names_of(table)
+    if present is None:
+        raise InvalidInput(
+            f"the {what} has type {type(table).__name__}, whose columns have no names; give a data "
+            f"frame or a mapping from column names to arrays"
+        )
     missing = [name for name in names if name not in present]
     if missing:
         raise InvalidInput(
@@ -77,6 +82,15 @@ def columns_of(
                 f"{len(columns[0])} rows"
             )
     return columns
+
+
+def _names_of(table: Any) -> list[Any] | None:
+    """Names of columns; None where what stands in their place is no name: it may be data."""
+    if isinstance(table, Mapping):
+        found = list(table.keys())
+    else:  # an Arrow table's ``columns`` are its data
+        found = list(getattr(table, "column_names", table.columns))
+    return found if all(isinstance(name, str | int | tuple) for name in found) else None
 
 
 def _array(column: Any, what: str) -> NDArray[Any]:

@@ -44,6 +44,9 @@ class Ordered(NamedTuple):
     beyond: int = 0
     left_out: int = 0
 
+    def __repr__(self) -> str:
+        return "Ordered(secret)"
+
     def until(self, steps: int) -> Ordered:
         """Those of the first steps."""
         stops = self.stops[:steps]

@@ -152,6 +152,9 @@ class Tally:
     beyond: int
     unknown: int
 
+    def __repr__(self) -> str:
+        return "Tally(secret)"
+
 
 @dataclass(frozen=True)
 class Reading:

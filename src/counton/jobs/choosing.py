@@ -48,6 +48,9 @@ class Activity:
     units: NDArray[np.int64]
     without: int
 
+    def __repr__(self) -> str:
+        return "Activity(secret)"
+
     @property
     def events(self) -> int:
         """All events of all users."""

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from dataclasses import field as attribute
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,14 +68,14 @@ class Run:
     before: int
     after: int
     until: int
-    rows: int
-    late: int
-    early: int
-    beyond: int
-    unknown: int
-    over: int
-    known: int
-    closed: int
+    rows: int = attribute(repr=False)
+    late: int = attribute(repr=False)
+    early: int = attribute(repr=False)
+    beyond: int = attribute(repr=False)
+    unknown: int = attribute(repr=False)
+    over: int = attribute(repr=False)
+    known: int = attribute(repr=False)
+    closed: int = attribute(repr=False)
     again: bool
 
     @classmethod

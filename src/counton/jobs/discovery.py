@@ -186,6 +186,9 @@ class Found(NamedTuple):
     known: tuple[str, ...]
     new: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return "Found(secret)"
+
     @property
     def all(self) -> tuple[str, ...]:
         """Both."""

@@ -47,6 +47,9 @@ class Intake:
     measures: tuple[str, ...]
     changed: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return "Intake(secret)"
+
     @property
     def late_rows(self) -> int:
         """Rows of released windows that have not been counted yet."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from dataclasses import field as attribute
 from datetime import datetime
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
@@ -95,7 +96,7 @@ class Job:
     """
 
     what: Literal["count", "sum"]
-    events: Events
+    events: Events = attribute(repr=False)  # a frame would show its rows
     state: str | os.PathLike[str]
     time: str | None = None
     every: str | None = None

@@ -121,6 +121,9 @@ class Chosen:
     known: int
     closed: int
 
+    def __repr__(self) -> str:
+        return "Chosen(secret)"
+
 
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
     """Number of the aligned period of each moment: calendar of the time zone, or whole hours.

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from datetime import UTC, datetime
 from functools import cached_property
 from time import monotonic
@@ -631,13 +632,13 @@ class Outcome(Closing):
     after: int
     until: int
     until_stated: bool
-    tally: Tally
-    late: int
-    over: int = 0
-    known: int = 0
-    closed: int = 0
+    tally: Tally = attribute(repr=False)
+    late: int = attribute(repr=False)
+    over: int = attribute(default=0, repr=False)
+    known: int = attribute(default=0, repr=False)
+    closed: int = attribute(default=0, repr=False)
     again: bool = False
-    dropped: int = 0
+    dropped: int = attribute(default=0, repr=False)
 
     def released(self, level: float = 0.95) -> Released:
         """Everything released so far, from the journal, with intervals of confidence ``level``.

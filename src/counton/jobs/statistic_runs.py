@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -85,7 +86,7 @@ class StatisticRequest:
     """
 
     statistic: Statistic
-    events: Events
+    events: Events = attribute(repr=False)  # a frame would show its rows
     state: str | os.PathLike[str]
     columns: Sequence[str] = ()
     numbers: Sequence[str] = ()
@@ -128,8 +129,8 @@ class StatisticOutcome(Closing):
     after: int
     until: int | None
     until_stated: bool
-    outside: int
-    left_out: int
+    outside: int = attribute(repr=False)
+    left_out: int = attribute(repr=False)
     statistic: Statistic
 
     def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:

@@ -32,6 +32,9 @@ class End(NamedTuple):
     step: int
     dropped: int
 
+    def __repr__(self) -> str:
+        return "End(secret)"
+
 
 class Waiting(NamedTuple):
     """Numbers of rows that a stream has seen and not counted. Secret.
@@ -43,6 +46,9 @@ class Waiting(NamedTuple):
 
     kept: int
     loose: int
+
+    def __repr__(self) -> str:
+        return "Waiting(secret)"
 
 
 def waiting_in(reader: Reader) -> Waiting:

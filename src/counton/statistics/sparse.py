@@ -453,6 +453,9 @@ class _Done(NamedTuple):
     counted: float
     inner: Progress
 
+    def __repr__(self) -> str:
+        return "_Done(secret)"
+
 
 class SparseCounter:
     """Private totals of a stream with few ones. See the module for the proof.

@@ -70,6 +70,9 @@ class Entries(NamedTuple):
     input_digests: bytes
     std: float | None  # of the last row's last step
 
+    def __repr__(self) -> str:
+        return "Entries(secret)"
+
 
 def pack(numbers: NDArray[np.int64]) -> bytes:
     """Integers as bytes: differences along the first axis, compressed.

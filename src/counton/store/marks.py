@@ -57,6 +57,9 @@ class Part(NamedTuple):
     digests: Digests
     facts: tuple[NDArray[np.int64], ...] = ()
 
+    def __repr__(self) -> str:
+        return "Part(secret)"
+
 
 class Change(NamedTuple):
     """What a release does to the marks of its stream, in its own transaction.
@@ -72,6 +75,9 @@ class Change(NamedTuple):
     added: Sequence[Part]
     replaced: Sequence[tuple[str, int]] = ()
     forgotten: Sequence[tuple[str, int]] = ()
+
+    def __repr__(self) -> str:
+        return "Change(secret)"
 
 
 class Secret:

@@ -1,0 +1,112 @@
+"""No object that touches private data shows any of it: logs and saved notebooks keep what is shown.
+
+What is for the operator is said where it is asked for, by attributes and on standard error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import ZCDP, PureDP, release_contingency, release_hierarchy
+from counton.errors import InvalidInput
+from counton.jobs import Job, count_events, run
+from counton.jobs.choosing import activity
+from counton.jobs.statistic_runs import StatisticRequest, run_statistic
+from counton.noise import Key
+from counton.statistics import TopK
+
+#: 7,919 rows of which none is counted, and 31 that are.
+FRAME = pl.DataFrame(
+    {
+        "time": ["2024-03-01T09:00"] * 31 + ["2024-04-01T09:00"] * 7919,
+        "page": ["a"] * 31 + ["annabel"] * 7919,
+        "visitor": [f"visitor-{n}" for n in range(7950)],
+    }
+)
+SECRETS = ("7919", "7,919", "7950", "7,950", "annabel", "visitor-", "shape:", "2024-04")
+
+
+def windows(state: Path) -> dict[str, Any]:
+    return {"state": state, "time": "time", "every": "1d", "start": "2024-02-29", "steps": 3}
+
+
+def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        **windows(tmp_path / "a.db"), "by": "page", "domain": ["a", "b"], "unknown": "drop",
+        "until": "2024-03-03",
+    }  # fmt: skip
+    done = count_events(FRAME, guarantee=PureDP(1), **asked)
+    assert (done.unknown, done.rows) == (7919, 7950)
+    job = Job("count", FRAME, **asked)
+    with run(job) as outcome:
+        assert outcome.tally.rows == 7950
+        shown: list[object] = [
+            done,
+            [done],
+            job,
+            outcome,
+            outcome.tally,
+            outcome.stream,
+            outcome.definition,
+        ]
+        for found in (*shown, activity(FRAME, "visitor")):
+            said = repr(found)
+            assert not any(secret in said for secret in SECRETS), said
+
+
+def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
+    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
+    request = StatisticRequest(
+        TopK(["a", "b"], k=1),
+        FRAME,
+        columns=["page"],
+        only={"page": ["a", "b"]},
+        epsilon=1,
+        **asked,
+    )
+    with run_statistic(request) as outcome:
+        assert outcome.left_out == 7919
+        for found in (request, outcome, outcome.stream):
+            said = repr(found)
+            assert not any(secret in said for secret in SECRETS), said
+
+
+class Arrow:
+    """Names and columns as an Arrow table has them: its ``columns`` are its data."""
+
+    column_names = ("state", "people")
+
+    def __init__(self) -> None:
+        self.columns = [np.array(["CA", "NY"]), np.array([700123, 55])]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[self.column_names.index(name)]
+
+
+PLACES = {"state": ["CA", "NY"]}
+
+
+class Nameless(Arrow):
+    column_names: Any = property(lambda self: self.columns)
+
+
+def test_tables_of_arrow_are_read_and_their_counts_not_said() -> None:
+    given: dict[str, Any] = {"value": "people", "guarantee": ZCDP(10**9), "key": Key.generate()}
+    tree = release_hierarchy(Arrow(), levels=["state"], domain=PLACES, name="a", **given)
+    assert round(float(tree.total)) == 700178
+    table = release_contingency(
+        Arrow(), columns=["state"], domain={"state": ["CA", "NY"]}, name="b", **given
+    )
+    assert [round(float(cell)) for cell in table.ranges.cells()] == [700123, 55]
+    with pytest.raises(InvalidInput, match="no names") as refused:
+        release_hierarchy(Nameless(), levels=["state"], domain=PLACES, name="c", **given)
+    assert "700123" not in str(refused.value)
+    with pytest.raises(InvalidInput, match="has no column 'county'; its columns are state, people"):
+        release_hierarchy(
+            Arrow(), levels=["county"], domain={"county": ["x", "y"]}, name="d", **given
+        )
