@@ -412,3 +412,23 @@ def test_readings_say_what_was_released() -> None:
         guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
     )
     assert growing.release(("a", "b")).count < 50
+
+
+@pytest.mark.parametrize(
+    "statistic", [Degrees(4), Degrees(4, nodes=9), Edges(), Forest(3), Triangles(5)], ids=repr
+)
+def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
+    """`name_of` is the inverse of `cell`: of degrees it was not, as texts had no cell."""
+    cells = range(statistic.cells[0])
+    assert [statistic.cell(statistic.name_of(cell)) for cell in cells] == [*cells]
+
+
+def test_degrees_have_names_of_their_own() -> None:
+    degrees = Degrees(4)
+    assert degrees.cell("3") == degrees.cell(3) == 2
+    for name in ("03", "0", "5", "-1", "3.0", "", "9" * 5000):
+        with pytest.raises(InvalidInput, match="has no cell"):
+            degrees.cell(name)
+    for cell in (-1, 4):
+        with pytest.raises(InvalidInput, match="cell is"):
+            degrees.name_of(cell)

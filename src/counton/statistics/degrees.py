@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,9 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs import REPLACED, UNIT, Beyond, GraphStatistic, ranks_of
 from counton.statistics.readings import Reading
+
+#: A number of edges as a text, as `Degrees.name_of` writes it.
+_DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class Degrees(GraphStatistic):
@@ -121,17 +125,27 @@ class Degrees(GraphStatistic):
         return DegreesReading(self, release)
 
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: a cell is called by its number of edges."""
-        if type(name) is not int or not self._first <= name <= self._most:
+        """See `Statistic.cell`: a cell is called by its number of edges, or by that as a text."""
+        degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
+        if type(degree) is not int or not self._first <= degree <= self._most:
             raise InvalidInput(
                 f"degree {quoted(name)} has no cell: there are cells from {self._first} to "
                 f"{self._most}"
             )
-        return name - self._first
+        return degree - self._first
 
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
-        return str(cell + self._first)
+        """See `Statistic.name_of`.
+
+        Raises:
+            InvalidInput: no such cell.
+
+        >>> degrees = Degrees(degree=3)
+        >>> [degrees.cell(degrees.name_of(cell)) for cell in range(3)]
+        [0, 1, 2]
+        """
+        last = self._most - self._first
+        return str(check_integer("cell", cell, 0, last, "a cell of this statistic") + self._first)
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
         """See `GraphStatistic.at_first`: all nodes are without an edge."""
