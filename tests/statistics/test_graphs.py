@@ -419,7 +419,7 @@ def test_readings_say_what_was_released() -> None:
 )
 def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
     """`name_of` is the inverse of `cell`: of degrees it was not, as texts had no cell."""
-    cells = range(statistic.cells[0])
+    cells = range(math.prod(statistic.cells))
     assert [statistic.cell(statistic.name_of(cell)) for cell in cells] == [*cells]
 
 
