@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from counton.laws import DiscreteLaplace
+from counton.plans import plan
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.laplace import composed_delta, least_scale, loss_masses
+from counton.statistics import plan_sparse
 
 
 def binomial_delta(rate: float, count: int, epsilon: float) -> mpmath.mpf:
@@ -93,6 +96,26 @@ def test_grouping_keeps_both_probabilities(magnitude: int, groups: int, reach: f
     neighbour = masses * np.exp(-losses * rate * magnitude / groups)
     assert neighbour.sum() <= 1 + 1e-12
     assert math.isclose(neighbour.sum(), 1, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("magnitude", "groups"), [(1000, 12), (4096, 64)])
+def test_losses_beyond_what_float64_can_hold_are_grouped(magnitude: int, groups: int) -> None:
+    """Above 700 the exponentials left float64, with a warning, and no number was a mass."""
+    for reach in (690.0, 710.0, 5000.0):
+        losses, masses = loss_masses(reach / magnitude, magnitude, groups)
+        assert (masses >= 0).all()
+        assert math.isclose(masses.sum(), 1, rel_tol=1e-12)
+        kept = masses > 1e-300  # the others have no logarithm
+        tilted = np.exp(np.log(masses[kept]) - losses[kept] * reach / groups)
+        assert tilted.sum() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(800), ApproxDP(800, 1e-6), ZCDP(10**9)], ids=repr)
+def test_guarantees_that_hide_nothing_plan_without_a_warning(guarantee: Guarantee) -> None:
+    assert "all errors within" in plan_sparse(200, 20, guarantee).describe()
+    ranked = plan(100, guarantee)
+    assert "std" in ranked.describe()
+    assert all(factor.factor >= 1 for factor in ranked.factors)
 
 
 @pytest.mark.parametrize("count", [1, 3, 20])

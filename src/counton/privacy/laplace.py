@@ -23,6 +23,7 @@ from counton.exact import float_above, float_below, rounded_up
 
 _MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbers
 _ROUNDING = 8e-15  # of a few float64 operations
+_LARGEST_EXPONENT = 700.0
 _SUPPORT = 160  # values in the composed distribution, where grouping may choose
 _LARGEST_COUNT = 256  # of changed nodes; with so many, Gaussian noise has half the variance
 _PRECISION = 1e-5
@@ -114,7 +115,12 @@ def loss_masses(
     width = rate * magnitude / groups
     # Split mass `one` into up + down with up e^-upper + down e^-lower = other.
     lower = width * (np.array(list(uppers)) - 1)
-    up = (one - other * np.exp(lower)) / -math.expm1(-width)
+    if rate * magnitude < _LARGEST_EXPONENT:
+        tilted = other * np.exp(lower)
+    else:  # which float64 has no number for; with the two exponents added up it has
+        exponents = np.minimum(lower - rate * (magnitude - last), 0)
+        tilted = np.exp(exponents) * -np.expm1(-rate * sizes) / total
+    up = (one - tilted) / -math.expm1(-width)
     up = np.clip(up + one * (_ROUNDING / width), 0, one)  # the difference may have cancelled
     masses[1:] += up
     masses[:-1] += one - up
