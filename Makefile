@@ -95,6 +95,10 @@ docs: $(READY) ## build the documentation into site/
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
 	$(BIN)/python -m tools.shape_search
 
+.PHONY: octave
+octave: $(READY) ## search again for the tables and weights of Octave that are shipped
+	$(BIN)/python -m tools.octave_search
+
 .PHONY: images
 images: demo demo-hierarchy demo-statistics ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png

@@ -18,6 +18,7 @@ from counton.strategies import (
     Metric,
     Norm,
     NormalisedSqrt,
+    Octave,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
@@ -37,6 +38,9 @@ _QUICK = 8760
 _LARGEST_DENSE = 1024
 #: What counton's own rows and the bound are called.
 PLANNED, LOOK_AHEAD, BOUND = "counton's plan", "look-ahead tree", "no factorisation is below"
+OCTAVE = "octave"
+#: Where it has weights of its own.
+_SHORTEST_OCTAVE = 512
 
 
 class Mechanism(NamedTuple):
@@ -145,6 +149,9 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                     yield ErrorRow(*at, "dense optimum", _DENSE_SOURCE, _dense_optimum(horizon))
                 tree = LookAhead.best(horizon, norm, metric)
                 yield ErrorRow(*at, LOOK_AHEAD, "counton", _error(tree, guarantee, metric))
+                if norm == 2 and horizon >= _SHORTEST_OCTAVE:
+                    octave = _error(Octave(horizon, metric), guarantee, metric)
+                    yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"
                 yield ErrorRow(*at, PLANNED, source, ranked.best.std(metric))
@@ -174,7 +181,12 @@ AT_MOST = {
 #: Largest variance as a part of the smooth binary mechanism's.
 PART_OF_SMOOTH = {365: "0.5", 1024: "0.4", 8760: "0.4", 65536: "0.5", 2**20: "0.65"}
 #: Root mean and root largest variance with Gaussian noise, rho = 1/2.
-GAUSSIAN = {1024: ("2.96", "3.09"), 2**16: ("4.31", "4.40")}
+GAUSSIAN = {
+    1024: ("2.96", "3.09"),
+    2**16: ("4.31", "4.40"),
+    10**7: ("6.05", "6.12"),
+    10**9: ("7.53", "7.60"),
+}
 NORMALISED = {1024: ("2.991", "3.081"), 2**14: ("3.865", "3.956"), 2**16: ("4.304", "4.395")}
 
 

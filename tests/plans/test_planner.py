@@ -24,6 +24,7 @@ from counton.strategies import (
     KAry,
     LookAhead,
     Metric,
+    Octave,
     SmoothBinary,
     Solved,
     SqrtToeplitz,
@@ -481,3 +482,21 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
     assert "<table" in shown
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("horizon", "metric", "bar"),
+    [(10**7, "mean", 6.05), (10**7, "max", 6.12), (10**9, "mean", 7.53), (10**9, "max", 7.60)],
+)
+def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric, bar: float) -> None:
+    best = plan(horizon, ZCDP(0.5), metric).best
+    assert best.kind == "octave"
+    assert best.std(metric) <= bar
+
+
+def test_wide_noise_takes_the_coarser_octave() -> None:
+    wide = Contribution.add_remove(per_cell=10**6)
+    best = plan(10**7, ZCDP(0.5), contribution=wide).best
+    assert best.strategy == Octave(10**7, grid_bits=12)
+    fine = plan(10**7, ZCDP(0.5)).best
+    assert best.mean_std == pytest.approx(fine.mean_std * 10**6, rel=5e-3)

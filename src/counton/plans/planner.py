@@ -47,7 +47,9 @@ _MEASURED, _MOST_MEASURED = 2**12, 2**21
 _SHORT = 64
 #: Beyond this horizon the square root is not weighed for Laplace noise.
 _LONG_SERIES = 2**16
-_NORMALISED = "normalised square root"
+_NORMALISED, _OCTAVE = "normalised square root", "octave"
+#: From so many steps on it is weighed: weights are known there.
+_SHORTEST_OCTAVE = 512
 #: Fraction bits of a lattice on which noise is as good as continuous.
 _FINE = 12
 #: By which part a bound on standard deviations stays below what the finest lattice needs.
@@ -424,8 +426,8 @@ def plan(
         least: dict[str, Choice] = {}
         refused: list[str] = []
         for strategy in members:
-            if least and kind == _NORMALISED:
-                break  # the others have coarser weights, for noise too wide for this one
+            if least and kind in (_NORMALISED, _OCTAVE):
+                break  # the others are coarser, for noise too wide for this one
             try:
                 _check_serves(strategy, horizon, release, cells)
                 choice = _choice(kind, strategy, guarantee, contribution, cells, release)
@@ -604,6 +606,12 @@ def _normalised(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
 
 
+def _octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    if asked.horizon < _SHORTEST_OCTAVE:
+        return ()
+    return [known.Octave(asked.horizon, asked.metric, bits) for bits in (16, 12)]
+
+
 def _solved(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     from counton.strategies.streams.shapes import shaped
 
@@ -641,6 +649,7 @@ _BOTH: tuple[_Family, ...] = (
     _Family("look-ahead tree", _look_ahead, simple=False),
     _Family("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
     _Family(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
+    _Family(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
     _Family("square root", _square_root, contends=(2,), simple=False),
     _Family("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
     _Family("smooth binary", lambda asked, norm: _smooth(asked), contends=()),

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from counton.strategies.streams.binary import Binary as Binary
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
+    from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
     from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
+    from counton.strategies.streams.octave import Octave as Octave
     from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
@@ -37,11 +39,13 @@ _HOME = {
     "Binary": "counton.strategies.streams.binary",
     "Expiring": "counton.strategies.streams.expiring",
     "GrowingCascade": "counton.strategies.streams.growing",
+    "GrowingSquareRoot": "counton.strategies.streams.growing_root",
     "HonakerOnline": "counton.strategies.streams.honaker",
     "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
     "LookAhead": "counton.strategies.streams.look_ahead",
     "NormalisedSqrt": "counton.strategies.streams.normalised_sqrt",
+    "Octave": "counton.strategies.streams.octave",
     "SmoothBinary": "counton.strategies.streams.smooth",
     "Solved": "counton.strategies.streams.solved",
     "SqrtToeplitz": "counton.strategies.streams.square_root",
@@ -51,6 +55,7 @@ __all__ = [
     "Binary",
     "Expiring",
     "GrowingCascade",
+    "GrowingSquareRoot",
     "HonakerOnline",
     "Independent",
     "KAry",
@@ -60,6 +65,7 @@ __all__ = [
     "NodeNoise",
     "Norm",
     "NormalisedSqrt",
+    "Octave",
     "SmoothBinary",
     "Solved",
     "SqrtToeplitz",

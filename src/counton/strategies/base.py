@@ -229,6 +229,7 @@ class StreamStrategy(Strategy):
         aligned: no two columns of C have a negative product, so that changes of opposite signs
             move nodes no more than if they were in different cells; and of three columns in order
             the outer two have no larger product than both have with the middle one, added up.
+        attained: the stated sensitivities are those of a column; else they are proven bounds.
         causal: no release before step i reads a node which item i enters, whatever i. Then the
             noise that hides a step is independent of all that was seen when an attacker chooses
             that step, and every accounting for a step fixed beforehand holds for him too. Where it
@@ -242,6 +243,7 @@ class StreamStrategy(Strategy):
     local: ClassVar[bool] = True
     unit_columns: bool = True
     aligned: bool = True
+    attained: bool = True
     causal: bool = False
 
     @classmethod

@@ -612,6 +612,7 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
 # ------------------------------------------------------------------------- written-out columns
 
 
+@lru_cache(maxsize=4)
 def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
     """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
 
@@ -619,12 +620,13 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
     """
     weights = _written_out(strategy)
     lengths = np.abs(weights).sum(axis=0)
-    if weights.dtype == object:
-        return lengths, np.abs(weights.T @ weights)
-    if int(lengths.max(initial=0)) ** 2 < 2**52:
+    if weights.dtype != object and int(lengths.max(initial=0)) ** 2 < 2**52:
         reals = weights.astype(np.float64)  # exact, and multiplied faster
-        return lengths, np.abs(reals.T @ reals).astype(np.int64)
-    return lengths, np.abs(weights.T @ weights)
+        products = np.abs(reals.T @ reals).astype(np.int64)
+    else:
+        products = np.abs(weights.T @ weights)
+    lengths.flags.writeable = products.flags.writeable = False
+    return lengths, products
 
 
 @lru_cache(maxsize=4)

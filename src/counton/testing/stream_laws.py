@@ -65,6 +65,8 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_alternating(strategy)
         check_node_law(strategy)
         check_overall_variance(strategy)
+    else:
+        check_endless_sensitivity(strategy, steps)
     # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
     few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
     for shape in ((), (2, 20), *few):
@@ -187,10 +189,10 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """The claimed sensitivities are those of the worst column.
+    """The claimed sensitivities are those of the worst column, or bounds if they are said to be.
 
     Raises:
-        LawBroken: another column is worse, or none is as bad.
+        LawBroken: another column is worse, or none is as bad; of bounds, none is nearly as bad.
 
     >>> from counton.strategies import Binary
     >>> check_sensitivity(Binary(12))
@@ -201,11 +203,51 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     worst_squared = Fraction(
         max(sum(w * w for w in column.values()) for column in columns), unit**2
     )
+    if not strategy.attained:
+        for norm, bound, worst in (
+            (1, strategy.l1_sensitivity(), worst_l1),
+            (2, strategy.squared_sensitivity(), worst_squared),
+        ):
+            said = f"D_{norm}^{norm} is {worst}, and the bound {bound}"
+            require(worst <= bound <= _SLACK * worst, strategy, said)
+        return
     require(strategy.l1_sensitivity() == worst_l1, strategy, f"D_1 is {worst_l1}")
     require(strategy.squared_sensitivity() == worst_squared, strategy, f"D_2^2 is {worst_squared}")
     for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
         claimed = strategy.sensitivity(norm)  # type: ignore[arg-type]
         require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
+
+
+def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Without a horizon: no column, as far as it is read, has more than is claimed for all of it.
+
+    Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
+    its variance, in units of the calibrated law. A norm may be refused, then so is its law.
+
+    Raises:
+        LawBroken: a column has more, or a law is given whose norm is refused.
+
+    >>> from counton.strategies import Expiring
+    >>> check_endless_sensitivity(Expiring(1), 20)
+    """
+    columns = columns_in_order(strategy, count_steps(strategy, steps))
+    laws: tuple[Law, Law] = DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(1))
+    for norm, law in zip(_NORMS, laws, strict=True):
+        try:
+            bound = (strategy.l1_sensitivity, strategy.squared_sensitivity)[norm - 1]()
+        except InvalidInput:
+            continue
+        widths = {
+            level: _spread(strategy.node_law(law, level))
+            for level in {level for column in columns for level, _ in column}
+        }
+        most = max(
+            sum(Fraction(abs(weight) ** norm) / widths[level] for (level, _), weight in one.items())
+            for one in columns
+        )
+        worst = most / 2 ** (norm * strategy.lattice_bits)
+        said = f"D_{norm}^{norm} is {float(worst)} or more, and the bound {float(bound)}"
+        require(worst <= bound, strategy, said)
 
 
 def _written_out(strategy: StreamStrategy, steps: int) -> Integers:

@@ -53,7 +53,7 @@ _PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 _ALL_OVERLAPS = 16
 
 
-class _ShortSeries(SqrtToeplitz):
+class ShortSeries(SqrtToeplitz):
     """The square root on a coarser lattice."""
 
     serves = "NormalisedSqrt"
@@ -102,7 +102,7 @@ class NormalisedSqrt(StreamStrategy):
         self.horizon = horizon
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
-        self._root = _ShortSeries(horizon, bits)
+        self._root = ShortSeries(horizon, bits)
         self.lattice_bits = bits + self.weight_bits
         self._rows: dict[int, tuple[Node, ...]] = {}
 
@@ -129,7 +129,7 @@ class NormalisedSqrt(StreamStrategy):
         return np.rint(2.0**self.weight_bits / norms).astype(np.int64)
 
     @cached_property
-    def _shares(self) -> NDArray[np.float64]:
+    def shares(self) -> NDArray[np.float64]:
         """d_i, the inverse weights."""
         return 2.0**self.weight_bits / self.weights
 
@@ -205,16 +205,16 @@ class NormalisedSqrt(StreamStrategy):
         return self.shift().l1 if norm == 1 else self.shift().l2_squared
 
     @cached_property
-    def _inverse(self) -> NDArray[np.float64]:
+    def inverse(self) -> NDArray[np.float64]:
         """First column of C^-1 in float64."""
         return np.diff(self._root._quotient.approximate, prepend=0.0)
 
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
-        d = self._shares
+        d = self.shares
         if self.horizon > _EXACT_ROWS:
             return _variances_of_long_rows(d)
-        a = self._inverse
+        a = self.inverse
         total = np.zeros(self.horizon)
         for k in range(self.horizon):  # node k + 1 in all releases
             total[k:] += np.cumsum(d[k:] * a[: self.horizon - k]) ** 2
@@ -249,7 +249,7 @@ class NormalisedSqrt(StreamStrategy):
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """Sums over pairs of steps of d_i d_j (C^-1 C^-T)_ij, by the distance of i and j."""
-        a, d = self._inverse, self._shares
+        a, d = self.inverse, self.shares
         found = np.zeros(len(s))
         for distance in range(int((t - s).max())):
             count = self.horizon - distance
@@ -262,7 +262,7 @@ class NormalisedSqrt(StreamStrategy):
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each node adds to the steps of one window, by convolution."""
-        a, d = self._inverse, self._shares
+        a, d = self.inverse, self.shares
         found = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
             within = np.zeros(stop)
@@ -289,10 +289,10 @@ class NormalisedSqrt(StreamStrategy):
         w = self.weights[: len(z)].astype(np.float64)
         falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
         before, depth = _running_sums(falls * sums[:, :-1])
-        largest = float(self._shares[0])
+        largest = float(self.shares[0])
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         within = slice(steps.start - 1, steps.stop - 1)
-        total = self._shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
+        total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
         cells = total[:, within] * cell + float(_PRIME_OFFSET)
         of_sums = np.abs(sums).max(axis=1) + error
         guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
@@ -338,46 +338,61 @@ def _running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     return blocks.reshape(rows, -1)[:, :length], width + blocks.shape[1] + 1
 
 
-def _variances_of_long_rows(d: Floats) -> Floats:
-    """Squared norms of the rows of A D C^-1 for the square root C before rounding, in linear time.
+def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
+    """Coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from j = 2 on as sums of w x^(j - 1).
 
-    At t the squared norm grows by d_t^2 sum over j < t of a_j^2, with a_j the coefficients of
-    sqrt(1 - x), and by 2 d_t sum over k < t of B_{t-1,k} a_{t-k}. There they stand as a mixture of
-    powers, a_j = -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the
-    trapezoidal rule in ln(x / (1 - x)) from j = 2 on; sum over k <= t of B_tk x^(t - k) follows
-    from t to t + 1.
+    a_j is -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule
+    in ln(x / (1 - x)).
+
+    Returns:
+        Pairs (x, w), and the coefficients.
+
+    >>> mixture_of_powers(5)[1].round(5).tolist()
+    [1.0, -0.5, -0.125, -0.0625, -0.03906]
     """
-    horizon, step = len(d), 0.75
-    y = np.arange(-9.0, math.log(horizon) + 13.0, step)
+    step = 0.75
+    y = np.arange(-9.0, math.log(count) + 13.0, step)
     powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
     mixture = -step / math.pi * rest**1.5 * powers**0.5
     # Errors would add up over the steps, were these not the coefficients of one series with the
     # sum that those of sqrt(1 - x) have.
     rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
-    a = np.zeros(horizon)
+    a = np.zeros(count)
     for power, weight in rule:
-        seen = _powers(power, horizon - 1)
+        seen = powers_of(power, count - 1)
         a[1 : 1 + len(seen)] += weight * seen
     a[0] = 1.0
-    a[1] = square_root_coefficients(horizon)[-1] - 1.0 - a[2:].sum()
+    a[1] = square_root_coefficients(count)[-1] - 1.0 - a[2:].sum()
+    return rule, a
+
+
+def _variances_of_long_rows(d: Floats) -> Floats:
+    """Squared norms of the rows of A D C^-1 for the square root C before rounding, in linear time.
+
+    At t the squared norm grows by d_t^2 sum over j < t of a_j^2, with a_j the coefficients of
+    sqrt(1 - x), and by 2 d_t sum over k < t of B_{t-1,k} a_{t-k}. There they stand as a mixture of
+    powers from j = 2 on; sum over k <= t of B_tk x^(t - k) follows from t to t + 1.
+    """
+    horizon = len(d)
+    rule, a = mixture_of_powers(horizon)
     cross = np.zeros(horizon)
-    cross[1:] = (a[1] - float(mixture.sum())) * d[:-1]
+    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * d[:-1]
     for power, weight in rule:
-        seen = _powers(power, horizon)
+        seen = powers_of(power, horizon)
         first = np.cumsum(a[: len(seen)] * seen)
         found = d * first[-1]
         found[: len(seen)] = d[: len(seen)] * first
-        cross[1:] += weight * _discounted(found, power)[:-1]
+        cross[1:] += weight * discounted(found, power)[:-1]
     return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
 
 
-def _discounted(x: Floats, power: float) -> Floats:
+def discounted(x: Floats, power: float) -> Floats:
     """Running sums of positive numbers, all that came before multiplied by ``power`` at each step.
 
     Block by block, such that no power in a block leaves float64, and that one block further on
     nothing of it is left.
 
-    >>> _discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
+    >>> discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
     """
     width = min(max(2, int(-300 / math.log(power))), len(x))
@@ -393,7 +408,7 @@ def _discounted(x: Floats, power: float) -> Floats:
     return blocks.reshape(-1)[: len(x)]
 
 
-def _powers(power: float, count: int) -> Floats:
+def powers_of(power: float, count: int) -> Floats:
     """1, x, x^2, ..: so many, or as far as they have not vanished."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0

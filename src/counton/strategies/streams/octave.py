@@ -1,0 +1,442 @@
+"""Octave: Gaussian totals over any horizon, whole numbers throughout, and nothing to remember.
+
+Privacy needs *some* C with B C = A and short columns; nobody has to know it while a stream runs. So
+the noise is chosen, not the measurement: white noise on every octave of time, interpolated upwards.
+Node j of level l stands at time j 2^l, and
+
+    N_L = z_L,    N_l = z_l + U N_(l+1),    noise of release t = N_0(t),
+
+U the interpolation by (3, 8, 10, 8, 3) / 16, rounded on a fine lattice at every level. A release
+reads at most four nodes of a level, those before and after it, so that any window can be computed
+alone. A stream draws two numbers a step.
+
+``counton.strategies.streams.octave_columns`` has the C, and the proof.
+
+This mechanism is counton's own; neither it nor the way its privacy is shown is in the papers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers, integers_from_text
+from counton.errors import InvalidInput
+from counton.exact import check_integer
+from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
+from counton.strategies.participation import Schedule
+from counton.strategies.streams.octave_columns import Columns, interpolated, matrix, shipped
+
+#: Longest stream: node numbers, doubled, stay within int64.
+LARGEST_HORIZON = 2**60
+#: So many intervals above the lowest of the upper levels, whose nodes have weights of their own.
+UPPER = 8
+#: With fewer levels below them all weights are 1.
+_WEIGHED = 2
+#: From there on nodes are those of a length that is a multiple of so many nodes of that level.
+LENGTHS = 8
+#: Weights are shipped in units of 2^-6.
+WEIGHT_BITS = 6
+#: Up to so many steps variances are looked at one by one for the largest of all.
+_ENUMERATED = 2**16
+#: Places of a step below a node that are told apart in the search for the largest variance.
+_PLACES = 13
+
+#: How the weights of the nodes P - 2 .. P + 2 around a step become those of Q - 2 .. Q + 2 on the
+#: next level, where P = 2 Q or P = 2 Q + 1; in units of 1/16.
+CLIMB = tuple(
+    interpolated(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
+)
+#: A step reads its own node; a difference also the one before it.
+_STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
+
+
+class _Grid(NamedTuple):
+    """Nodes of every level, and where the upper levels begin.
+
+    Attributes:
+        length: steps for which there are nodes, at least the horizon.
+        upper: the first level whose nodes have weights of their own.
+        nodes: of each level: all those that a node read on the level below is interpolated from.
+    """
+
+    length: int
+    upper: int
+    nodes: tuple[range, ...]
+
+    @classmethod
+    def over(cls, horizon: int) -> _Grid:
+        """Nodes for so many steps; from 512 on for a length for which weights are shipped."""
+        upper = max(horizon.bit_length() - UPPER, 0)
+        length = horizon
+        if upper >= _WEIGHED:
+            unit = LENGTHS << upper
+            length = -(-horizon // unit) * unit
+            upper = length.bit_length() - UPPER
+        nodes = [range(1, length + 1)]
+        for _ in range(length.bit_length()):
+            first, last = nodes[-1].start, nodes[-1].stop - 1
+            nodes.append(range(first // 2 - (first % 2 == 0), last // 2 + 2))
+        return cls(length, upper, tuple(nodes))
+
+
+class Octave(StreamStrategy):
+    """Totals in white noise on every octave of time, interpolated: for Gaussian noise, any horizon.
+
+    On long streams the error of the best matrices known within one percent, and the least largest
+    variance of all that can be computed without solving for the whole stream; nothing is held, any
+    window of time can be computed alone. Noise is added up on multiples of 2^-grid_bits.
+
+    Args:
+        horizon: number of steps, from 1 to 2^60.
+        metric: whether weights are those of the least mean or of the least largest variance.
+        grid_bits: 12, 14 or 16; fewer cost a little and leave room for wider noise.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> strategy = Octave(10**7)
+    >>> root = strategy.sensitivity(2) * strategy.overall_variance("mean") ** 0.5
+    >>> bool(root < 6.05)
+    True
+    """
+
+    horizon: int
+    fraction_bits = 10
+    unit_columns = False
+    aligned = False
+    attained = False
+
+    def __init__(self, horizon: int, metric: Metric = "mean", grid_bits: int = 16) -> None:
+        self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
+        check_metric(metric)
+        self.metric: Metric = metric
+        self.grid_bits = check_integer("grid_bits", grid_bits, 12, 16)
+        if self.grid_bits % 2:
+            raise InvalidInput(f"grid_bits is {grid_bits}; use 12, 14 or 16")
+        #: Bits behind the point of the weights of nodes.
+        self.weight_bits = grid_bits // 2 - 2
+        self.lattice_bits = grid_bits + self.weight_bits
+        self._grid = _Grid.over(self.horizon)
+
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[Octave, ...]:
+        """A coarse lattice, and a fine one: columns of long streams are many numbers."""
+        coarse, fine = cls(horizon, "max", 12), cls(horizon)
+        return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon, metric and bits of the grid."""
+        return {"horizon": self.horizon, "metric": self.metric, "grid_bits": self.grid_bits}
+
+    # ------------------------------------------------------------------------------ the matrices
+
+    @cached_property
+    def weights(self) -> tuple[Integers, ...]:
+        """Of the nodes of the upper levels, in units of 2^-weight_bits; below all are 1."""
+        counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
+        plain = 1 << self.weight_bits
+        if self._grid.upper < _WEIGHED:
+            return tuple(np.full(count, plain) for count in counts)
+        coarser = WEIGHT_BITS - self.weight_bits
+        return tuple(
+            np.maximum((one + (1 << coarser >> 1)) >> coarser, 1)
+            for one in _shipped_weights(self._grid, self.metric)
+        )
+
+    @cached_property
+    def columns(self) -> Columns:
+        """One C with B C = A, and bounds on the norms of its columns."""
+        return Columns(
+            self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
+        )
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes around the step on every level: see ``octave_columns``."""
+        unit = 1 << self.lattice_bits
+        return tuple(
+            Node(level, node + 1, Fraction(weight, unit))
+            for level, node, weight in self.columns.column(self.check_step(step))
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The nodes around the step on every level, with what interpolation makes of them."""
+        step = self.check_step(step)
+        nodes = []
+        read = [int(weight) for weight in _STEP]
+        for level in range(len(self._grid.nodes)):
+            first = (step >> level) - 2
+            for node, weight in enumerate(read, start=first):
+                if weight:
+                    own = Fraction(1 << self.weight_bits, self._weight(level, node))
+                    exact = Fraction(weight, 16**level) * own
+                    whole = exact.denominator == 1
+                    nodes.append(Node(level, node + 1, int(exact) if whole else exact))
+            climb = CLIMB[step >> level & 1]
+            read = [sum(int(a) * b for a, b in zip(row, read, strict=True)) for row in climb]
+        return tuple(nodes)
+
+    def _weight(self, level: int, node: int) -> int:
+        """Of a node, in units of 2^-weight_bits."""
+        if level < self._grid.upper:
+            return 1 << self.weight_bits
+        return int(self.weights[level - self._grid.upper][node - self._grid.nodes[level].start])
+
+    # ------------------------------------------------------------------------------- sensitivity
+
+    def l1_sensitivity(self) -> Fraction:
+        """A bound on the 1-norm of every column."""
+        return Fraction(self.columns.norms.l1, 1 << self.lattice_bits)
+
+    def squared_sensitivity(self) -> Fraction:
+        """A bound on the squared 2-norm of every column, found in integers."""
+        return Fraction(self.columns.norms.l2_squared, 4**self.lattice_bits)
+
+    @property
+    def largest_entry(self) -> int:
+        """No entry is above the 2-norm of its column."""
+        return math.isqrt(self.columns.norms.l2_squared)
+
+    @property
+    def largest_read(self) -> float:
+        """Interpolation weighs no node above 1: the inverse of the least weight bounds all."""
+        least = min(int(weights.min()) for weights in self.weights)
+        return max(1.0, (1 << self.weight_bits) / least)
+
+    def overlaps(self, schedule: Schedule) -> list[int]:
+        """At most what columns have on the levels where two so far apart can meet at all.
+
+        By the inequality of Cauchy and Schwarz, on those levels.
+        """
+        found: list[int] = []
+        known: dict[int, int] = {}
+        for j in range(1, schedule.steps):
+            level = min(self.columns.shared(j * schedule.apart), self._grid.upper)
+            if level not in known:
+                known[level] = self.columns.largest(2, level)
+            found.append(known[level])
+        return found
+
+    # --------------------------------------------------------------------------------- variances
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, ...]:
+        """Of the noise of the nodes of the upper levels, in units of a node's law."""
+        plain = float(1 << self.weight_bits)
+        return tuple((plain / weights) ** 2 for weights in self.weights)
+
+    def _own(self, level: int, nodes: Integers) -> Floats:
+        """Variances of some nodes, in rows; nodes that are not there are read with weight 0."""
+        upper = self._grid.upper
+        if level < upper:
+            return np.ones(nodes.shape)
+        own = self._variances[level - upper]
+        return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums over all levels of the squares with which the nodes around each step are read."""
+        return self._of_differences(np.zeros(0, np.int64), self.check_steps(steps))
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """The same of differences, in time in proportion to their number."""
+        first, last = self.check_ends(starts, stops)
+        found = np.zeros(first.shape)
+        alone = (first == 0) & (last > 0)
+        found[alone] = self.variance(last[alone])
+        both = (first > 0) & (last > first)
+        found[both] = self._of_differences(first[both], last[both])
+        return found
+
+    def _of_differences(self, first: Integers, last: Integers) -> Floats:
+        """Variances of releases, or of differences if there are as many ``first``."""
+        shape, last = last.shape, last.ravel()
+        found = np.zeros(len(last))
+        for at in range(0, len(last), _ENUMERATED):
+            part = slice(at, at + _ENUMERATED)
+            found[part] = self._of_few(first.ravel()[part], last[part])
+        return found.reshape(shape)
+
+    def _of_few(self, first: Integers, last: Integers) -> Floats:
+        around, total = np.arange(-2, 3), np.zeros(len(last))
+        reads = [np.tile(np.array(_STEP, np.float64), (len(last), 1))]
+        if len(first):
+            reads.append(reads[0].copy())
+        for level in range(len(self._grid.nodes)):
+            later = last >> level
+            own = self._own(level, later[:, None] + around)
+            if len(first):
+                earlier = first >> level
+                # What the earlier step reads of the nodes around the later one, and of others.
+                apart = later - earlier
+                shared, rest = reads[0].copy(), reads[1].copy()
+                for distance in range(5):
+                    some = apart == distance
+                    width = 5 - distance
+                    shared[some, :width] -= reads[1][some, distance:]
+                    rest[some, distance:] = 0.0
+                total += (shared**2 * own).sum(axis=1)
+                total += (rest**2 * self._own(level, earlier[:, None] + around)).sum(axis=1)
+                reads[1] = _climbed(reads[1], earlier)
+            else:
+                total += (reads[0] ** 2 * own).sum(axis=1)
+            reads[0] = _climbed(reads[0], later)
+        return total
+
+    def overall_variance(self, metric: Metric) -> float:
+        """The mean over all steps exactly, the largest beyond 2^16 steps within 1e-4 of it."""
+        check_metric(metric)
+        if metric == "mean":
+            return self._summed(_STEP) / self.horizon
+        if self.horizon <= _ENUMERATED:
+            return float(self.variance(range(1, self.horizon + 1)).max())
+        return self._largest(_STEP)
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """Of single steps: as `overall_variance`."""
+        check_metric(metric)
+        first = float(self.variance([1])[0])
+        if metric == "mean":
+            return (first + self._summed(_DIFFERENCE)) / self.horizon
+        if self.horizon <= _ENUMERATED:
+            return super().overall_window_variance("max")
+        return max(first, self._largest(_DIFFERENCE))
+
+    def _summed(self, read: tuple[int, ...]) -> float:
+        """Sum of the variances over all steps: of releases, or of differences from the second on.
+
+        At every level the nodes 2 to the left up to 2 to the right of a node P are read by all
+        steps t with t >> level = P alike, whatever P. Their second moments, summed over t, climb
+        from level to level; those of the last P, which the horizon cuts short, by themselves.
+        """
+        start = np.outer(read, read).astype(np.float64)
+        whole, last = start, start
+        missing = [start] if read == _STEP else [start, start]  # steps 0, and 1 of differences
+        places = [0] if read == _STEP else [0, 1]
+        total = 0.0
+        climbs = [climb / 16.0 for climb in CLIMB]
+        for level in range(len(self._grid.nodes)):
+            end = self.horizon >> level
+            own = self._own(level, np.arange(-2, end + 3)) if level >= self._grid.upper else None
+            if own is None:
+                total += end * np.trace(whole) + np.trace(last) - sum(map(np.trace, missing))
+            else:
+                diagonal = np.diag(whole)
+                total += sum(diagonal[k] * own[k : k + end].sum() for k in range(5))
+                total += float(np.diag(last) @ own[end:])
+                for place, moment in zip(places, missing, strict=True):
+                    total -= float(np.diag(moment) @ own[place : place + 5])
+            even, odd = (climb @ whole @ climb.T for climb in climbs)
+            climb = climbs[end & 1]
+            last = climb @ last @ climb.T + (even if end & 1 else 0.0)
+            for k, place in enumerate(places):
+                climb = climbs[place & 1]
+                missing[k] = climb @ missing[k] @ climb.T
+            places = [place >> 1 for place in places]
+            whole = even + odd
+        return float(total)
+
+    def _largest(self, read: tuple[int, ...]) -> float:
+        """Largest variance of releases, or differences, on horizons too long to look at every one.
+
+        Level by level, of the steps whose 13 bits below a level agree the one with the largest
+        variance so far is kept: what the others would read further up differs by a trifle.
+        """
+        steps = np.zeros(1, np.int64)
+        reads = np.array([read], np.float64)
+        total = (reads**2).sum(axis=1)
+        upper = self._grid.upper
+        for level in range(upper):
+            steps = np.concatenate([steps, steps | 1 << level])
+            reads = np.concatenate([reads @ (climb.T / 16.0) for climb in CLIMB])
+            total = np.tile(total, 2)
+            if level >= _PLACES:
+                pairs = total.reshape(-1, 2)
+                kept = 2 * np.arange(len(pairs)) + pairs.argmax(axis=1)
+                steps, reads, total = steps[kept], reads[kept], total[kept]
+            if level + 1 < upper:
+                total = total + (reads**2).sum(axis=1)
+        covariance = self._covariance
+        first, count = self._grid.nodes[upper].start, len(covariance)
+        largest = 0.0
+        for node in range((self.horizon >> upper) + 1):
+            at = np.clip(np.arange(node - 2, node + 3) - first, 0, count - 1)
+            around = covariance[np.ix_(at, at)]
+            found = total + ((reads @ around) * reads).sum(axis=1)
+            whole = (node << upper) + steps
+            possible = (whole > (1 if read == _DIFFERENCE else 0)) & (whole <= self.horizon)
+            largest = max(largest, float(found[possible].max(initial=0.0)))
+        return largest
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        """Of N at the lowest of the upper levels, in units of a node's law."""
+        nodes = self._grid.nodes[self._grid.upper :]
+        covariance = np.diag(self._variances[-1])
+        for level in reversed(range(len(nodes) - 1)):
+            up = matrix(nodes[level], nodes[level + 1])
+            covariance = np.diag(self._variances[level]) + up @ covariance @ up.T
+        return covariance
+
+    # ------------------------------------------------------------------------------------- noise
+
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Half a unit a release, and half of a fine one at every level."""
+        levels = len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits)
+        return super().window_rounding(starts, stops) * (1 + levels)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window, from the highest level down to single steps."""
+        self.check_window(steps)
+        if not steps:
+            return np.empty((0, *field.shape), np.int64)
+        needed = [range(steps.start, steps.stop)]
+        for nodes in self._grid.nodes[1:]:
+            first, last = needed[-1].start, needed[-1].stop - 1
+            first = first // 2 - (first % 2 == 0)
+            needed.append(range(max(first, nodes.start), min(last // 2 + 2, nodes.stop)))
+        column = (-1, *(1,) * len(field.shape))
+        bits, upper = self.weight_bits, self._grid.upper
+        noise = np.zeros((0, *field.shape), np.int64)
+        above = range(0)
+        for level in reversed(range(len(needed))):
+            nodes = needed[level]
+            drawn = field.run(level, range(nodes.start + 1, nodes.stop + 1))
+            noise = interpolated(noise, above.start, nodes)  # in units of 1/16
+            if level < upper:
+                noise <<= bits - 4
+                noise += drawn
+                noise += 1 << bits - 1
+                noise >>= bits
+            else:
+                own = self.weights[level - upper]
+                start = self._grid.nodes[level].start
+                weights = own[nodes.start - start : nodes.stop - start].reshape(column)
+                noise = (noise * weights + 16 * drawn + 8 * weights) // (16 * weights)
+            above = nodes
+        coarser = self.grid_bits - self.fraction_bits
+        return np.asarray((noise + (1 << coarser - 1)) >> coarser)
+
+
+def _climbed(read: Floats, nodes: Integers) -> Floats:
+    """Weights with which steps read the nodes around theirs, one level up."""
+    climbed = np.empty_like(read)
+    for odd, climb in enumerate(CLIMB):
+        some = (nodes & 1) == odd
+        climbed[some] = read[some] @ (climb.T / 16.0)
+    return climbed
+
+
+def _shipped_weights(grid: _Grid, metric: Metric) -> list[Integers]:
+    """Weights of the upper levels, from the shape searched with the nearest number of levels."""
+    known = shipped()["weights"][metric]
+    nearest = min(known, key=lambda upper: (abs(int(upper) - grid.upper), int(upper)))
+    counts = [len(nodes) for nodes in grid.nodes[grid.upper :]]
+    held = integers_from_text(known[nearest][str(grid.length >> grid.upper)], (sum(counts),))
+    return np.split(held, np.cumsum(counts)[:-1])

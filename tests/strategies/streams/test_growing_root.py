@@ -1,0 +1,152 @@
+"""The square root that grows: norms over all that can ever be read, and known answers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counton.errors import HorizonExceeded, InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.strategies import GrowingSquareRoot
+from counton.strategies.streams import growing_root
+from counton.strategies.streams.growing_root import (
+    LONGEST,
+    first_of,
+    node_variance,
+    quarter,
+    squared_norms,
+)
+
+#: sigma = 1; to the last digit.
+NORMS = {
+    1: 2.380566061,
+    2: 2.367248110,
+    3: 2.352792320,
+    8: 2.246366633,
+    9: 2.204896071,
+    10: 2.095829057,
+    100: 0.878436993,
+    1000: 0.347882819,
+    10**4: 0.126737722,
+}
+VARIANCES = {
+    1: 2.38056606,
+    2: 2.96572845,
+    3: 3.28681362,
+    4: 3.50267738,
+    8: 3.94862388,
+    9: 3.99700450,
+    16: 4.90748778,
+    64: 7.33818144,
+    100: 8.17011877,
+    365: 11.07565181,
+    1000: 13.35840935,
+    1024: 13.520518,
+    2**14: 21.470874,
+}
+
+
+def test_norms_are_the_known_ones() -> None:
+    found = squared_norms(10**4)
+    for step, norm in NORMS.items():
+        assert norm <= found[step - 1] <= norm * (1 + 1e-6)
+
+
+def test_norms_do_not_depend_on_how_many_are_asked_for() -> None:
+    assert np.array_equal(squared_norms(100), squared_norms(5000)[:100])
+    assert (np.diff(squared_norms(5000)) < 0).all()
+
+
+def test_variances_are_the_known_ones() -> None:
+    found = GrowingSquareRoot().variance([*VARIANCES])
+    assert found == pytest.approx([*VARIANCES.values()], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_variances_far_out_are_the_known_ones() -> None:
+    assert GrowingSquareRoot().variance([2**17]) == pytest.approx([28.614252], rel=1e-5)
+
+
+def test_long_and_short_variances_agree() -> None:
+    root = GrowingSquareRoot()
+    exact = growing_root._Beginning(2**13, 18)
+    long = growing_root._variances_of_long_rows(exact.shares, exact.widths)
+    assert long == pytest.approx(exact.variances, rel=1e-4)
+    found = root.variance([1, 2**13, 2**13 + 1, 10_000])
+    steps = np.array([2**13 + 1, 10_000])
+    apart = root._beginning(10_000).differences(np.zeros_like(steps), steps)
+    assert np.array_equal(found[:2], exact.variances[[0, -1]])
+    assert found[2:] == pytest.approx(apart, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight_bits", [4, 18])
+def test_no_column_ever_costs_more_than_one(weight_bits: int) -> None:
+    """Over all nodes up to the last step; roots are rounded to the nearest, and that is paid for.
+
+    Every class of nodes has one variance, so that norms are sums of running sums.
+    """
+    root = GrowingSquareRoot(weight_bits)
+    beginning = root._beginning(LONGEST)
+    sums = np.concatenate([[0], np.cumsum(beginning.root.numerators**2)])
+    weights = beginning.weights
+    rng = np.random.default_rng(5)
+    items = [*range(1, 40), LONGEST, LONGEST - 1, *rng.integers(1, LONGEST, 60).tolist()]
+    for item in items:
+        cost = Fraction(0)
+        level = quarter(item)
+        while first_of(level) <= LONGEST:
+            low = max(first_of(level), item) - item
+            high = min(first_of(level + 1), LONGEST + 1) - item
+            cost += Fraction(int(sums[high] - sums[low])) / node_variance(level)
+            level += 1
+        exact = cost * int(weights[item - 1]) ** 2 / 4**root.lattice_bits
+        assert exact <= 1
+        assert exact >= 0.999 or item > 9 or weight_bits == 4
+
+
+def test_classes_of_nodes_are_quarter_octaves() -> None:
+    for level in range(60):
+        first = first_of(level)
+        assert quarter(first) == level
+        assert first == 1 or quarter(first - 1) == level - 1
+    assert quarter(LONGEST) == 68
+    assert node_variance(4) >= Fraction(12, 11) ** 4 > node_variance(4) - Fraction(1, 2**30)
+
+
+def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
+    from counton.testing import HashedNoise
+
+    root = GrowingSquareRoot()
+    field = HashedNoise(spread=2**30)
+    short = root.noise(field, range(1, 900))
+    assert np.array_equal(GrowingSquareRoot().noise(field, range(1, 3000))[:899], short)
+
+
+def test_what_it_cannot_serve_is_refused() -> None:
+    root = GrowingSquareRoot()
+    with pytest.raises(HorizonExceeded, match="1,048,577 lies beyond the 1,048,576"):
+        root.row(LONGEST + 1)
+    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+        root.l1_sensitivity()
+    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+        root.sensitivity(1)
+    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+        root.node_law(DiscreteLaplace(Fraction(3)), 0)
+    with pytest.raises(InvalidInput, match="wider than 2\\^40"):
+        root.node_law(DiscreteGaussian(Fraction(2**75)), 0)
+    with pytest.raises(InvalidInput, match="without an end"):
+        root.overall_variance("mean")
+    with pytest.raises(InvalidInput, match="without end"):
+        root.column(3)
+    with pytest.raises(InvalidInput, match="weight_bits is 19"):
+        GrowingSquareRoot(19)
+
+
+def test_a_unit_with_several_steps_moves_it_by_as_many_times_as_much() -> None:
+    root = GrowingSquareRoot()
+    assert root.sensitivity(2) == 1.0
+    assert root.sensitivity(2, steps=3, separation=100) == pytest.approx(3.0)
+    assert root.sensitivity(2, steps=3, every=100) == pytest.approx(3.0)

@@ -1,0 +1,279 @@
+"""Octave: the shift for every step, least norms from the rows alone, and known answers."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import cache, cached_property
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput
+from counton.strategies import Metric, Octave
+from counton.strategies.participation import Schedule
+from counton.strategies.streams.octave import _DIFFERENCE, _STEP, _Grid
+from counton.strategies.streams.octave_columns import Columns
+from counton.testing import HashedNoise
+
+
+class Plain(Octave):
+    """All weights 1, and a chosen number of levels: what is tabulated elsewhere."""
+
+    def __init__(self, horizon: int, levels: int, upper: int = 0) -> None:
+        super().__init__(horizon)
+        nodes = [range(1, horizon + 1)]
+        for _ in range(levels):
+            low, high = nodes[-1].start, nodes[-1].stop - 1
+            nodes.append(range(low // 2 - (low % 2 == 0), high // 2 + 2))
+        self._grid = _Grid(horizon, upper, tuple(nodes))
+
+    @cached_property
+    def weights(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.full(len(nodes), 64) for nodes in self._grid.nodes[self._grid.upper :])
+
+
+class Drawn:
+    """Noise of all nodes as arrays, which tests may change."""
+
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, strategy: Octave, spread: int) -> None:
+        field = HashedNoise(spread=spread)
+        self.levels = [
+            field.run(level, range(nodes.stop + 1))
+            for level, nodes in enumerate(strategy._grid.nodes)
+        ]
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        return self.levels[level][nodes.start : nodes.stop].copy()
+
+
+def rows(strategy: Octave) -> NDArray[np.float64]:
+    """B, from the rows alone."""
+    matrix, _ = strategy.matrices()
+    return matrix.astype(np.float64)
+
+
+# --- privacy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Octave(33), Octave(200, "max", 12), Octave(600), Octave(600, "max", 14), Octave(1100)],
+    ids=repr,
+)
+def test_the_shift_of_every_step_moves_releases_by_exactly_that(strategy: Octave) -> None:
+    table = Drawn(strategy, 2**30)
+    window = range(1, strategy.horizon + 1)
+    before = strategy.noise(table, window)
+    steps = np.arange(1, strategy.horizon + 1)
+    largest = [0, 0]
+    for step in window if strategy.horizon < 1000 else range(1, strategy.horizon + 1, 7):
+        column = strategy.columns.column(step)
+        change = 3 if step % 2 else -2
+        for level, node, weight in column:
+            table.levels[level][node + 1] += change * weight
+        moved = strategy.noise(table, window) - before
+        for level, node, weight in column:
+            table.levels[level][node + 1] -= change * weight
+        expected = (steps >= step) * change * 2**strategy.fraction_bits
+        assert np.array_equal(moved, expected)
+        weights = [abs(weight) for _, _, weight in column]
+        largest = [max(largest[0], sum(weights)), max(largest[1], sum(w * w for w in weights))]
+    claimed = strategy.columns.norms
+    assert claimed.l1 >= largest[0]
+    assert claimed.l2_squared >= largest[1]
+    assert claimed.l2_squared <= 1.02 * largest[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("horizon", [40, 200, 515, 800])
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_no_column_is_shorter_than_the_rows_demand(horizon: int, metric: Metric) -> None:
+    """Of all C with B C = A the one of least squares has the shortest columns."""
+    strategy = Octave(horizon, metric)
+    b = rows(strategy)
+    least = np.linalg.solve(b @ b.T, np.tri(horizon))
+    demanded = (np.tri(horizon).T @ least).diagonal().max()
+    claimed = float(strategy.squared_sensitivity())
+    assert demanded <= claimed <= 1.04 * demanded
+
+
+def test_bounds_hold_for_random_steps_of_a_long_stream() -> None:
+    strategy = Octave(10**9)
+    rng = np.random.default_rng(3)
+    steps = [1, 2, 10**9, 2**29, (2**30 - 1) // 3, *rng.integers(1, 10**9, 60).tolist()]
+    found = [sum(w * w for _, _, w in strategy.columns.column(step)) for step in steps]
+    assert max(found) <= strategy.columns.norms.l2_squared
+    assert max(found) >= 0.95 * strategy.columns.norms.l2_squared
+
+
+def test_columns_far_apart_meet_on_high_levels_alone() -> None:
+    strategy = Octave(3000)
+    columns = {
+        step: {(level, node): weight for level, node, weight in strategy.columns.column(step)}
+        for step in (900, 901, 998, 999, 1000, 1001, 1150, 2000, 2999)
+    }
+    for apart in (99, 100, 101, 250, 1000, 1999):
+        bound = strategy.overlaps(Schedule(2, apart, fixed=False))[0]
+        for one, of_one in columns.items():
+            for other, of_other in columns.items():
+                if abs(one - other) >= apart:
+                    shared = of_one.keys() & of_other.keys()
+                    product = sum(of_one[node] * of_other[node] for node in shared)
+                    assert abs(product) <= bound
+    alone = strategy.shift().l2_squared
+    assert strategy.shift(steps=2, separation=1000).l2_squared < 0.98 * 4 * alone
+    assert strategy.shift(steps=2).l2_squared == 4 * alone
+
+
+# --- noise ---------------------------------------------------------------------------------------
+
+
+def by_definition(strategy: Octave, field: HashedNoise | Drawn, step: int) -> int:
+    """One release in Python's integers, from the definition."""
+    grid, bits = strategy._grid, strategy.weight_bits
+
+    @cache
+    def level_noise(level: int, node: int) -> int:
+        if level == len(grid.nodes) or node not in grid.nodes[level]:
+            return 0
+        drawn = int(field.run(level, range(node + 1, node + 2))[0])
+        weight = strategy._weight(level, node)
+        at = node // 2
+        if node % 2:
+            above = 8 * (level_noise(level + 1, at) + level_noise(level + 1, at + 1))
+        else:
+            parts = (level_noise(level + 1, at + k) for k in (-1, 0, 1))
+            above = sum(share * part for share, part in zip((3, 10, 3), parts, strict=True))
+        # round(above / 16 + drawn / weight), weight 2^bits being 1
+        assert weight > 0
+        assert bits == strategy.lattice_bits - strategy.grid_bits
+        return (weight * above + 16 * drawn + 8 * weight) // (16 * weight)
+
+    coarser = strategy.grid_bits - strategy.fraction_bits
+    return (level_noise(0, step) + (1 << coarser - 1)) >> coarser
+
+
+@pytest.mark.parametrize("spread", [1, 2**20, 2**44])
+@pytest.mark.parametrize("horizon", [5, 600])
+def test_noise_is_what_the_definition_says_however_wide(horizon: int, spread: int) -> None:
+    for strategy in (Octave(horizon), Octave(horizon, "max", 12)):
+        field = HashedNoise(spread=spread)
+        noise = strategy.noise(field, range(1, horizon + 1))
+        for step in {1, 2, 3, horizon // 2, horizon}:
+            assert noise[step - 1] == by_definition(strategy, field, step)
+
+
+def test_a_window_far_out_is_the_same_alone() -> None:
+    strategy = Octave(10**9)
+    field = HashedNoise((2,), spread=2**22)
+    whole = strategy.noise(field, range(10**9 - 5000, 10**9 + 1))
+    assert np.array_equal(strategy.noise(field, range(10**9, 10**9 + 1)), whole[-1:])
+    assert np.array_equal(
+        strategy.noise(field, range(10**9 - 4000, 10**9 - 3000)), whole[1000:2000]
+    )
+
+
+# --- variances -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [10**6 + 3, 10**9, 2**40])
+def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None:
+    strategy = Octave(horizon)
+
+    def weights(step: int) -> dict[tuple[int, int], float]:
+        return {node[:2]: float(node.weight) for node in strategy.row(step)} if step else {}
+
+    ends = [(0, 1), (0, horizon), (horizon // 3, horizon // 3 + 1), (5, horizon), (6, 9), (6, 10)]
+    claimed = strategy.window_variance(*np.array(ends).T)
+    for (start, stop), variance in zip(ends, claimed, strict=True):
+        first, last = weights(start), weights(stop)
+        nodes = first.keys() | last.keys()
+        exact = math.fsum((last.get(n, 0.0) - first.get(n, 0.0)) ** 2 for n in nodes)
+        assert variance == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("horizon", [515, 4097, 70_000])
+def test_means_and_maxima_are_those_of_all_steps(horizon: int) -> None:
+    strategy = Octave(horizon)
+    ends = np.arange(horizon + 1)
+    variances = strategy.variance(ends[1:])
+    alone = strategy.window_variance(ends[:-1], ends[1:])
+    assert strategy.overall_variance("mean") == pytest.approx(variances.mean(), rel=1e-12)
+    assert strategy.overall_window_variance("mean") == pytest.approx(alone.mean(), rel=1e-12)
+    assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-4)
+    assert strategy.overall_window_variance("max") == pytest.approx(alone.max(), rel=1e-4)
+    # as on streams too long to look at every step
+    assert strategy._largest(_STEP) == pytest.approx(variances.max(), rel=1e-4)
+    assert strategy._largest(_DIFFERENCE) == pytest.approx(alone[1:].max(), rel=1e-4)
+
+
+# --- known answers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("horizon", "least", "mean", "largest"),
+    [(256, 1.790334, 4.463600, 4.510143), (512, 1.904657, 4.887441, 4.936848)],
+)
+def test_equal_weights_have_the_known_norms_and_variances(
+    horizon: int, least: float, mean: float, largest: float
+) -> None:
+    strategy = Plain(horizon, horizon.bit_length() - 1)
+    assert float(strategy.squared_sensitivity()) == pytest.approx(least, rel=2e-5)
+    assert strategy.overall_variance("mean") == pytest.approx(mean, abs=1e-6)
+    assert strategy.overall_variance("max") == pytest.approx(largest, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "levels", "proven"),
+    [(2**16, 17, 2.575311), (10**7, 24, 3.452518), (10**9, 31, 4.189463), (2**40, 41, 5.378480)],
+)
+def test_equal_weights_have_the_known_bounds(horizon: int, levels: int, proven: float) -> None:
+    """Of real numbers, which rounding to multiples of 2^-12 raises a little."""
+    nodes = Plain(horizon, levels)._grid.nodes
+    upper = tuple(np.full(len(one), 64) for one in nodes[levels - 8 :])
+    found = Columns(horizon, nodes, upper, 12, 6).norms.l2_squared / 4.0**22
+    assert proven <= found <= 1.0008 * proven
+
+
+@pytest.mark.parametrize(
+    ("horizon", "mean", "largest"),
+    [(2**16, 4.42, 4.48), (2**20, 5.32, 5.38), (10**7, 6.05, 6.12), (10**9, 7.53, 7.60)],
+)
+def test_errors_are_as_small_as_promised(horizon: int, mean: float, largest: float) -> None:
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for metric, bar in zip(metrics, (mean, largest), strict=True):
+        strategy = Octave(horizon, metric)
+        error = strategy.sensitivity(2) * math.sqrt(strategy.overall_variance(metric))
+        assert error <= bar
+
+
+def test_shipped_weights_never_change() -> None:
+    """Noise of running streams is divided by them: new ones need a name of their own."""
+    data = files("counton.strategies.streams").joinpath("octave.json").read_bytes()
+    assert (
+        hashlib.sha256(data).hexdigest()
+        == "4d20e9f04daeda57f86b3c928dbbecd562970f657b94d2a195395afb6be470c3"
+    )
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_arguments_out_of_range_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="horizon is 0"):
+        Octave(0)
+    with pytest.raises(InvalidInput, match="horizon"):
+        Octave(2**60 + 1)
+    with pytest.raises(InvalidInput, match="grid_bits is 13; use 12, 14 or 16"):
+        Octave(9, grid_bits=13)
+    with pytest.raises(InvalidInput, match="grid_bits is 17"):
+        Octave(9, grid_bits=17)
+    with pytest.raises(InvalidInput, match="metric is 'median'"):
+        Octave(9, "median")  # type: ignore[arg-type]
+    with pytest.raises(HorizonExceeded, match="step 10"):
+        Octave(9).row(10)

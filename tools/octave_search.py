@@ -1,0 +1,262 @@
+"""The search for what `counton.strategies.streams.octave` ships: short columns, and weights.
+
+*Tables*, which say what a column is near its step (``octave_columns``), one for each value of three
+bits of the step: what a level costs is a quadratic form for each of 16 patterns of four bits, and
+what counts is the largest sum along any sequence of bits. Least squares for patterns as often as
+the worst sequence has them, and those counts averaged from round to round, come near to it.
+
+*Weights* of the nodes of the upper levels: the product of the largest squared norm of a column and
+of the mean (or largest) variance is convex in the logarithms of nothing, but smooth, and descent by
+L-BFGS from equal weights, with the exact gradient, ends at the same values from wherever it starts.
+Maxima are smoothed to p-norms.
+
+`make octave` runs it: about twelve minutes on one processor. What it finds can differ in the last
+digits between processors, which is why it is shipped; streams are bound to it, so that what a
+released version has shipped never changes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from counton.arrays import Floats, Integers, integers_to_text
+from counton.strategies import Metric
+from counton.strategies.streams import octave_columns
+from counton.strategies.streams.octave import CLIMB, LENGTHS, UPPER, WEIGHT_BITS, Octave
+from counton.strategies.streams.octave_columns import (
+    CHOOSING,
+    LOWEST,
+    REACH,
+    TABLE_BITS,
+    Columns,
+    matrix,
+)
+
+#: Numbers of levels below the upper ones that are searched for; others take the nearest, which
+#: costs less than 0.05% up to 2^42 steps.
+LEVELS = (2, 3, 5)
+_WIDTH = 2 * REACH
+_SMOOTH = 200.0
+_ROUNDS, _STEPS = 25, 500
+#: Steps between two nodes at which variances are looked at.
+_BETWEEN = 16
+#: Deviations of a node are between a tenth and 16 of those below.
+_LEAST, _MOST = 0.1, 16.0
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+def _linear(level: int, step: int, nodes: range) -> tuple[Floats, Floats]:
+    """g of a level inside, as a constant and a matrix on all numbers of all tables."""
+    place = np.arange(nodes.start, nodes.stop) - (step >> level)
+    table = step >> (level - CHOOSING) & (1 << CHOOSING) - 1
+    chosen = np.zeros((len(nodes), (1 << CHOOSING) * _WIDTH))
+    free = np.abs(place - 0.5) < REACH
+    chosen[free, table * _WIDTH + place[free] + REACH - 1] = 1.0
+    return np.where(place > REACH, 1.0, 0.0), chosen
+
+
+def _around(level: int, step: int, width: int) -> range:
+    return range((step >> level) - width, (step >> level) + width + 1)
+
+
+def inside_tables() -> Floats:
+    """Tables for levels with four or more below: shape (8, 48)."""
+    constants, matrices = [], []
+    for bits in range(1 << LOWEST):
+        step = (1 << 30) + (bits << 1)
+        nodes = _around(LOWEST, step, 2 * _WIDTH)
+        above = _around(LOWEST + 1, step, _WIDTH + 4)
+        up = matrix(nodes, above)
+        own, next_ = _linear(LOWEST, step, nodes), _linear(LOWEST + 1, step, above)
+        near = slice(_WIDTH - 8, 3 * _WIDTH + 9)  # what lies beyond depends on the cut
+        constants.append((own[0] - up @ next_[0])[near])
+        matrices.append((own[1] - up @ next_[1])[near])
+    squares = np.stack([one.T @ one for one in matrices])
+    mixed = np.stack([one.T @ rest for one, rest in zip(matrices, constants, strict=True)])
+    often: Floats = np.full(16, 1 / 16)
+    least = np.inf
+    best: Floats = np.zeros(0)
+    for turn in range(_ROUNDS):
+        weighted = np.tensordot(often + 1e-8, squares, 1)
+        table = np.linalg.solve(weighted + 1e-12 * np.eye(len(weighted)), -(often @ mixed))
+        costs = np.array(
+            [
+                ((one @ table + rest) ** 2).sum()
+                for one, rest in zip(matrices, constants, strict=True)
+            ]
+        )
+        mean, counts = _worst_sequence(costs)
+        if mean < least:
+            best, least = np.asarray(table, np.float64), mean
+        share = 1.5 / (turn + 4)
+        often = (1 - share) * often + share * counts
+    return np.asarray(best.reshape(1 << CHOOSING, _WIDTH))
+
+
+def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
+    """The largest mean cost of a long sequence of bits, and how often it has each pattern."""
+    total, chosen = np.zeros(1 << CHOOSING), []
+    for _ in range(length):
+        pairs = (costs + np.tile(total, 2)).reshape(-1, 2)
+        chosen.append(pairs.argmax(axis=1))
+        total = pairs.max(axis=1)
+    bits, counts = int(total.argmax()), np.zeros(16)
+    for step, choice in enumerate(reversed(chosen)):
+        pattern = 2 * bits + int(choice[bits])
+        if step >= length // 4:
+            counts[pattern] += 1
+        bits = pattern & (1 << CHOOSING) - 1
+    return float(total.max()) / length, counts / counts.sum()
+
+
+def lowest_tables(inside: Floats) -> Floats:
+    """Tables of levels 1 to 3 for each i mod 16: least squares, given level 4; (16, 3, 48)."""
+    found = np.zeros((1 << LOWEST, LOWEST - 1, _WIDTH))
+    for low in range(1 << LOWEST):
+        step = (1 << 30) + low
+        spans = [_around(level, step, 4 * _WIDTH >> level) for level in range(LOWEST + 1)]
+        parts = []
+        for level, nodes in enumerate(spans):
+            place = np.arange(nodes.start, nodes.stop) - (step >> level)
+            free = np.zeros((len(nodes), (LOWEST - 1) * _WIDTH))
+            if level == 0:
+                parts.append((np.where(place >= 0, 1.0, 0.0), free))
+            elif level == LOWEST:
+                constant, chosen = _linear(level, step, nodes)
+                parts.append((constant + chosen @ inside.ravel(), free))
+            else:
+                some = np.abs(place - 0.5) < REACH
+                free[some, (level - 1) * _WIDTH + place[some] + REACH - 1] = 1.0
+                parts.append((np.where(place > REACH, 1.0, 0.0), free))
+        rests, matrices = [], []
+        for level in range(LOWEST):
+            near = range(
+                max(spans[level].start, 2 * spans[level + 1].start + 2),
+                min(spans[level].stop, 2 * spans[level + 1].stop - 3),
+            )
+            up, first = matrix(near, spans[level + 1]), near.start - spans[level].start
+            rows = slice(first, first + len(near))
+            rests.append(parts[level][0][rows] - up @ parts[level + 1][0])
+            matrices.append(parts[level][1][rows] - up @ parts[level + 1][1])
+        solved = np.linalg.lstsq(np.concatenate(matrices), -np.concatenate(rests), rcond=None)[0]
+        found[low] = solved.reshape(LOWEST - 1, _WIDTH)
+    return found
+
+
+# ------------------------------------------------------------------------------------- weights
+
+
+class _Search:
+    """Error of one length as a function of the variances of the nodes of the upper levels."""
+
+    def __init__(self, length: int, metric: Metric) -> None:
+        self._metric = metric
+        grid = Octave(length, metric)._grid
+        nodes = grid.nodes[grid.upper :]
+        plain = tuple(np.full(len(one), 1 << WEIGHT_BITS) for one in nodes)
+        columns = Columns(length, grid.nodes, plain, 12, WEIGHT_BITS)
+        self._entering = columns.entering / 2.0**12
+        self._below = columns.below(2) / 4.0 ** (16 + WEIGHT_BITS)
+        ups = [np.eye(len(nodes[0]))]
+        for below, above in pairwise(nodes):
+            ups.append(ups[-1] @ matrix(below, above))
+        self._reads = np.hstack(ups)
+        #: Lower levels alone, and the squares with which releases read the upper nodes.
+        self._low, rows = self._rows(grid.upper, length, nodes[0])
+        self._squares = (rows @ self._reads) ** 2
+
+    def _rows(self, upper: int, length: int, nodes: range) -> tuple[Floats, Floats]:
+        bits = min(upper, _BETWEEN.bit_length() - 1)
+        steps = np.arange(1 << bits) << (upper - bits)
+        # Lower bits as they come: alternating ones are as good as any.
+        steps += int("01" * 32, 2) & (1 << upper - bits) - 1
+        reads = np.tile(np.array([0.0, 0.0, 1.0, 0.0, 0.0]), (len(steps), 1))
+        low = np.zeros(len(steps))
+        for level in range(upper):
+            low += (reads**2).sum(axis=1)
+            odd = (steps >> level & 1)[:, None]
+            reads = np.where(odd, reads @ (CLIMB[1].T / 16), reads @ (CLIMB[0].T / 16))
+        rows, lows = [], []
+        for node in range((length >> upper) + 1):
+            for step, read, own in zip(steps, reads, low, strict=True):
+                if 1 <= (node << upper) + int(step) <= length:
+                    row = np.zeros(len(nodes) + 4)
+                    row[node - 2 - nodes.start + 2 :][:5] = read[: len(row) - node + nodes.start]
+                    rows.append(row[2:-2])
+                    lows.append(own)
+        return np.array(lows), np.array(rows)
+
+    def error(self, logs: Floats) -> tuple[float, Floats]:
+        """Logarithm of squared norm times variance, and its gradient."""
+        variances = np.exp(logs)
+        covariance = (self._reads * variances) @ self._reads.T
+        pulled = np.linalg.solve(covariance, self._entering)
+        norms = self._below + (self._entering * pulled).sum(axis=0)
+        slope = -((self._reads.T @ pulled) ** 2)
+        norm, share = _smoothed(norms)
+        value, gradient = np.log(norm), slope @ share * variances / norm
+        of_rows = self._low + self._squares @ variances
+        if self._metric == "mean":
+            total, share = of_rows.mean(), np.full(len(of_rows), 1 / len(of_rows))
+        else:
+            total, share = _smoothed(of_rows)
+        gradient += share @ self._squares * variances / total
+        return float(value + np.log(total)), gradient
+
+    def weights(self) -> Integers:
+        """The best weights found, in units of 2^-6."""
+        from scipy.optimize import minimize
+
+        bounds = [(2 * np.log(_LEAST), 2 * np.log(_MOST))] * self._reads.shape[1]
+        found = minimize(
+            self.error,
+            np.zeros(len(bounds)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": _STEPS},
+        )
+        return np.asarray(np.rint(np.exp(-found.x / 2) * (1 << WEIGHT_BITS)), np.int64)
+
+
+def _smoothed(values: Floats) -> tuple[float, Floats]:
+    """The p-norm of positive numbers, and its gradient."""
+    largest = float(values.max())
+    powers = (values / largest) ** (_SMOOTH - 1)
+    mean = float((powers * values / largest).mean())
+    norm = largest * mean ** (1 / _SMOOTH)
+    return norm, powers / len(values) * mean ** (1 / _SMOOTH - 1)
+
+
+def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
+    """Search for everything, and write it."""
+    inside = inside_tables()
+    lowest = lowest_tables(inside)
+    weights: dict[str, dict[str, dict[str, str]]] = {"mean": {}, "max": {}}
+    kept: dict[str, object] = {"weights": weights}
+    for name, table in (("lowest", lowest), ("inside", inside)):
+        kept[name] = integers_to_text(np.rint(table * 2.0**TABLE_BITS).astype(np.int64))
+    path.write_text(json.dumps(kept, indent=0), encoding="ascii")
+    octave_columns.shipped.cache_clear()
+    octave_columns.tables.cache_clear()
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for metric in metrics:
+        for upper in levels:
+            of_lengths = weights[metric][str(upper)] = {}
+            for units in range(1 << UPPER - 1, 1 << UPPER, LENGTHS):
+                found = _Search(units << upper, metric).weights()
+                of_lengths[str(units)] = integers_to_text(found)
+                sys.stderr.write(f"{metric} {upper} {units}\n")
+                path.write_text(json.dumps(kept, indent=0), encoding="ascii")
+
+
+if __name__ == "__main__":
+    run(Path(octave_columns.__file__).parent / "octave.json")
