@@ -1,7 +1,24 @@
 """Examples are tests too; this is for pytest alone, and no part of the package."""
 
+import hashlib
+import itertools
+
+import pytest
+
 # Given a module whose package has not been imported, pytest imports the package, and with it the
 # module, and then runs the module a second time: two classes of each name, and the second ones in
 # the registries of guarantees and strategies. Imported before, a module is taken as it is.
 import counton.privacy
 import counton.strategies  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh keys of an example are its own, and the same in every run."""
+    number = itertools.count()
+
+    def token_bytes(size: int) -> bytes:
+        said = f"{request.node.nodeid} {next(number)}".encode()
+        return hashlib.shake_256(said).digest(size)
+
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)

@@ -116,7 +116,10 @@ def test_wrong_events_change_nothing() -> None:
         with pytest.raises(InvalidInput, match="it must be"):
             running.release_batch([("b", True), wrong])
     assert running.checkpoint() == saved
-    for arguments in ({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}, {"stay": 2}):
+    wrong_ones: list[dict[str, Any]] = [
+        *({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}, {"stay": 2}),
+    ]
+    for arguments in wrong_ones:
         with pytest.raises(InvalidInput):
             Distinct(**arguments)
 

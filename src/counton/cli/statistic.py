@@ -652,10 +652,11 @@ class _Distinct:
     windows: int | None = option(None, "with --window: a user counts in at most so many of them")
     changes: int | None = option(None, "users active now, who come and go so many times at most")
     stay: int | None = option(None, "with --changes: each event keeps its user for so many steps")
+    unit: str | None = option(None, "what one user is called")
 
     def made(self, columns: object) -> Statistic:
         stated = {"window": self.window, "windows": self.windows, "changes": self.changes}
-        return _made("Distinct", **stated, stay=self.stay)
+        return _made("Distinct", **stated, stay=self.stay, unit=self.unit)
 
 
 @dataclass(frozen=True)

@@ -37,19 +37,18 @@ from counton.jobs.definition import (
     check,
     define,
     refuse_ended,
-    unit_of,
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.job import NOW, Job, Progress, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
-from counton.privacy import Guarantee, Spend
-from counton.privacy.contribution import ANY_UNIT
+from counton.privacy import Guarantee
+from counton.privacy.contribution import checked_unit
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing
-from counton.store.ledger import counted_unit
 from counton.store.store import Found
+from counton.store.units import Known, inherited
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -749,9 +748,7 @@ def _run(
 
             request, predecessor, end = succession.succeed(request, store)
             dropped = end.dropped
-        spends = () if store is None else store.spends
-        if store is not None and spends:
-            request = _named(request, spends, store.details)
+        request = _named(request, () if store is None else store.units)
     source = open_source(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, source)
     asked = ask(request, definition)
@@ -976,30 +973,15 @@ class _Counted:
             self._progress(f"read {self._rows:,} rows, {rate:.1f} million a second", 0.25)
 
 
-def _named(request: Job, spends: Sequence[Spend], details: Mapping[str, Mapping[str, Any]]) -> Job:
+def _named(request: Job, known: Sequence[Known]) -> Job:
     """A new stream's request with the word by which its state counts what it protects.
 
     Raises:
-        InvalidInput: see `counted_unit`; or the word stands for a user where the stream protects
-            single events, or the other way round.
+        InvalidInput: see `units.inherited`.
     """
-    opposite = {
-        name
-        for name, facts in details.items()
-        if (facts.get("user") is None) != (request.user is None)
-    }
-    alike = [spend for spend in spends if spend.name not in opposite]
-    others = {spend.unit: spend.name for spend in spends if spend.name in opposite}
-    stated = request.unit or request.user is not None or not alike
-    unit = counted_unit(alike, unit_of(request) if stated else ANY_UNIT)
-    if unit in others:
-        what = ("user", "event") if request.user is None else ("event", "user")
-        raise InvalidInput(
-            f"{unit!r} is one {what[0]} in the stream {others[unit]!r} of this state and would be "
-            f"one {what[1]} here, so that the ledger would add up what does not add up; name one "
-            f"{what[1]} otherwise: {field('unit', what[1])}"
-        )
-    return request if request.user is not None else replace(request, unit=unit)
+    kind = "event" if request.user is None else "user"
+    unit = None if request.unit is None else checked_unit(request.unit)
+    return replace(request, unit=inherited(known, kind, unit, kind))
 
 
 def _publish(stream: Stream) -> None:

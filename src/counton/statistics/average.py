@@ -58,7 +58,7 @@ class Average(Tallied):
         number: how many values each step has, where that is public: then only their sum is
             released, and neighbours differ in a value that is replaced by another. None: their
             number is private, and neighbours differ in a value that is added or removed.
-        unit: what one protected unit is called.
+        unit: what one protected unit is called; None: "event", or as its state calls it.
 
     Raises:
         InvalidInput: as `Contribution.clipped`, or a number below 1.
@@ -71,7 +71,7 @@ class Average(Tallied):
     >>> delays = Average(0, 180, resolution=1)
     >>> counter = delays.counter(24, PureDP(1), key=Key.generate(), name="delays", batched=True)
     >>> hour = counter.release_batch([30.2, -12, 45] * 200)
-    >>> low, high = hour.interval("mean", 0.99)
+    >>> low, high = hour.interval("mean", 1 - 1e-9)
     >>> 0 <= low <= 25 <= high <= 180, round(hour.std("count"), 1) > 1
     (True, True)
     """
@@ -86,9 +86,12 @@ class Average(Tallied):
         resolution: Number,
         *,
         number: int | None = None,
-        unit: str = "event",
+        unit: str | None = None,
     ) -> None:
-        self.bounds = Contribution.clipped(lower, upper, resolution, "replace", unit=unit)
+        self.bounds = Contribution.clipped(
+            lower, upper, resolution, "replace", unit="event" if unit is None else unit
+        )
+        self._stated = unit is not None
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.tallied = number is None  # else how many values a step has is checked step by step
 
@@ -99,7 +102,7 @@ class Average(Tallied):
         given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
         if self.number is not None:
             given["number"] = self.number
-        if self.bounds.unit != "event":
+        if self._stated:
             given["unit"] = self.bounds.unit
         return given
 

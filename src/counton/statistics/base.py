@@ -117,6 +117,11 @@ class Statistic(ABC):
     of_letters: ClassVar[bool] = False
 
     @property
+    def protects(self) -> str:
+        """What its unit is: a "user", an "edge", a "letter", or an "event" of any other sort."""
+        return self.event if self.event in ("user", "edge", "letter") else "event"
+
+    @property
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """JSON values that the constructor takes."""

@@ -19,7 +19,7 @@ class Count(Tallied):
     """Number of rows.
 
     Args:
-        unit: what one row is called.
+        unit: what one row is called; None: "event", or as its state calls it.
 
     >>> from counton import Key, PureDP
     >>> from counton.statistics import Count
@@ -32,13 +32,14 @@ class Count(Tallied):
     counts_rows = True
     plain = True
 
-    def __init__(self, *, unit: str = "event") -> None:
-        self.unit = Contribution.add_remove(unit=unit).unit
+    def __init__(self, *, unit: str | None = None) -> None:
+        self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
+        self._stated = unit is not None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        return {} if self.unit == "event" else {"unit": self.unit}
+        return {"unit": self.unit} if self._stated else {}
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -72,7 +73,7 @@ class Sum(Tallied):
 
     Args:
         lower, upper, resolution: see `Contribution.clipped`.
-        unit: what one row is called.
+        unit: what one row is called; None: "event", or as its state calls it.
 
     Raises:
         InvalidInput: as `Contribution.clipped`.
@@ -86,16 +87,19 @@ class Sum(Tallied):
     plain = True
 
     def __init__(
-        self, lower: Number, upper: Number, resolution: Number, *, unit: str = "event"
+        self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
-        self.bounds = Contribution.clipped(lower, upper, resolution, unit=unit)
+        self.bounds = Contribution.clipped(
+            lower, upper, resolution, unit="event" if unit is None else unit
+        )
+        self._stated = unit is not None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
         bounds = self.bounds.to_dict()
         given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
-        return given if self.bounds.unit == "event" else {**given, "unit": self.bounds.unit}
+        return {**given, "unit": self.bounds.unit} if self._stated else given
 
     @property
     def cells(self) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from counton.exact import check_integer, quoted
 from counton.laws import Alternating
 from counton.mechanisms import Release
 from counton.privacy import Contribution
+from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.readings import Reading
 from counton.statistics.users import DIGEST, digests_of, pair_of
@@ -50,6 +51,7 @@ class Distinct(Statistic):
         windows: in how many windows a user counts, at most.
         changes: how often a user comes or goes, at most; None where users only come.
         stay: how many steps a user stays active with an event.
+        unit: what one user is called; None: "user", or as the state calls it.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay
@@ -76,7 +78,10 @@ class Distinct(Statistic):
         windows: int | None = None,
         changes: int | None = None,
         stay: int | None = None,
+        unit: str | None = None,
     ) -> None:
+        self._stated = unit is not None
+        self.unit = "user" if unit is None else checked_unit(unit)
         given = {"window": window, "windows": windows, "changes": changes, "stay": stay}
         for name, number in given.items():
             if number is not None:
@@ -103,6 +108,8 @@ class Distinct(Statistic):
         """See `Statistic.parameters`."""
         names = ("window", "windows", "changes", "stay")
         given = {name: getattr(self, name) for name in names}
+        if self._stated:
+            given["unit"] = self.unit
         return {name: number for name, number in given.items() if number is not None}
 
     @property
@@ -114,12 +121,12 @@ class Distinct(Statistic):
         """See `Statistic.contribution`; the same for batches."""
         if self.changes is not None:
             words = f"who comes or goes up to {self.changes:,} times"
-            return Contribution.patterned(Alternating(self.changes), words, unit="user")
+            return Contribution.patterned(Alternating(self.changes), words, unit=self.unit)
         if self.window is None:
-            return Contribution.add_remove(unit="user")
+            return Contribution.add_remove(unit=self.unit)
         if self.windows is None:
-            return Contribution.add_remove(unit="user within one window")
-        return Contribution.add_remove(steps=self.windows, unit="user")
+            return Contribution.add_remove(unit=f"{self.unit} within one window")
+        return Contribution.add_remove(steps=self.windows, unit=self.unit)
 
     def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution_within`: no more windows than there are."""
@@ -127,7 +134,7 @@ class Distinct(Statistic):
             return self.contribution(batched=batched)
         assert self.window is not None
         windows = min(self.windows, -(-horizon // self.window))
-        return Contribution.add_remove(steps=windows, unit="user")
+        return Contribution.add_remove(steps=windows, unit=self.unit)
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

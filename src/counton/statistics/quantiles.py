@@ -93,7 +93,7 @@ class Quantiles(Tallied):
             guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
             dense matrices.
         neighbours: a value is added or removed, or replaced by another in its step.
-        unit: what one protected unit is called.
+        unit: what one protected unit is called; None: "event", or as its state calls it.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, or an unknown line.
@@ -124,7 +124,7 @@ class Quantiles(Tallied):
         cells: int | None = None,
         line: str | Mapping[str, Any] | LineStrategy | None = None,
         neighbours: Relation = "add_remove",
-        unit: str = "event",
+        unit: str | None = None,
     ) -> None:
         even = (lower, upper, cells)
         if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
@@ -148,7 +148,8 @@ class Quantiles(Tallied):
         self.edges = ends
         self.neighbours: Relation = neighbours
         # Says what is wrong with relation and unit.
-        self.unit = Contribution(neighbours, 1, 1, unit=unit).unit
+        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
+        self._stated = unit is not None
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
         if isinstance(line, str):
@@ -166,7 +167,7 @@ class Quantiles(Tallied):
             given["line"] = self._names[0]
         if self.neighbours != "add_remove":
             given["neighbours"] = self.neighbours
-        if self.unit != "event":
+        if self._stated:
             given["unit"] = self.unit
         return given
 
@@ -187,7 +188,12 @@ class Quantiles(Tallied):
     def _best(self, norm: Norm) -> Quantiles:
         """With the best strategy for the cells under one kind of noise."""
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
-        return Quantiles(self.edges.tolist(), line=line, neighbours=self.neighbours, unit=self.unit)
+        return Quantiles(
+            self.edges.tolist(),
+            line=line,
+            neighbours=self.neighbours,
+            unit=self.unit if self._stated else None,
+        )
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Quantiles:
         """With the strategy for its cells that has the least error under a guarantee.

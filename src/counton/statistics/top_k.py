@@ -45,7 +45,8 @@ class TopK(Tallied):
         most: protect users with so many events at most, instead of single events.
         once: see `Contribution.events`.
         neighbours: see `Contribution`.
-        unit: what one protected unit is called: "event", or "user" with ``most``.
+        unit: what one protected unit is called; None: "event", or "user" with ``most``, or as its
+            state calls it.
 
     Raises:
         InvalidInput: names that are no texts, or twice there; a number out of range; or most with
@@ -91,7 +92,8 @@ class TopK(Tallied):
             twice = next(g for c, g in enumerate(self.groups) if self._place[g] != c)
             raise InvalidInput(f"group {twice!r} is there twice: name each once")
         self.k = check_integer("k", k, 1)
-        self.unit = unit or ("event" if most is None else "user")
+        self._stated = unit is not None
+        self.unit = unit if unit is not None else ("event" if most is None else "user")
         if most is None:
             make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
             self._contribution = make(cells=cells, unit=self.unit)
@@ -108,6 +110,11 @@ class TopK(Tallied):
                 )
 
     @property
+    def protects(self) -> str:
+        """See `Statistic.protects`: a user, where so many events of each count."""
+        return "event" if self._contribution.most is None else "user"
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
         held = self._contribution
@@ -116,7 +123,7 @@ class TopK(Tallied):
             more["cells"] = held.cells
         if held.relation == "replace":
             more["neighbours"] = "replace"
-        if self.unit != ("event" if held.most is None else "user"):
+        if self._stated:
             more["unit"] = self.unit
         stated = {name: value for name, value in more.items() if value is not None}
         return {"groups": list(self.groups), "k": self.k, **stated}

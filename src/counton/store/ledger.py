@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from textwrap import shorten
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import BudgetExceeded, InvalidInput, field
+from counton.errors import BudgetExceeded
 from counton.privacy import Contribution, Guarantee, Ledger, Spend
-from counton.privacy.contribution import ANY_UNIT, known_unit
 from counton.store import schema
 from counton.store.database import reading
 
@@ -58,60 +56,16 @@ def ledger(connection: Connection) -> Ledger | None:
         return Ledger.from_dict({**bound, "spends": spends})
 
 
-def counted_unit(known: Sequence[Spend], unit: str) -> str:
-    """What a unit is called by which a new release is counted.
-
-    Each kind of unit is counted apart under the limit, so that the same people under two words
-    could lose the limit twice. The word "unit", which says nothing, is therefore taken for the one
-    word that the state has.
-
-    Args:
-        known: what was spent.
-        unit: what the release calls it.
-
-    Raises:
-        InvalidInput: nobody said what the unit is called, and the state has several words; or
-            somebody says it now, and the state has entries of which nobody said it.
-
-    >>> from counton.privacy import PureDP
-    >>> counted_unit([Spend("visits", PureDP(1), "visitor")], "unit")
-    'visitor'
-    """
-    words = list(dict.fromkeys(entry.unit for entry in known))
-    unit = known_unit(unit, words)
-    if unit == ANY_UNIT and len(words) > 1:
-        named = [word for word in words if word != ANY_UNIT]
-        raise InvalidInput(
-            f"the state counts {' and '.join(map(repr, words))} apart, and so it would another "
-            f"unit; say what one row is: {field('unit', named[0])}"
-        )
-    if unit == ANY_UNIT:
-        return words[0] if words else unit
-    if ANY_UNIT in words and unit not in words:
-        first = next(entry.name for entry in known if entry.unit == ANY_UNIT)
-        raise InvalidInput(
-            f"unit is {unit!r}, but of {first!r} in this state nobody said what "
-            f"its unit is called, so that the same data might be counted apart, each up to the "
-            f"limit: call it {ANY_UNIT!r} here too, or use another state"
-        )
-    return unit
-
-
 def enter(
     connection: Connection, name: str, guarantee: Guarantee, contribution: Contribution
-) -> str:
+) -> None:
     """Record what a new stream or table spends.
-
-    Returns:
-        What its unit is called (see `counted_unit`).
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: this kind of guarantee cannot be counted against the limit, or as
-            `counted_unit`.
+        InvalidInput: this kind of guarantee cannot be counted against the limit.
     """
-    unit = counted_unit(entries(connection), contribution.unit)
-    entry = Spend(name, guarantee, unit, contribution.relation)
+    entry = Spend(name, guarantee, contribution.unit, contribution.relation)
     present = ledger(connection)
     if present is not None:
         present.spend(name, guarantee, unit=entry.unit, relation=entry.relation)
@@ -124,7 +78,6 @@ def enter(
             relation=entry.relation,
         )
     )
-    return unit
 
 
 def set_limit(connection: Connection, proposed: Ledger | None) -> None:

@@ -20,7 +20,8 @@ from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
 from counton.noise.key import check_key
-from counton.store import journal, keyfile, ledger, schema
+from counton.privacy.contribution import ANY_UNIT
+from counton.store import journal, keyfile, ledger, schema, units
 from counton.store.database import Database, reading
 from counton.strategies import StreamStrategy
 
@@ -87,9 +88,10 @@ def enter(
     refuse_stream(connection, database, name)
     refuse_table(connection, database, name)
     terms = counter.terms
-    unit = ledger.enter(connection, name, terms.guarantee, terms.contribution)
-    # Before the first release, and no noise depends on it.
-    counter.terms = replace(terms, contribution=replace(terms.contribution, unit=unit))
+    # Before the first release, and no noise depends on what a unit is called.
+    contribution = replace(terms.contribution, unit=_unit(connection, terms, details))
+    counter.terms = replace(terms, contribution=contribution)
+    ledger.enter(connection, name, terms.guarantee, contribution)
     connection.execute(
         schema.streams.insert().values(
             name=name,
@@ -107,6 +109,21 @@ def enter(
     row = find(connection, name)
     write_seal(connection, row.id, key, name, 0, details)
     return find(connection, name)
+
+
+def _unit(connection: Connection, terms: StreamTerms, details: str) -> str:
+    """What a new stream's unit is called in its state."""
+    given = default = terms.contribution.unit
+    stated = None if given == ANY_UNIT else given
+    if terms.statistic is not None:
+        from counton.statistics.running import statistic_of
+
+        statistic, batched = statistic_of(terms)
+        default = statistic.contribution(batched=batched).unit
+        if given == default and "unit" not in statistic.parameters:
+            stated = None
+    kind = units.kind_of(terms.to_dict(), json.loads(details))
+    return units.inherited(units.known_in(connection), kind, stated, default)
 
 
 class Seal:

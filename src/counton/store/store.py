@@ -20,6 +20,7 @@ from counton.privacy.contribution import Relation
 from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
+from counton.store.units import Known, known_in
 
 if TYPE_CHECKING:
     from counton.statistics.readings import Readings
@@ -362,6 +363,12 @@ class Store(Closing):
         """Names of what was released at one go, sorted."""
         with self._database.transaction(write=False) as connection:
             return tuple(sorted(connection.execute(sa.select(schema.tables.c.name)).scalars()))
+
+    @property
+    def units(self) -> list[Known]:
+        """What is protected by each release, in the order in which they were entered."""
+        with self._database.transaction(write=False) as connection:
+            return known_in(connection)
 
     @property
     def spends(self) -> tuple[Spend, ...]:

@@ -20,8 +20,8 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.mechanisms.tables import R, TableDraft
 from counton.mechanisms.terms import TableTerms
 from counton.noise import Key
-from counton.privacy.contribution import ANY_UNIT
-from counton.store import creation, keyfile, ledger, records, schema
+from counton.privacy.contribution import ANY_UNIT, Contribution
+from counton.store import creation, keyfile, ledger, records, schema, units
 from counton.store.database import Database, reading
 from counton.store.sqlite_file import NoState
 
@@ -49,7 +49,7 @@ def released(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R:
             the witness says so of a state that was restored from an old copy.
         StateError: the name is that of a stream, or the state cannot be used.
         BudgetExceeded: the guarantee goes beyond the limit; nothing is released.
-        InvalidInput: it is not clear by which kind of unit it counts (`ledger.counted_unit`).
+        InvalidInput: it is not clear by which kind of unit it counts (`units.inherited`).
         WrongKey: the key is not the one of the release, or its file cannot be used.
     """
     records.check_length(draft.name)
@@ -83,8 +83,7 @@ def _answer(draft: TableDraft[R], state: State, key: keyfile.Kept) -> R | None:
             row = find(connection, draft.name)
             if row is None:
                 records.refuse_stream(connection, database, draft.name)
-                known = ledger.entries(connection)
-                draft.call_unit(ledger.counted_unit(known, draft.contribution.unit))
+                draft.call_unit(_unit(connection, draft.contribution))
                 return None
         held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
         if held.fingerprint != row.key_fingerprint:
@@ -161,14 +160,20 @@ def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> 
             if find(connection, draft.name) is not None:
                 raise _Entered
             records.refuse_stream(connection, database, draft.name)
-            unit = ledger.enter(connection, draft.name, release.guarantee, release.contribution)
-            if unit != release.contribution.unit:
+            if _unit(connection, release.contribution) != release.contribution.unit:
                 raise _Named
+            ledger.enter(connection, draft.name, release.guarantee, release.contribution)
             connection.execute(schema.tables.insert().values(**row))
         witness.note(key.fingerprint, noise, 1, release.input_digest)
     finally:
         database.close()
     return release
+
+
+def _unit(connection: Connection, contribution: Contribution) -> str:
+    """What a table's unit is called in its state."""
+    stated = None if contribution.unit == ANY_UNIT else contribution.unit
+    return units.inherited(units.known_in(connection), None, stated)
 
 
 def find(connection: Connection, name: str) -> Row[Any] | None:

@@ -1,0 +1,111 @@
+"""By which word a state counts what a release protects: one rule, whatever is released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import Contribution, PureDP, Stream, release_ranges
+from counton.errors import BudgetExceeded, InvalidInput
+from counton.jobs import Job, run
+from counton.statistics import Average, Distinct, Quantiles, TopK
+from counton.statistics.base import Statistic
+from counton.statistics.edges import Edges
+from counton.store import Store, state_summary
+from counton.strategies import Binary
+
+OF_EVENTS = [
+    Average(0, 10, 1),
+    Quantiles([0, 1, 2]),
+    TopK(["a", "b"]),
+]
+OF_USERS = [
+    Distinct(),
+    Distinct(changes=2),
+    TopK(["a", "b"], most=2),
+]
+
+
+def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> str:
+    """Create a statistic, and say by which word it is counted."""
+    Stream.create(state, name, Binary(8), PureDP(epsilon), statistic=statistic).close()
+    units = {entry["name"]: entry["unit"] for entry in state_summary(state)["ledger"]}
+    with Store(state) as store:
+        assert store.reader(name).terms.contribution.unit == units[name]
+    return str(units[name])
+
+
+def count(state: Path, name: str, **more: Any) -> str:
+    events = state.with_name("visits.csv")
+    events.write_text("time,cookie\n2024-03-01T09:00,ann\n2024-03-02T10:00,bob\n")
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
+    asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name}
+    with run(Job("count", events, state, **asked, **more)) as outcome:
+        return outcome.definition.unit
+
+
+@pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)
+def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: Statistic) -> None:
+    assert count(file, "orders", unit="order") == "order"
+    assert keep(file, "other", statistic) == "order"
+
+
+@pytest.mark.parametrize("statistic", OF_USERS, ids=repr)
+def test_statistics_of_users_take_that_of_users(file: Path, statistic: Statistic) -> None:
+    count(file, "orders", unit="order")
+    count(file, "people", unit="customer", user="cookie", most=2)
+    assert keep(file, "other", statistic) == "customer"
+
+
+def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    count(file, "orders", unit="order")
+    for statistic in OF_EVENTS:
+        with pytest.raises(BudgetExceeded, match="for one order added"):
+            keep(file, "other", statistic, 1)
+
+
+def test_counts_take_the_word_of_statistics(file: Path) -> None:
+    assert keep(file, "people", Distinct(unit="guest")) == "guest"
+    assert count(file, "visits") == "event"
+    assert count(file, "by user", user="cookie", most=2) == "guest"
+    assert count(file, "by day", user="cookie", most=2, per="1d") == "guest's day"
+    assert keep(file, "by week", Distinct(window=7)) == "guest within one window"
+
+
+def test_another_word_is_stated(file: Path) -> None:
+    count(file, "orders", unit="order")
+    assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
+    assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
+    with pytest.raises(InvalidInput, match="'order' and 'parcel' and 'event' apart"):
+        keep(file, "which", Average(0, 10, 1))
+    assert keep(file, "edges", Edges(changes=1)) == "edge"
+
+
+def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
+    count(file, "orders", unit="customer")
+    with pytest.raises(InvalidInput, match="'customer' is one event in the release 'orders'"):
+        keep(file, "people", Distinct(unit="Customer"))
+    keep(file, "people", Distinct())
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+        keep(file, "average", Average(0, 10, 1, unit="user"))
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+        count(file, "more", unit="user")
+
+
+def test_tables_may_count_either(file: Path) -> None:
+    keep(file, "people", Distinct(unit="guest"))
+    release_ranges([1, 2], guarantee=PureDP("0.1"), state=file, name="line")
+    units = [entry["unit"] for entry in state_summary(file)["ledger"]]
+    assert units == ["guest", "guest"]
+
+
+def test_what_nobody_named_is_counted_with_all(file: Path) -> None:
+    one = Contribution.add_remove()
+    Stream.create(file, "plain", Binary(8), PureDP(1), contribution=one).close()
+    assert keep(file, "people", Distinct()) == "unit"
+    with pytest.raises(InvalidInput, match="of 'plain' in this state nobody said"):
+        keep(file, "average", Average(0, 10, 1, unit="order"))
