@@ -451,7 +451,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
     options = {**DAYS, "most": 3, "per": "1d", "unit": "visitor"}
     totals(tmp_path, options, ("03-02", FLOOD))
     events = {**DAYS, "user": None, "name": "other"}
-    with pytest.raises(InvalidInput, match="is one user in the stream 'events'"):
+    with pytest.raises(InvalidInput, match="is one user in the release 'events'"):
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:

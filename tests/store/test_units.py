@@ -82,7 +82,7 @@ def test_another_word_is_stated(file: Path) -> None:
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
     with pytest.raises(InvalidInput, match="'order' and 'parcel' and 'event' apart"):
         keep(file, "which", Average(0, 10, 1))
-    assert keep(file, "edges", Edges(changes=1)) == "edge"
+    assert keep(file, "edges", Edges(changes=1)).startswith("edge")
 
 
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
