@@ -98,7 +98,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    monkeypatch.setattr("counton.jobs.run._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.jobs.runs._CHUNK", 2)  # one step a transaction
     release, calls = Stream.release_many, []
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
@@ -132,7 +132,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr("counton.jobs.run.tally", grows)
+    monkeypatch.setattr("counton.jobs.runs.tally", grows)
     done = place.count(events)
     assert done.code == 2
     assert "changed while it was read" in done.err

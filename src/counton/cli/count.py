@@ -156,6 +156,8 @@ def operator_notes(outcome: Outcome) -> list[str]:
         (f"rows before the first window ({start}), {nowhere}", tally.before),
         (f"rows after the last window ({end}), counted nowhere", tally.beyond),
         (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
+        ("rows that lack something, counted nowhere", tally.skipped),
+        ("rows that cannot be read, set aside", tally.quarantined),
         ("rows beyond what may count of their user, counted nowhere", outcome.over),
         ("rows that were counted before, and not again", outcome.known),
         ("rows too late to be looked at, counted nowhere", outcome.closed),
@@ -374,6 +376,17 @@ def as_json(
         "sums": {every: str(path) for every, path in sums.items()},
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "last": None,
+        "not_private": {
+            "rows": outcome.tally.rows,
+            "late": outcome.late,
+            "dropped": sum(
+                (
+                    *(outcome.tally.before, outcome.tally.beyond, outcome.tally.unknown),
+                    *(outcome.tally.skipped, outcome.over, outcome.closed),
+                )
+            ),
+            "quarantined": outcome.tally.quarantined,
+        },
     }
     if released is not None:
         report["last"] = {

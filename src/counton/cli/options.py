@@ -161,6 +161,11 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "unknown": _asked(
             str, "rows of undeclared groups: refuse or drop; discover: none is declared"
         ),
+        "bad_rows": _asked(
+            str, "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run"
+        ),
+        "bad_rows_most": _asked(int, "with quarantine: so many rows may be set aside"),
+        "missing": _asked(str, "rows that lack a time, group, value, user or id: refuse or skip"),
         "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
     },
     ContingencyRequest: {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import Rows, Source
+from counton.events.policies import Policies, set_aside
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
 Unknown = Literal["refuse", "drop", "discover"]
@@ -143,6 +144,8 @@ class Tally:
         before: rows before the first window, counted nowhere.
         beyond: rows after the last window.
         unknown: rows of undeclared groups, counted nowhere.
+        skipped: rows that lack something, counted nowhere.
+        quarantined: rows that cannot be read, set aside.
     """
 
     cells: pl.DataFrame
@@ -151,6 +154,8 @@ class Tally:
     before: int
     beyond: int
     unknown: int
+    skipped: int = 0
+    quarantined: int = 0
 
     def __repr__(self) -> str:
         return "Tally(secret)"
@@ -171,6 +176,7 @@ class Reading:
         declared: the groups that count by themselves where there is ``other``.
         other: the group of all rows of other groups, or of none; None: there is no such group.
         since: groups among those declared that do so from a step on.
+        policies: what happens to rows that cannot be counted.
     """
 
     columns: Columns
@@ -182,6 +188,7 @@ class Reading:
     declared: Sequence[str] = ()
     other: str | None = None
     since: Mapping[str, int] = attribute(default_factory=dict)
+    policies: Policies = attribute(default_factory=Policies)
 
     def group(self, given: pl.Expr) -> pl.Expr:
         """The group by which a row counts."""
@@ -223,8 +230,10 @@ def tally(
     if bound is not None:
         rows = bound(rows)
     found = collected(source, _cells(rows, domain, valued=reading.grid is not None)).sort("cell")
+    rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
-        raise _explain(source, reading)
+        skipped, quarantined = _without_bad_rows(source, reading)
+        found = found.filter(pl.col("cell") >= 0)
     cell, counts = found["cell"], found["rows"]
     width = 1 if domain is None else len(domain) + 1
     steps, groups = cell // width, cell % width
@@ -249,10 +258,12 @@ def tally(
             }
         ),
         newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
-        rows=int(found["rows"].sum()),
+        rows=rows_read,
         before=int(counts.filter(early).sum()),
         beyond=int(counts.filter(late).sum()),
         unknown=unknown,
+        skipped=skipped,
+        quarantined=quarantined,
     )
 
 
@@ -383,12 +394,60 @@ def _on_grid(value: pl.Expr, grid: Grid) -> pl.Expr:
     )
 
 
+#: Problems of rows that lack something.
+_LACKING = (
+    *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
+    *(Problem.NO_USER, Problem.NO_ID),
+)
+
+
+def _bad(part: Rows, reading: Reading) -> pl.LazyFrame:
+    """Numbers of rows that cannot be counted, from 1, and their steps, which say why."""
+    steps = _mark(part, reading).select("step").with_row_index("row", offset=1)
+    return steps.filter(pl.col("step") < NO_MOMENT)
+
+
+def _without_bad_rows(source: Source, reading: Reading) -> tuple[int, int]:
+    """How many rows are left out, and how many set aside, by the policies.
+
+    Raises:
+        InvalidInput: a row that the policies do not cover, or too many of them.
+    """
+    policies, columns = reading.policies, reading.columns.names
+    lacking = pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+    skipped, kept = 0, list[tuple[object, ...]]()
+    for part in source.parts:
+        bad = _bad(part, reading)
+        if policies.missing == "skip":
+            skipped += int(collected(source, bad.filter(lacking).select(pl.len())).item())
+            bad = bad.filter(~lacking)
+        rows = collected(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
+        if policies.quarantine is None and rows.height:
+            raise _explain(source, reading)
+        if len(kept) + rows.height > policies.most:
+            raise InvalidInput(
+                f"more than {policies.most:,} rows of {source.name} cannot be counted, which is as "
+                f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
+            )
+        if rows.height:
+            texts = part.scan(columns).with_row_index("row", offset=1)
+            cells = collected(source, texts.filter(pl.col("row").is_in(rows["row"].to_list())))
+            for step, (row, *values) in zip(rows["step"], cells.sort("row").rows(), strict=True):
+                kept.append((part.name, row, Problem(NO_MOMENT - step).words, *values))
+    if policies.quarantine is not None:
+        set_aside(policies.quarantine, columns, kept)
+    return skipped, len(kept)
+
+
 def _explain(source: Source, reading: Reading) -> InvalidInput:
     """The error for the first row that cannot be counted, and how many there are."""
     number, first = 0, None
     for part in source.parts:
-        steps = _mark(part, reading).select("step").with_row_index("row", offset=1)
-        bad = steps.filter(pl.col("step") < NO_MOMENT)
+        bad = _bad(part, reading)
+        if reading.policies.missing == "skip":
+            bad = bad.filter(
+                ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+            )
         found = bad.select(
             pl.len(), pl.col("row").first(), pl.col("step").sort_by("row").first()
         ).collect(engine="streaming")

@@ -92,6 +92,10 @@ class Job:
         file_format, time_format, clock_change: how the events are read.
         unknown: whether rows of undeclared groups are refused ("refuse") or dropped ("drop"); or
             no group is declared and each is shown once it is large enough ("discover").
+        bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
+            file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
+        missing: whether rows that lack a time, group, value, user or id are refused as such
+            ("refuse"), or counted nowhere ("skip").
         append: the file holds new events only.
     """
 
@@ -139,6 +143,9 @@ class Job:
     time_format: str | None = None
     clock_change: str = "raise"
     unknown: str = "refuse"
+    bad_rows: str = "refuse"
+    bad_rows_most: int = 1000
+    missing: str = "refuse"
     append: bool = False
 
 
@@ -268,7 +275,7 @@ class ContingencyRequest:
 
 _FILES = ("events", "series", "leaves", "rows")
 _FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move", "equal")
-_WHOLE = ("steps", "delay", "most", "spare")
+_WHOLE = ("steps", "delay", "most", "spare", "bad_rows_most")
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (

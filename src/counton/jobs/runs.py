@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +26,16 @@ from counton.errors import (
     SumOverflow,
     field,
 )
-from counton.events.files import Source, is_file, open_source, table_columns, text_lines
+from counton.events.files import (
+    Source,
+    event_paths,
+    is_file,
+    open_source,
+    refuse_among_events,
+    table_columns,
+    text_lines,
+)
+from counton.events.policies import Policies
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
 from counton.jobs.definition import (
@@ -47,6 +57,7 @@ from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing
+from counton.store.keyfile import state_files
 from counton.store.store import Found
 from counton.store.units import Known, inherited
 
@@ -716,6 +727,19 @@ def run(
         raise
 
 
+def _check_quarantine(file: Path, request: Job) -> None:
+    """Refuse to set rows aside in a file that the run reads or keeps, or would read the next time.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    from counton.jobs.outputs import check_output
+
+    read = [Path(path) for path in event_paths(request.events, request.file_format) if path != "-"]
+    check_output(file, (".csv",), inputs=[*state_files(request.state, request.key), *read])
+    refuse_among_events(request.events, file)
+
+
 def _look(request: Job) -> tuple[Store | None, Found | None]:
     """The state, if there is one yet, and what it says of the stream; not yet as its writer."""
     place = state_file(request.state)
@@ -749,6 +773,9 @@ def _run(
             request, predecessor, end = succession.succeed(request, store)
             dropped = end.dropped
         request = _named(request, () if store is None else store.units)
+    policies = Policies.read(request.bad_rows, request.bad_rows_most, request.missing)
+    if policies.quarantine is not None:
+        _check_quarantine(policies.quarantine, request)
     source = open_source(request.events, request.file_format)
     _refuse_domain_of_events(request, definition, source)
     asked = ask(request, definition)
@@ -773,6 +800,7 @@ def _run(
         declared=definition.groups,
         other=definition.other,
         since=definition.since,
+        policies=policies,
     )
     labels, counted_by = None, definition
     if definition.discovery is not None:

@@ -1,0 +1,124 @@
+"""With policies for them, no row decides whether there is a release at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.errors import InvalidInput
+from counton.events.policies import Policies
+from counton.jobs import Job, run
+
+GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
+#: Rows that no run could count, whatever else is in the file.
+BAD = {
+    "no time": ("", "a", "ann", "1", "3"),
+    "unreadable": ("yesterday", "a", "ann", "1", "3"),
+    "skipped": ("2024-03-31T02:30", "a", "ann", "1", "3"),
+    "doubled": ("2024-10-27T02:30", "a", "ann", "1", "3"),
+    "no group": ("2024-03-01T00:20", "", "ann", "1", "3"),
+    "no user": ("2024-03-01T00:20", "a", "", "1", "3"),
+    "no value": ("2024-03-01T00:20", "a", "ann", "", "3"),
+    "NaN": ("2024-03-01T00:20", "a", "ann", "NaN", "3"),
+    "text": ("2024-03-01T00:20", "a", "ann", "many", "3"),
+    "no id": ("2024-03-01T00:20", "a", "ann", "1", ""),
+}
+HEADER = ("time", "group", "user", "value", "id")
+
+
+def write(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
+    if path.suffix == ".csv":
+        path.write_text("".join(",".join(row) + "\n" for row in [HEADER, *rows]))
+    else:
+        named = [{k: v or None for k, v in zip(HEADER, row, strict=True)} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in named))
+    return path
+
+
+def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **more: Any) -> Job:
+    given: dict[str, Any] = {
+        "what": "sum", "events": write(folder / f"e.{ending}", rows), "state": folder / "s.db",
+        "time": "time", "by": "group", "domain": "a,b", "value": "value", "lower": 0, "upper": 4,
+        "resolution": "0.5", "user": "user", "most": 3, "id": "id", "every": "1h", "steps": 12,
+        "start": "2024-03-01", "timezone": "Europe/Berlin", "until": "2024-03-01T03:00",
+        "epsilon": 10**6, "confirmed": True, "strategy": "binary",
+    }  # fmt: skip
+    return Job(**{**given, **more})
+
+
+def released(job: Job) -> tuple[Any, Any]:
+    with run(job) as outcome:
+        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.tally
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    "without", [{}, {"user": None, "most": None, "id": None}], ids=["users", "rows"]
+)
+def test_no_row_stops_a_release(without: dict[str, Any], ending: str, tmp_path: Path) -> None:
+    for folder in ("good", "bad"):
+        (tmp_path / folder).mkdir()
+    dropped = {"unknown": "drop", "missing": "skip"}
+    alone, _ = released(asked(tmp_path / "good", GOOD, ending, **dropped, **without))
+    rows = [*BAD.values(), GOOD[0], ("2024-03-01T00:20", "zoo", "ann", "1", "9"), GOOD[1]]
+    counted = sum(name in ("no user", "no id") for name in BAD) if without else 0
+    quarantine = tmp_path / "quarantine.csv"
+    job = asked(
+        tmp_path / "bad", rows, ending, bad_rows=f"quarantine:{quarantine}", **dropped, **without
+    )
+    found, tally = released(job)
+    assert np.abs(np.subtract(found, alone)).max() == counted  # these rows have all that is read
+    assert tally.rows == len(rows)
+    assert tally.quarantined == 5
+    assert tally.skipped == (2 if without else 4)
+    with quarantine.open(newline="") as stream:
+        said = list(csv.reader(stream))
+    assert [int(row[1]) for row in said[1:]] == [2, 3, 4, 8, 9]
+    assert "a local time that the clocks skip or pass twice" in said[2][2]
+    assert quarantine.stat().st_mode & 0o77 == 0
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"row 2 of .*e\.csv has "):
+        run(asked(tmp_path, [GOOD[0], BAD[name]]))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
+    rows = [*GOOD, *[BAD["NaN"]] * 3]
+    aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}"}
+    with pytest.raises(InvalidInput, match=r"more than 2 rows of .* raise bad_rows_most"):
+        run(asked(tmp_path, rows, bad_rows_most=2, **aside))
+    assert not (tmp_path / "q.csv").exists()
+    assert released(asked(tmp_path, rows, bad_rows_most=3, **aside))[1].quarantined == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("drop", 1, "skip"), "bad_rows is 'drop'; use refuse, or quarantine:FILE"),
+        (("quarantine:", 1, "skip"), "bad_rows is 'quarantine:'"),
+        (("refuse", -1, "skip"), "bad_rows_most=-1 is below 0"),
+        (("refuse", 1, "drop"), "missing is 'drop'; use one of refuse, skip"),
+    ],
+)
+def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Policies.read(*given)
+
+
+@pytest.mark.parametrize("place", ["s.db", "s.db.key", "e.csv"])
+def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{tmp_path / place}")
+    before = Path(str(job.events)).read_bytes()
+    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|does not end in"):
+        run(job)
+    assert Path(str(job.events)).read_bytes() == before
+    assert not (tmp_path / "s.db").exists()
