@@ -168,7 +168,7 @@ def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> No
         before = exact.save()
         assert before == statistic.begin().save()
         with monkeypatch.context() as patched:
-            name = "_write" if isinstance(statistic, Distinct) else "_counted"
+            name = "_stayed" if isinstance(statistic, Distinct) else "_counted"
             done = getattr(exact, name)
 
             def then_full(*args: Any, done: Any = done) -> None:

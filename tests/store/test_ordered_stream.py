@@ -26,6 +26,7 @@ from counton.errors import (
     StreamConflict,
 )
 from counton.exact import text
+from counton.statistics import Distinct, Statistic
 from counton.store import Store, state_summary, verify
 from counton.store.ordered import Ordered, event_digests
 from counton.strategies import KAry
@@ -38,10 +39,11 @@ KINDS = [Letters(), LettersOnDemand()]
 
 def create(
     state: str | Path,
-    statistic: Letters,
+    statistic: Statistic,
     name: str = "s",
     horizon: int = 30,
     key: Key | None = None,
+    batched: bool = False,
 ) -> Stream:
     return Stream.create(
         state,
@@ -49,7 +51,7 @@ def create(
         KAry.best(horizon),
         PureDP(1),
         statistic=statistic,
-        batched=False,
+        batched=batched,
         key=key,
     )
 
@@ -198,21 +200,61 @@ def test_a_limit_holds_for_statistics_too(file: Path) -> None:
         create(file, LettersOnDemand(), "t")
 
 
-@pytest.mark.parametrize("statistic", KINDS, ids=repr)
-@pytest.mark.parametrize("kind", ["exact", "events"])
-def test_what_is_altered_shows(statistic: Letters, kind: str, file: Path) -> None:
-    with create(file, statistic) as stream:
-        stream.release_events("abab")
+def rows_of(file: Path, kind: str = "exact") -> dict[int, bytes]:
+    """Parts of what a statistic knows, by their numbers."""
     with sqlite3.connect(file) as database:
-        where = "WHERE kind = ? AND part = 0"
-        (blob,) = database.execute(f"SELECT marks FROM counton_marks {where}", [kind]).fetchone()  # noqa: S608
-        with_another = blob[:-1] + bytes([blob[-1] ^ 1])
-        database.execute(f"UPDATE counton_marks SET marks = ? {where}", [with_another, kind])  # noqa: S608
+        query = "SELECT part, marks FROM counton_marks WHERE kind = ? ORDER BY part"
+        found = dict(database.execute(query, [kind]).fetchall())
     database.close()
+    return found
+
+
+def put(file: Path, rows: dict[int, bytes | None], kind: str = "exact") -> None:
+    """Change parts; None removes one."""
+    with sqlite3.connect(file) as database:
+        for part, blob in rows.items():
+            database.execute("DELETE FROM counton_marks WHERE kind = ? AND part = ?", [kind, part])
+            if blob is not None:
+                row = [1, kind, 0, part, blob]
+                database.execute("INSERT INTO counton_marks VALUES (?, ?, ?, ?, ?)", row)
+    database.close()
+
+
+@pytest.mark.parametrize("statistic", [Distinct(), LettersOnDemand()], ids=repr)
+def test_what_is_altered_shows(statistic: Any, file: Path) -> None:
+    with create(file, statistic) as stream:
+        for letter in "abab":
+            stream.release_events([letter])
+            if stream.step == 3:
+                before, head = rows_of(file), rows_of(file, "digest")[0]
+    parts, last = rows_of(file), rows_of(file, "digest")[0]
+    assert any(b"ab" in blob for blob in parts.values()) is False
+    numbers = sorted(parts)
+    altered: list[tuple[dict[int, bytes | None], bytes]] = [
+        ({part: blob[:-1] + bytes([blob[-1] ^ 1])}, last) for part, blob in parts.items()
+    ]
+    altered += [
+        ({numbers[-1]: None}, last),
+        ({numbers[0]: None}, last),
+        ({numbers[-1]: parts[numbers[0]]}, last),
+        ({numbers[-1] + 1: parts[numbers[-1]]}, last),
+        ({**dict.fromkeys(numbers), **before}, head),  # those of an earlier step
+        ({}, last[:-1]),
+        ({}, last[:8][::-1] + last[8:]),
+    ]
+    for rows, as_head in altered:
+        if as_head == last and all(parts.get(part) == blob for part, blob in rows.items()):
+            continue
+        put(file, rows)
+        put(file, {0: as_head}, "digest")
+        (found,) = verify(file)
+        assert not found.right
+        with pytest.raises(StateError, match="altered"):
+            Stream.open(file, "s")
+        put(file, {**dict.fromkeys([*rows, *before]), **parts})
+        put(file, {0: last}, "digest")
     (found,) = verify(file)
-    assert not found.right
-    with pytest.raises(StateError, match="statistic 's'"):
-        Stream.open(file, "s")
+    assert found.right, found
 
 
 def narrower(checkpoint: bytes) -> bytes:
@@ -260,27 +302,41 @@ def test_verify_finds_every_altered_column(statistic: Letters, file: Path) -> No
         database.close()
 
 
-def test_only_the_blocks_that_change_are_written(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("counton.store.saved._BLOCK", 1000)
-
-    def blocks() -> dict[int, bytes]:
-        with sqlite3.connect(file) as database:
-            query = "SELECT rowid, part, marks FROM counton_marks WHERE kind = 'exact'"
-            found = {(row, part): blob for row, part, blob in database.execute(query)}
-        database.close()
-        return {part: blob for (_, part), blob in found.items()}
-
-    with create(file, LettersOnDemand(), horizon=5_000) as stream:
-        stream.release_events("ab" * 1_200)
-        first = blocks()
-        assert len(first) == 3
-        stream.release_events("ba" * 90)
-        then = blocks()
-        assert [part for part in then if then[part] != first.get(part)] == [2]
+def test_a_release_writes_what_is_new_alone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counton.store.saved._LITTLE", 1000)
+    names, batches = iter(range(10**6)), [100, 1, 1, 0, 1, 1, 200, 1, 1]
+    wholes, written = [], []
+    with create(file, Distinct(), horizon=30, batched=True) as stream:
+        for number in batches:
+            before = rows_of(file)
+            stream.release_events([f"user {next(names)}" for _ in range(number)])
+            after = rows_of(file)
+            written.append([len(after[part]) for part in sorted({*after} - {*before})])
+            wholes.append(not {*before} & {*after})
+        known = exact(stream)._exact.save()
+    # Few bytes for each user who is new; all of them when there are twice as many.
+    assert wholes == [False, True, *[False] * 5, True, False]
+    for number, whole, sizes in zip(batches, wholes, written, strict=True):
+        assert len(sizes) == 1
+        assert whole or sizes[0] < 120 + 40 * number
     with Stream.open(file, "s") as stream:
-        assert exact(stream)._exact.save() == b"ab" * 1_200 + b"ba" * 90
+        assert exact(stream)._exact.save() == known
+        stream.release_events(["user 0"])
+    (found,) = verify(file)
+    assert found.right, found
+
+
+def test_many_small_parts_are_put_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counton.store.saved._MOST", 3)
+    with create(file, Distinct(), horizon=30, batched=True) as stream:
+        counts = []
+        for step in range(12):
+            stream.release_events([f"user {step}"])
+            counts.append(len(rows_of(file)))
+        known = exact(stream)._exact.save()
+    assert max(counts) <= 6
+    with Stream.open(file, "s") as stream:
+        assert exact(stream)._exact.save() == known
 
 
 def test_events_that_are_equal_have_one_digest() -> None:
@@ -303,7 +359,8 @@ sys.path.insert(0, {support!r})
 import letters
 from counton.statistics import known
 from counton.exact import text
-from counton.store import Stream, records
+from counton.statistics import Distinct, Statistic
+from counton.store import Stream, saved
 known.KNOWN.update(Letters="letters", LettersOnDemand="letters")
 for at in 1, 2, 3:
     if os.fork() == 0:
@@ -318,7 +375,7 @@ for at in 1, 2, 3:
                 return called
             exact = stream._ordered._exact
             exact.save = dying(exact.save)
-            records.Seal.write = dying(records.Seal.write)
+            saved.Saved._write_head = dying(saved.Saved._write_head)
             stream.release_events("b", first_step=3)
             print(stream.reading(3).table_columns()["estimate"].tolist(), flush=True)
             os._exit(9)

@@ -13,6 +13,7 @@ from counton.errors import InvalidInput
 from counton.mechanisms.releases import Release
 from counton.statistics import Exact, Reading, Statistic
 from counton.statistics.base import Events
+from counton.statistics.known import KNOWN
 
 
 class _Kept(Exact):
@@ -92,5 +93,5 @@ class LettersOnDemand(Letters):
 @pytest.fixture
 def letters_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """States and checkpoints find them by their names."""
-    known = dict.fromkeys(("Letters", "LettersOnDemand"), __name__)
-    monkeypatch.setattr("counton.statistics.known.KNOWN", known)
+    for name in "Letters", "LettersOnDemand":
+        monkeypatch.setitem(KNOWN, name, __name__)

@@ -84,6 +84,13 @@ class Exact(ABC):
     def save(self) -> bytes:
         """All of it; `Statistic.restore` goes on from there."""
 
+    def news(self) -> bytes | None:
+        """What the last `take` added to what is known; `Statistic.joined` puts it there.
+
+        None where nobody says: then all is saved again.
+        """
+        return None
+
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         """Exact counts of some cells after a step, where cells are read on demand.
 
@@ -179,6 +186,14 @@ class Statistic(ABC):
         Raises:
             StateError: what this statistic never saves.
         """
+
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """What `Exact.save` gives after some more takes, from what it gave, and their `Exact.news`.
+
+        Raises:
+            StateError: what this statistic never saves.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def read(self, release: Release) -> Reading:

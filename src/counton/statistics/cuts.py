@@ -171,6 +171,11 @@ class Cuts(Statistic):
         """See `Statistic.restore`."""
         return _Weights.restored(self, saved)
 
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`."""
+        rows = [_told(part) for part in (saved, *news)]
+        return _said(rows[-1][0], np.concatenate([row for _, row in rows]))
+
     def read(self, release: Release) -> Reading:
         """Not called: cells are read on demand."""
         raise NotImplementedError
@@ -359,8 +364,18 @@ class _Weights(Exact):
             for cell, (at, sums) in sorted(self._seen.items())
             for place, step in enumerate(at)
         )
-        head = json.dumps({"step": self._step}).encode()
-        return head + b"\n" + np.array(list(rows), "<i8").tobytes()
+        return _said(self._step, list(rows))
+
+    def news(self) -> bytes:
+        """See `Exact.news`: a row for each edge."""
+        assert self._before is not None
+        rows: list[tuple[int, int, int]] = []
+        later: dict[int, int] = {}
+        for cell in reversed(self._before[2]):  # of a pair that came twice the last is the last
+            at, sums = self._seen[cell]
+            later[cell] = place = later.get(cell, 0) - 1
+            rows.append((cell, at[place], sums[place] - sums[place - 1]))
+        return _said(self._step, rows[::-1])
 
     @classmethod
     def restored(cls, statistic: Cuts, saved: bytes) -> _Weights:
@@ -369,16 +384,29 @@ class _Weights(Exact):
         Raises:
             StateError: other bytes.
         """
-        try:
-            head, body = saved.split(b"\n", 1)
-            exact = cls(statistic)
-            exact._step = json.loads(head)["step"]
-            rows = np.frombuffer(body, "<i8").reshape(-1, 3).tolist()
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(f"weights cannot be read ({error}): restore a copy") from error
-        for row in rows:
+        exact = cls(statistic)
+        exact._step, rows = _told(saved)
+        for row in rows.tolist():
             exact._enter(*row)
         return exact
+
+
+def _said(step: int, rows: Any) -> bytes:
+    return json.dumps({"step": step}).encode() + b"\n" + np.array(rows, "<i8").tobytes()
+
+
+def _told(saved: bytes) -> tuple[int, NDArray[np.int64]]:
+    """Inverse of `_said`: the step; and cell, step and weight of each edge.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        rows = np.frombuffer(body, "<i8").reshape(-1, 3).astype(np.int64)
+        return int(json.loads(head)["step"]), rows
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"weights cannot be read ({error}): restore a copy") from error
 
 
 #: What the side of a cut must be.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.readings import Reading
-from counton.statistics.users import DIGEST, digests_of, pair_of
+from counton.statistics.users import DIGEST, once, pair_of
 
 _MOST = 2**40
 #: A digest, and two numbers of what the user did.
@@ -138,18 +139,19 @@ class Distinct(Statistic):
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""
-        return _Users(self, 0, {})
+        return _Users(self)
 
     def restore(self, saved: bytes) -> Exact:
         """See `Statistic.restore`."""
-        try:
-            records = np.frombuffer(saved, _RECORD, offset=8)
-        except ValueError as error:
-            raise StateError(f"users cannot be read: {error}: restore a copy") from error
-        users = (user.tobytes() for user in records["user"])
-        did = zip(records["first"].tolist(), records["second"].tolist(), strict=True)
-        step = int.from_bytes(saved[:8], "little")
-        return _Users(self, step, dict(zip(users, did, strict=True)))
+        return _Users(self, *_read(saved))
+
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`: of each user the last record holds."""
+        read = [_read(part) for part in (saved, *news)]
+        records = np.concatenate([part for _, part in read])
+        digests = records["user"].tobytes()
+        last = {digests[at : at + DIGEST]: at // DIGEST for at in range(0, len(digests), DIGEST)}
+        return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
     def read(self, release: Release) -> Reading:
         """See `Statistic.read`."""
@@ -184,112 +186,215 @@ class DistinctReading(Reading):
 
 
 class _Users(Exact):
-    """What each user did.
+    """What each user did: users have numbers, in the order of first sight.
 
     Of each two numbers: how many changes counted (active if it is odd), and with ``stay`` the step
     of the last event; or the last window in which it was seen, from 1, and in how many it counted.
     """
 
-    def __init__(self, statistic: Distinct, step: int, did: dict[bytes, tuple[int, int]]) -> None:
-        self._statistic, self._step, self._did = statistic, step, did
-        self._before: tuple[int, dict[bytes, tuple[int, int] | None]] = (step, {})
+    def __init__(
+        self, statistic: Distinct, step: int = 0, records: NDArray[np.void] | None = None
+    ) -> None:
+        records = np.zeros(0, _RECORD) if records is None else records
+        self._statistic, self._step = statistic, step
+        digests = records["user"].tobytes()
+        self._names = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        #: A row for each user, and room for more.
+        self._did = np.stack([records["first"], records["second"]], axis=1).astype(np.int64)
+        self._before: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] = self._now()
         # With ``stay``: users to be looked at in later steps, when they may go.
-        self._due: dict[int, list[bytes]] = {}
+        self._due: dict[int, list[int]] = {}
         if statistic.stay is not None:
-            for user, (_, last) in did.items():
-                self._due.setdefault(last + statistic.stay, []).append(user)
+            for user, last in enumerate((self._did[:, 1] + statistic.stay).tolist()):
+                self._due.setdefault(last, []).append(user)
+
+    def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
+        """What `undo` goes back to: step, number of users, who changed, and what these did."""
+        return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`."""
         this = self._statistic
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        come = [True] * len(listed)
+        come = np.ones(len(listed), bool)
         if this.changes is not None and this.stay is None:
             pairs = [pair_of(event, "whether it comes (True) or goes (False)") for event in listed]
             listed = [user for user, _ in pairs]
-            come = [_whether(comes) for _, comes in pairs]
-        users = digests_of(listed)
-        self._before = self._step, {}
+            come = np.array([_whether(comes) for _, comes in pairs], bool)
+        digests, places = once(listed)
+        self._before = self._now()
         try:
-            return self._count(users, come, stops)
+            users = self._numbered(digests)[places]
+            steps = self._step + 1 + np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+            changes = self._count(users, come, steps, len(stops))
         except BaseException:
             self.undo()
             raise
-
-    def _count(
-        self, users: list[bytes], come: list[bool], stops: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        this = self._statistic
-        for step in [step for step in self._due if step <= self._step]:
-            del self._due[step]  # can no longer be undone
-        changes = np.zeros(len(stops), np.int64)
-        begin = 0
-        for place, stop in enumerate(stops.tolist()):
-            step = self._step + 1 + place
-            by = 0
-            for user, comes in zip(users[begin:stop], come[begin:stop], strict=True):
-                did = self._did.get(user)
-                if this.changes is None:
-                    by += self._write(user, did, *self._seen(did, step))
-                else:
-                    by += self._write(user, did, *self._moved(did, comes, step))
-            for user in self._due.get(step, ()):
-                did = self._did.get(user)
-                if did is not None and did[1] + (this.stay or 0) == step:
-                    by += self._write(user, did, *self._moved(did, False, did[1]))
-            changes[place], begin = by, stop
         self._step += len(stops)
         return changes
 
-    def _write(
-        self, user: bytes, did: tuple[int, int] | None, now: tuple[int, int], by: int
-    ) -> int:
-        if now != did:
-            self._before[1].setdefault(user, did)
-            self._did[user] = now
-            stay = self._statistic.stay
-            if stay is not None and (did is None or now[1] != did[1]):
-                self._due.setdefault(now[1] + stay, []).append(user)
-        return by
+    def _numbered(self, digests: list[bytes]) -> NDArray[np.int64]:
+        """Numbers of users; those who are new get one."""
+        numbers, known = self._numbers, len(self._names)
+        self._names += [digest for digest in digests if digest not in numbers]
+        numbers.update(zip(self._names[known:], range(known, len(self._names)), strict=True))
+        if len(self._names) > len(self._did):
+            room = np.zeros((max(len(self._names), 2 * len(self._did)), 2), np.int64)
+            room[:known] = self._did[:known]
+            self._did = room
+        self._did[known : len(self._names)] = 0
+        return np.fromiter(map(numbers.__getitem__, digests), np.int64, len(digests))
 
-    def _seen(self, did: tuple[int, int] | None, step: int) -> tuple[tuple[int, int], int]:
-        """What is then known of a user who is seen, and by how much the total changes."""
-        window = 1 + (step - 1) // (self._statistic.window or _MOST)
-        last, counted = did or (0, 0)
-        most = self._statistic.windows
-        if last == window or (most is not None and counted == most):
-            return (last, counted), 0
-        # Without a limit nobody asks in how many windows.
-        return (window, 0 if most is None else counted + 1), 1
+    def _count(
+        self,
+        users: NDArray[np.int64],
+        come: NDArray[np.bool_],
+        steps: NDArray[np.int64],
+        count: int,
+    ) -> NDArray[np.int64]:
+        """By how much the total changes in each of the next ``count`` steps."""
+        if self._statistic.stay is not None:
+            return self._stayed(users.tolist(), steps.tolist(), count)
+        acted, own = np.unique(users, return_inverse=True)
+        did = self._did[acted]
+        self._remember(acted, did.copy())
+        order = np.argsort(own, kind="stable")  # each user's events in their order
+        own, steps, come = own[order], steps[order], come[order]
+        if self._statistic.changes is None:
+            counted, by = self._seen(own, steps, did)
+        else:
+            counted, by = self._moved(own, come, did)
+        self._did[acted] = did
+        changes = np.zeros(count, np.int64)
+        np.add.at(changes, steps[counted] - self._step - 1, by)
+        return changes
+
+    def _remember(self, acted: NDArray[np.int64], did: NDArray[np.int64]) -> None:
+        self._before = (*self._before[:2], acted, did)
+
+    def _seen(
+        self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which events count, of users who are seen; what these did then is put in its place."""
+        windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
+        first = np.ones(len(own), bool)  # of its user, in its window
+        first[1:] = (own[1:] != own[:-1]) | (windows[1:] != windows[:-1])
+        first &= windows != did[own, 0]
+        counted, most = np.flatnonzero(first), self._statistic.windows
+        if most is not None:
+            rank = _ranks(own[counted])
+            counted = counted[did[own[counted], 1] + rank < most]
+            did[:, 1] += np.bincount(own[counted], minlength=len(did))
+        did[own[counted], 0] = windows[counted]  # ascending, so that the last one stays
+        return counted, np.ones(len(counted), np.int64)
 
     def _moved(
-        self, did: tuple[int, int] | None, comes: bool, step: int
-    ) -> tuple[tuple[int, int], int]:
-        """The same of a user who comes or goes."""
-        made, last = did or (0, 0)
-        if self._statistic.stay is not None:
-            last = step
-        active = made % 2 == 1
-        if comes == active or made == self._statistic.changes:
-            return (made, last), 0
-        return (made + 1, last), 1 if comes else -1
+        self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same of users who come and go."""
+        there = np.empty(len(own), bool)
+        there[1:] = come[:-1]
+        begins = np.ones(len(own), bool)
+        begins[1:] = own[1:] != own[:-1]
+        there[begins] = did[own[begins], 0] % 2 == 1
+        counted = np.flatnonzero(come != there)
+        # Without a limit each of these is a change: it differs from the event before.
+        assert self._statistic.changes is not None
+        made = did[own[counted], 0] + _ranks(own[counted])
+        counted = counted[made < self._statistic.changes]
+        did[:, 0] += np.bincount(own[counted], minlength=len(did))
+        return counted, np.where(come[counted], 1, -1)
+
+    def _stayed(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
+        """The same where users go by themselves, one after the other."""
+        stay = self._statistic.stay
+        assert stay is not None
+        for step in [step for step in self._due if step <= self._step]:
+            del self._due[step]  # can no longer be undone
+        changes, at = np.zeros(count, np.int64), 0
+        now: dict[int, tuple[int, int]] = {}  # what users did, of those who acted
+        for place in range(count):
+            step, by = self._step + 1 + place, 0
+            while at < len(users) and steps[at] == step:
+                user = users[at]
+                made, last = now.get(user) or self._done(user)
+                made, one = self._change(made, True)
+                now[user], by = (made, step), by + one
+                if last != step:
+                    self._due.setdefault(step + stay, []).append(user)
+                at += 1
+            for user in self._due.get(step, ()):
+                if user >= len(self._names):
+                    continue  # of a take that was undone
+                made, last = now.get(user) or self._done(user)
+                if last + stay == step:
+                    made, one = self._change(made, False)
+                    now[user], by = (made, last), by + one
+            changes[place] = by
+        acted = np.array(sorted(now), np.int64)
+        self._remember(acted, self._did[acted])
+        self._did[acted] = np.array([now[user] for user in acted.tolist()]).reshape(-1, 2)
+        return changes
+
+    def _done(self, user: int) -> tuple[int, int]:
+        made, last = self._did[user].tolist()
+        return made, last
+
+    def _change(self, made: int, comes: bool) -> tuple[int, int]:
+        """How many changes counted then of one user, and by how much the total changes."""
+        if comes == (made % 2 == 1) or made == self._statistic.changes:
+            return made, 0
+        return made + 1, 1 if comes else -1
 
     def undo(self) -> None:
         """See `Exact.undo`."""
-        self._step, undone = self._before
-        for user, did in undone.items():
-            if did is None:
-                del self._did[user]
-            else:
-                self._did[user] = did
-        self._before = self._step, {}
+        self._step, known, acted, did = self._before
+        self._did[acted] = did
+        for name in self._names[known:]:
+            del self._numbers[name]
+        del self._names[known:]
+        self._before = self._now()
 
     def save(self) -> bytes:
         """See `Exact.save`."""
-        records = np.zeros(len(self._did), _RECORD)  # in order of first sight: new ones at the end
-        for place, (user, (first, second)) in enumerate(self._did.items()):
-            records[place] = (user, first, second)
+        return self._records(np.arange(len(self._names)))
+
+    def news(self) -> bytes:
+        """See `Exact.news`: users who acted, as in `save`."""
+        return self._records(self._before[2])
+
+    def _records(self, users: NDArray[np.int64]) -> bytes:
+        records = np.zeros(len(users), _RECORD)
+        names = b"".join(map(self._names.__getitem__, users.tolist()))
+        records["user"] = np.frombuffer(names, f"V{DIGEST}")
+        records["first"], records["second"] = self._did[users].T
         return self._step.to_bytes(8, "little") + records.tobytes()
+
+
+def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The how-maniest of its value each number is, from 0.
+
+    >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
+    [0, 1, 2, 0, 0, 1]
+    """
+    begins = np.ones(len(ascending), bool)
+    begins[1:] = ascending[1:] != ascending[:-1]
+    places = np.arange(len(ascending))
+    ranks: NDArray[np.int64] = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return ranks
+
+
+def _read(saved: bytes) -> tuple[int, NDArray[np.void]]:
+    """The step, and a record for each user.
+
+    Raises:
+        StateError: what `Exact.save` never gives.
+    """
+    try:
+        return int.from_bytes(saved[:8], "little"), np.frombuffer(saved, _RECORD, offset=8)
+    except ValueError as error:
+        raise StateError(f"users cannot be read: {error}: restore a copy") from error
 
 
 def _whether(comes: Any) -> bool:

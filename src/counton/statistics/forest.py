@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -129,6 +129,12 @@ class Forest(Statistic):
     def restore(self, saved: bytes) -> Exact:
         """See `Statistic.restore`."""
         return _Forest.restored(self, saved)
+
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`."""
+        parts = [_told(part) for part in (saved, *news)]
+        nodes = [label for labels, _ in parts for label in labels]
+        return _said(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
     def read(self, release: Release) -> Reading:
         """See `Statistic.read`."""
@@ -282,10 +288,13 @@ class _Forest(Exact):
 
     def save(self) -> bytes:
         """See `Exact.save`."""
-        head = json.dumps(self._nodes.to_json()).encode()
-        numbers: Iterable[Any] = (self._seen.keys(), self._seen.values())
-        body = [np.fromiter(part, "<i8", len(self._seen)).tobytes() for part in numbers]
-        return b"\n".join([head, b"".join(body)])
+        return _said(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
+
+    def news(self) -> bytes:
+        """See `Exact.news`: new labels, and edges."""
+        assert self._undone is not None
+        nodes, entered, _ = self._undone
+        return _said(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
 
     @classmethod
     def restored(cls, statistic: Forest, saved: bytes) -> _Forest:
@@ -294,13 +303,25 @@ class _Forest(Exact):
         Raises:
             StateError: other bytes.
         """
-        try:
-            head, body = saved.split(b"\n", 1)
-            keys, weights = np.frombuffer(body, "<i8").reshape(2, -1).tolist()
-            nodes = Nodes(json.loads(head))
-        except (ValueError, TypeError) as error:
-            raise StateError(f"edges cannot be read ({error}): restore a copy") from error
-        return cls(statistic, nodes, dict(zip(keys, weights, strict=True)))
+        nodes, edges = _told(saved)
+        return cls(statistic, Nodes(nodes), dict(zip(*edges.tolist(), strict=True)))
+
+
+def _said(nodes: list[Any], edges: Any) -> bytes:
+    return json.dumps(nodes).encode() + b"\n" + np.array(edges, "<i8").tobytes()
+
+
+def _told(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
+    """Inverse of `_said`: labels, and pairs with their weights, shape ``(2, n)``.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        return list(json.loads(head)), np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
+    except (ValueError, TypeError) as error:
+        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
 
 
 def _priority(node: int) -> tuple[int, int]:

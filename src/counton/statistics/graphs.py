@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -126,6 +126,16 @@ class GraphStatistic(Statistic):
         """See `Statistic.restore`."""
         return Graph.restored(self, saved)
 
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`."""
+        nodes: list[Any] = []
+        did: dict[int, int] = {}
+        for part in (saved, *news):
+            step, labels, keys, changes = _told(part)
+            nodes += labels
+            did.update(zip(keys.tolist(), changes.tolist(), strict=True))
+        return _said(step, nodes, list(did), list(did.values()))
+
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         """By how much which cells change where an edge is added that is not in the graph.
@@ -202,6 +212,10 @@ class Nodes:
         """All but the first so many."""
         while len(self.numbers) > count:
             self.numbers.popitem()
+
+    def after(self, count: int) -> list[Any]:
+        """Labels of all but the first so many, as `to_json` gives them."""
+        return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
         """Of a node; slow."""
@@ -547,9 +561,20 @@ class Graph(Exact):
         """See `Exact.save`: labels as JSON, pairs and how often each came or went."""
         keys = self._all_keys()
         did = [] if self._index is None else list(self._index.did.values())
-        changes = np.array(did or [1] * len(keys), np.int64)
-        head = json.dumps({"step": self._step, "nodes": self._nodes.to_json()}).encode()
-        return head + b"\n" + np.stack([keys, changes]).astype("<i8").tobytes()
+        return _said(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
+
+    def news(self) -> bytes:
+        """See `Exact.news`: new labels, and pairs that came or went, with how often they did."""
+        assert self._before is not None
+        _, known, undone = self._before
+        if isinstance(undone, int):
+            keys = self._all_keys()[undone:].tolist()
+            did = [1] * len(keys)
+        else:
+            assert self._index is not None
+            keys = list(dict.fromkeys(key for key, _ in undone))
+            did = [self._index.did[key] for key in keys]
+        return _said(self._step, self._nodes.after(known), keys, did)
 
     @classmethod
     def restored(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
@@ -558,18 +583,33 @@ class Graph(Exact):
         Raises:
             StateError: other bytes.
         """
-        try:
-            head, body = saved.split(b"\n", 1)
-            told = json.loads(head)
-            graph = cls(statistic, Nodes(told["nodes"]), told["step"])
-            keys, changes = np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(f"edges cannot be read ({error}): restore a copy") from error
+        step, nodes, keys, changes = _told(saved)
+        graph = cls(statistic, Nodes(nodes), step)
         graph._keys = keys
         if statistic.changes > 1:
             did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
             graph._index = _Index(did, len(graph._nodes), statistic.degree)
         return graph
+
+
+def _said(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
+    head = json.dumps({"step": step, "nodes": nodes}).encode()
+    return head + b"\n" + np.array([keys, changes], "<i8").tobytes()
+
+
+def _told(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Inverse of `_said`.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        told = json.loads(head)
+        keys, changes = np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
+        return told["step"], list(told["nodes"]), keys, changes
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
 
 
 def _whether(comes: Any) -> bool:

@@ -177,6 +177,10 @@ class TopK(Tallied):
             used.setdefault(bytes(user), {})[cell] = times
         return _Tally(self, used)
 
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`."""
+        return saved + b"".join(news)  # of a user and a cell the last row holds
+
     def read(self, release: Release) -> TopKReading:
         """See `Statistic.read`."""
         return TopKReading(self, release)
@@ -324,8 +328,13 @@ class _Tally(Exact):
 
     def save(self) -> bytes:
         """See `Exact.save`."""
-        # In order of first sight, so that new users stand at the end and little is written anew.
         rows = [
             (user, cell, times) for user, used in self._used.items() for cell, times in used.items()
         ]
+        return np.array(rows, _RECORD).tobytes()
+
+    def news(self) -> bytes:
+        """See `Exact.news`: users and cells in which they counted, as in `save`."""
+        moved = dict.fromkeys(self._before)
+        rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
         return np.array(rows, _RECORD).tobytes()

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import quoted
@@ -28,6 +29,27 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
     (False, True, 16)
     """
     return [blake2b(_named(user), digest_size=DIGEST).digest() for user in users]
+
+
+def once(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
+    """Digests of different users, in the order of first sight; and which of these each user is.
+
+    Raises:
+        InvalidInput: a user that is neither a text nor an integer.
+
+    >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
+    >>> digests == digests_of(["ann", 7]), places.tolist()
+    (True, [0, 1, 0, 1])
+    """
+    plain = set(map(type, users)) <= {str, int}  # else equal ones, as 1 and True, may be none
+    names = users if plain else list(map(_named, users))
+    different = dict.fromkeys(names)
+    if plain:
+        digests = digests_of(different)
+    else:
+        digests = [blake2b(name, digest_size=DIGEST).digest() for name in different]
+    place = dict(zip(different, range(len(different)), strict=True))
+    return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
 
 
 def _named(user: Any) -> bytes:

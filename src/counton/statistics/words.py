@@ -203,6 +203,10 @@ class Words(Statistic):
         """See `Statistic.restore`."""
         return Letters.restored(self, saved)
 
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`."""
+        return Letters.joined(self, saved, news)
+
 
 class Tally:
     """How often some words came among the letters that were read.
@@ -238,15 +242,17 @@ class Letters(Exact):
         """See `Exact.take`; takes time in proportion to the letters."""
         letters = self._statistic.encoded(events)
         self._before = self._steps, len(self._letters)
-        ends = stops + len(self._letters)
+        self._append(letters, stops + len(self._letters))
+        return np.zeros((len(stops), 0), np.int64)
+
+    def _append(self, letters: NDArray[Any], ends: NDArray[np.int64]) -> None:
         if self._stops is None and (ends != np.arange(len(ends)) + self._steps + 1).any():
             self._stops = _Growing(np.dtype(np.int64))
             self._stops.extend(np.arange(1, self._steps + 1))
         if self._stops is not None:
             self._stops.extend(ends)
         self._letters.extend(letters)
-        self._steps += len(stops)
-        return np.zeros((len(stops), 0), np.int64)
+        self._steps += len(ends)
 
     def undo(self) -> None:
         """See `Exact.undo`."""
@@ -265,7 +271,7 @@ class Letters(Exact):
         """See `Exact.save`."""
         letters = self._letters.all
         saved = _HEAD.pack(self._steps, len(letters))
-        saved += letters.astype(letters.dtype.newbyteorder("<")).tobytes()
+        saved += _little(letters).tobytes()
         if self._stops is None or self._one_each(self._stops.all):
             return saved
         return saved + self._stops.all.astype("<i8").tobytes()
@@ -300,6 +306,38 @@ class Letters(Exact):
             exact._stops.extend(stops)
         return exact
 
+    def news(self) -> bytes:
+        """See `Exact.news`: how many letters each step had, and the letters."""
+        steps, letters = self._before
+        stops = np.arange(steps + 1, self._steps + 1)
+        if self._stops is not None:
+            stops = self._stops.all[steps:]
+        new = self._letters.all[letters:]
+        body = stops.astype("<i8").tobytes()
+        return _HEAD.pack(len(stops), len(new)) + body + _little(new).tobytes()
+
+    @classmethod
+    def joined(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.joined`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        exact = cls.restored(statistic, saved)
+        dtype = _little(exact._letters.all).dtype
+        for part in news:
+            try:
+                steps, letters = _HEAD.unpack_from(part)
+                body = _HEAD.size + 8 * steps
+                stops = np.frombuffer(part[_HEAD.size : body], "<i8").astype(np.int64)
+                new = np.frombuffer(part[body:], dtype)
+                if len(stops) != steps or len(new) != letters:
+                    raise ValueError(f"{len(part)} bytes")
+            except (struct.error, ValueError) as error:
+                raise StateError(f"letters cannot be read ({error}): restore a copy") from error
+            exact._append(new, stops)
+        return exact.save()
+
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         """See `Exact.counts`; the same words at a later step take time for the new letters only."""
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
@@ -315,6 +353,10 @@ class Letters(Exact):
         while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
             remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
         return tally.counts.copy()
+
+
+def _little(letters: NDArray[Any]) -> NDArray[Any]:
+    return letters.astype(letters.dtype.newbyteorder("<"))
 
 
 class _Growing:

@@ -18,11 +18,11 @@ from counton.noise import Key
 from counton.statistics.machine import Machine
 from counton.statistics.running import statistic_of
 from counton.store.database import reading
-from counton.store.saved import Saved
+from counton.store.saved import Known, Parts, Saved
 from counton.store.writer import Writer
 
 if TYPE_CHECKING:
-    from counton.statistics.base import Events, Exact
+    from counton.statistics.base import Events, Exact, Statistic
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
@@ -39,14 +39,14 @@ class Ordered(Machine):
 
     _remedy = "open it again with Stream.open, which reads what was committed"
 
-    def __init__(self, writer: Writer, key: Key, saved: Saved) -> None:
+    def __init__(self, writer: Writer, key: Key, known: Known) -> None:
         """Not for callers: a `Stream` makes it."""
         terms = writer.counter().terms
         statistic, batched = statistic_of(terms)
-        with reading(f"what statistic {terms.name!r} knows"):
-            exact = statistic.restore(saved.exact)
+        exact = restored(statistic, known, terms.name)
         super().__init__(statistic, exact, batched, terms, key, writer.step)
-        self._key, self._saved = key, saved
+        self._saved, self._parts = Saved(writer.stream_id, key, terms.name), known.parts
+        self._events = bytearray(known.events)
         self._subkey = key.derive(b"events of a statistic", terms.name.encode())
 
     def release(
@@ -92,7 +92,8 @@ class Ordered(Machine):
 
     def _check_known(self, first: int, digests: bytes) -> None:
         """Refuse events of released steps that are not those they were released with."""
-        kept = self._saved.events[_DIGEST * (first - 1) :][: len(digests)]
+        begin = _DIGEST * (first - 1)
+        kept = bytes(self._events[begin : begin + len(digests)])
         if hmac.compare_digest(kept, digests):
             return
         known, given = (np.frombuffer(of, np.uint64) for of in (kept, digests))
@@ -121,10 +122,18 @@ class Ordered(Machine):
             if self.statistic.on_demand:
                 changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
             inputs = self.terms.contribution.exact_from_grid(changes)
-            saved = Saved(self._exact.save(), self._saved.events + new)
+            parts, news = self._parts, self._exact.news()
 
             def also(connection: Connection) -> None:
-                saved.write(connection, writer.stream_id, self._key, self.terms.name, self._saved)
+                nonlocal parts
+                parts = self._saved.write(
+                    connection,
+                    self._parts,
+                    self._step + len(stops),
+                    lambda: bytes(self._events) + new,
+                    self._exact.save,
+                    None if news is None else (new, news),
+                )
 
             writer.release(inputs, None, {}, (), also=also)
         except BaseException:
@@ -133,10 +142,13 @@ class Ordered(Machine):
             if writer.step == before:
                 self._undone()
                 raise
-            self._saved, self._step = saved, writer.step
-            self._whole = True
+            self._committed(writer, parts, new)
             raise
-        self._saved, self._step = saved, writer.step
+        self._committed(writer, parts, new)
+
+    def _committed(self, writer: Writer, parts: Parts, events: bytes) -> None:
+        self._parts, self._step = parts, writer.step
+        self._events += events
         self._whole = True
 
 
@@ -194,16 +206,33 @@ def _plain_one(value: Any) -> Any:
     )
 
 
-def known_at(connection: Connection, row: Row[Any], key: Key) -> Saved:
+def known_at(connection: Connection, row: Row[Any], key: Key) -> Known:
     """What a statistic knows, where it belongs to its row.
 
     Raises:
         StateError: it was altered, or is of another step.
     """
-    saved = Saved.read(connection, row.id, key, row.name)
-    if len(saved.events) != _DIGEST * row.step:
+    known = Saved(row.id, key, row.name).read(connection)
+    if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
             f"statistic {row.name!r} is at step {row.step} and keeps digests of the events of "
-            f"{len(saved.events) // _DIGEST} steps: the state was altered; restore it from a copy"
+            f"{len(known.events) // _DIGEST} steps: the state was altered; restore it from a copy"
         )
-    return saved
+    return known
+
+
+def restored(statistic: Statistic, known: Known, name: str) -> Exact:
+    """The machine that knows it.
+
+    Raises:
+        StateError: it was altered.
+    """
+    with reading(f"what statistic {name!r} knows"):
+        saved = statistic.joined(known.exact, known.news) if known.news else known.exact
+        return statistic.restore(saved)
+
+
+def begin(connection: Connection, row: Row[Any], key: Key, statistic: Statistic) -> None:
+    """Keep what a statistic knows before the first step."""
+    saved = Saved(row.id, key, row.name)
+    saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

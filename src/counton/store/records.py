@@ -158,11 +158,14 @@ def _public_digest(details: str) -> str:
 
 
 def remembered(connection: Connection, stream_id: int) -> str:
-    """How much is remembered of users, ids and files: sizes of all marks, number of sources."""
+    """How much is remembered of users, ids and files: sizes of all marks, number of sources.
+
+    What a statistic knows exactly has a head of its own, which says how much it is.
+    """
     marks, sources = schema.marks.c, schema.sources.c
     sizes = connection.execute(
         sa.select(marks.kind, marks.period, marks.part, sa.func.length(marks.marks))
-        .where(marks.stream_id == stream_id)
+        .where(marks.stream_id == stream_id, marks.kind != "exact")
         .order_by(marks.kind, marks.period, marks.part)
     ).all()
     files = connection.execute(

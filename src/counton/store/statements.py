@@ -60,3 +60,14 @@ ADVANCE = Prepared(
 )
 #: Rows of the journal.
 JOURNAL = Prepared(schema.journal.insert(), [column.name for column in schema.journal.columns])
+#: A row of marks.
+MARK = Prepared(schema.marks.insert(), [column.name for column in schema.marks.columns])
+#: The only row of a kind of marks: ``stream``, ``of_kind``; ``said``.
+REMARK = Prepared(
+    schema.marks.update()
+    .where(
+        schema.marks.c.stream_id == sa.bindparam("stream"),
+        schema.marks.c.kind == sa.bindparam("of_kind"),
+    )
+    .values(marks=sa.bindparam("said"))
+)

@@ -24,7 +24,7 @@ from counton.store.writer import Writer
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Row
+    from sqlalchemy.engine import Connection
 
     from counton.noise import Key
     from counton.statistics.base import Events, Exact, Statistic
@@ -145,7 +145,10 @@ class Stream(Closing):
                 with database.transaction(write=True) as connection:
                     row = records.enter(connection, database, counter, held, public)
                     if statistic is not None and not statistic.tallied:
-                        _begin_ordered(connection, row, held, statistic, public)
+                        from counton.store import ordered  # only where events have an order
+
+                        ordered.begin(connection, row, held, statistic)
+                        records.write_seal(connection, row.id, held, name, 0, public)
                 witness = keyfile.witness_beside(database, key)
                 writer = Writer(database, row, held, strategy, witness, counter)
                 return cls(writer, json.loads(public), _machine_of(writer, held))
@@ -656,16 +659,6 @@ def _counter_of(
         contribution=contribution,
     )
     return counter if isinstance(counter, Counter) else OnDemand(counter, key)
-
-
-def _begin_ordered(
-    connection: Connection, row: Row[Any], key: Key, statistic: Statistic, details: str
-) -> None:
-    """Keep what a statistic knows before the first step."""
-    from counton.store.saved import Saved
-
-    Saved(statistic.begin().save(), b"").write(connection, row.id, key, row.name, Saved(b"", b""))
-    records.write_seal(connection, row.id, key, row.name, 0, details)
 
 
 def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) -> Machine | None:

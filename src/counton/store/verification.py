@@ -321,7 +321,7 @@ def _recomputed_statistic(
     """
     from counton.statistics.running import statistic_of
     from counton.store.on_demand import OnDemand
-    from counton.store.ordered import known_at
+    from counton.store.ordered import known_at, restored
 
     statistic, _ = statistic_of(terms)
     if statistic.tallied:
@@ -330,8 +330,7 @@ def _recomputed_statistic(
     with database.transaction(write=False) as connection:
         present = records.find(connection, row.name)
         saved = known_at(connection, present, key)
-        with reading(f"what statistic {row.name!r} knows"):
-            statistic.restore(saved.exact)
+        restored(statistic, saved, row.name)
     if not statistic.on_demand:
         yield from _recomputed_stream(database, row, terms, key)
         yield "what it knows exactly is what was written with its key"

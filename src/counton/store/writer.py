@@ -239,7 +239,7 @@ class Writer:
         labels: tuple[int, Sequence[str]] | None,
         also: Callable[[Connection], None] | None = None,
     ) -> None:
-        remembers = bool(sources) or any(one is not None for one in (also, labels, remembered))
+        remembers = bool(sources) or labels is not None or remembered is not None
         with self.database.transaction(write=True) as connection:
             kept = self._remembered or records.remembered(connection, self.stream_id)
             advanced = statements.ADVANCE.run(

@@ -1,0 +1,80 @@
+"""What a take adds, put to what was saved before, is what is saved after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.statistics import (
+    Average,
+    Cuts,
+    Degrees,
+    Distinct,
+    Edges,
+    Episodes,
+    Forest,
+    Statistic,
+    Substrings,
+    TopK,
+    Triangles,
+)
+
+EDGES: list[list[Any]] = [
+    [("a", "b"), ("b", "c")],
+    [("a", "b")],
+    [],
+    [("c", "a"), ("d", 5), (5, "a")],
+]
+WEIGHTED = [[(*edge, 1 + len(str(edge)) % 3) for edge in step] for step in EDGES]
+COMING = [
+    [("a", "b", True), ("b", "c", True)],
+    [("a", "b", False), ("a", "b", True)],
+    [],
+    [("b", "c", False), ("d", "a", True)],
+]
+USERS: list[list[Any]] = [["u", "v", "u"], ["v", 7], [], ["w", "7", "u"], ["u", "w"]]
+CASES: list[tuple[Statistic, list[Any]]] = [
+    (Average(0, 5, "0.5", number=1), [[1], [2.5], [4]]),
+    (Edges(), EDGES),
+    (Triangles(degree=3, beyond="drop"), EDGES),
+    (Degrees(degree=2, beyond="drop", changes=2), COMING),
+    (Forest(largest=5), WEIGHTED),
+    (Cuts(["a", "b", "c", "d", 5]), EDGES),
+    (Substrings("ACGT", longest=3), ["AC", "", "GGT", "A"]),
+    (Substrings("ACGT", longest=3), ["A", "C", "G", "T"]),
+    (Episodes("AB", longest=2), ["AB", "B", "", "A"]),
+    (TopK(["a", "b"], most=2), [[("u", "a"), ("u", "a")], [("u", "b"), ("v", "b")], []]),
+    (TopK(["a", "b"], most=2, once="group"), [[("u", "a"), ("u", "a")], [("u", "b")], []]),
+    (Distinct(), USERS),
+    (Distinct(window=2, windows=2), USERS),
+    (Distinct(changes=3), [[(u, n % 2 == 0) for n, u in enumerate(step)] for step in USERS]),
+    (Distinct(stay=1, changes=4), USERS),
+]
+
+
+@pytest.mark.parametrize(("statistic", "steps"), CASES, ids=lambda one: repr(one)[:40])
+def test_news_put_to_what_was_saved(statistic: Statistic, steps: list[Any]) -> None:
+    exact, news = statistic.begin(), []
+    begun = exact.save()
+    for number, events in enumerate(steps):
+        stops = np.array([len(events)])
+        exact.take(events, stops)
+        exact.undo()  # what failed leaves nothing behind
+        exact.take(events, stops)
+        one = exact.news()
+        assert one is not None
+        news.append(one)
+        if number % 2:
+            continue
+        joined = statistic.restore(statistic.joined(begun, news))
+        assert joined.save() == exact.save()
+        for later in steps:
+            ends = np.array([len(later)])
+            given = joined.take(later, ends).tolist()
+            assert given == exact.take(later, ends).tolist()
+            joined.undo()
+            exact.undo()
+    assert statistic.restore(statistic.joined(begun, news)).save() == exact.save()
+    assert all(len(one) <= len(exact.save()) + 64 for one in news)
