@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
+    from counton.statistics.moments import Line as Line
+    from counton.statistics.moments import Moments as Moments
     from counton.statistics.quantiles import Quantiles as Quantiles
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import ranked as ranked
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     **KNOWN,
+    "Line": "counton.statistics.moments",
     "LocalEstimate": "counton.statistics.local_median",
     "LocalMedian": "counton.statistics.local_median",
     "plan_sparse": "counton.statistics.sparse",
@@ -64,8 +67,10 @@ __all__ = [
     "Episodes",
     "Exact",
     "Forest",
+    "Line",
     "LocalEstimate",
     "LocalMedian",
+    "Moments",
     "PureLocalMedian",
     "Quantiles",
     "Ranking",

@@ -22,6 +22,7 @@ KNOWN: dict[str, str] = {
     "Edges": "counton.statistics.edges",
     "Episodes": "counton.statistics.episodes",
     "Forest": "counton.statistics.forest",
+    "Moments": "counton.statistics.moments",
     "Quantiles": "counton.statistics.quantiles",
     "Stars": "counton.statistics.stars",
     "Substrings": "counton.statistics.substrings",

@@ -44,7 +44,7 @@ class Tallied(Statistic):
     """
 
     tallied: bool = True
-    parts: ClassVar[tuple[Part, ...]] = ()
+    parts: tuple[Part, ...] = ()
     counts_rows: ClassVar[bool] = False
     plain: ClassVar[bool] = False
 

@@ -1,0 +1,567 @@
+"""Means, variances and covariances of bounded columns, and the least-squares line, over time.
+
+A unit is a row (v_1, .., v_d), each value clipped to its bounds and put on a grid of as many
+points; a_j, from -1 to 1, says where it lies between them. Measured are, in units of one over the
+squared number of grid cells, hence in whole numbers,
+
+    1,    a_j,    1 - a_j^2    and    a_j a_k  (j < k),
+
+from which all first and second moments follow. Squares are counted from above for a reason: with
+s_j = a_j^2 a row's squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2, convex in each s_j
+and so largest where every s_j is 0 or 1, at r ones 1 + d + r (r - 1) / 2: all together
+
+    ||x||_2^2 <= 1 + d + d (d - 1) / 2,
+
+attained where all values are bounds, while squares themselves would cost d more. In the 1-norm the
+same number bounds it from d = 2 on, since |a_j a_k| <= (s_j + s_k) / 2; for one column it is 9/4.
+
+What is asked is a smooth function g of the released sums, and its interval is found by the delta
+method: the noise of g is to first order that of a linear function of the sums, whose tails are
+known. Three things make it hold where there are few rows too. Denominators are released sums, and
+for a ratio the linear function is exact: with m = S / n, released S' and n', S'/n' - m is
+(S' - m n') / n', so that only m in it is estimated. Half-widths are divided by 1 - (half-width of
+the denominator) / (denominator), which covers that; and by what products of errors of means can
+come to, variances and covariances are widened. Where a denominator may be 0, nothing is known: all
+that is possible is in the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput, SumOverflow
+from counton.exact import Number, check_integer, exact, quoted, text
+from counton.laws import Bounded
+from counton.mechanisms import Release
+from counton.mechanisms.intervals import check_level
+from counton.privacy import Contribution, value_grid
+from counton.privacy.contribution import checked_unit
+from counton.statistics.base import ErrorOf, Events
+from counton.statistics.readings import Reading, combined_halfwidths
+from counton.statistics.tallied import Part, Tallied, X
+
+_MOST_COLUMNS, _MOST_GRID = 8, 2**16
+_LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
+_KINDS = ("mean", "variance", "covariance", "slope")
+
+
+class Moments(Tallied):
+    """How many rows there are; means, variances and covariances of their columns; lines.
+
+    An event is a row with a number for each column. Numbers outside their bounds are clipped to
+    them, and rounded to the nearest of ``grid`` + 1 points: what is estimated are the moments of
+    these. NaN and infinity are refused. The number of rows is private.
+
+    Args:
+        columns: bounds of each column by its name, in order; at most 8.
+        grid: cells between the bounds of every column: finer ones cost nothing but room in sums.
+        unit: what one protected unit is called.
+
+    Raises:
+        InvalidInput: no columns or too many, bounds that do not ascend, or a grid so fine that a
+            row does not fit into 62 bits.
+
+    Sensitivity: see the module. For d columns D_2^2 times 1 + d + d (d - 1) / 2, and as much times
+    D_1 (9/4 for one column), in the units of a row.
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.statistics import Moments
+    >>> sales = Moments({"price": (0, 100), "sold": (0, 20)})
+    >>> counter = sales.counter(24, ZCDP(2), key=Key.generate(), name="sales", batched=True)
+    >>> hour = counter.release_batch([(20, 14), (40, 10), (60, 6), (80, 2)] * 500)
+    >>> low, high = hour.interval(("mean", "price"))
+    >>> low <= 50 <= high, high - low < 2
+    (True, True)
+    >>> line = hour.line("sold", on="price")
+    >>> low, high = line.slope_interval()
+    >>> low <= -0.2 <= high < 0, abs(line.at(30) - 12) < 1
+    (True, True)
+    """
+
+    event = "row"
+
+    def __init__(
+        self,
+        columns: Mapping[str, tuple[Number, Number]],
+        *,
+        grid: int = 256,
+        unit: str = "event",
+    ) -> None:
+        given: Any = columns
+        if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
+            raise InvalidInput(
+                f"columns are {quoted(columns)}; give names and bounds of 1 to {_MOST_COLUMNS}, "
+                f"such as {{'price': (0, 100)}}"
+            )
+        self.grid = check_integer("grid", grid, 1, _MOST_GRID)
+        self.unit = checked_unit(unit)
+        self.columns: dict[str, tuple[Fraction, Fraction]] = {}
+        for name, ends in given.items():
+            if not isinstance(name, str) or not name.isprintable() or not name.strip():
+                raise InvalidInput(f"a column is called {quoted(name)}; give it a name")
+            if not isinstance(ends, (tuple, list)) or len(ends) != 2:
+                raise InvalidInput(
+                    f"bounds of column {quoted(name)} are {quoted(ends)}; give (lower, upper)"
+                )
+            lower, upper = exact(ends[0], "lower"), exact(ends[1], "upper")
+            if not lower < upper:
+                raise InvalidInput(
+                    f"bounds of column {quoted(name)} are ({text(lower)}, {text(upper)}); the "
+                    f"lower one must be below the upper one: swap them or widen them"
+                )
+            self.columns[name] = lower, upper
+        if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:
+            raise InvalidInput(
+                f"grid is {self.grid}, and there are {len(self.columns)} columns: a row would not "
+                f"fit into 62 bits; take a coarser grid"
+            )
+        self.names = tuple(self.columns)
+        self.parts = tuple(Part(name) for name in self.names)
+        bounds = np.array([[float(end) for end in each] for each in self.columns.values()])
+        #: Middle of the bounds, and half of their distance.
+        self.middle: Floats = bounds.mean(axis=1)
+        self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
+        count = len(self.names)
+        self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        columns = {name: [text(end) for end in ends] for name, ends in self.columns.items()}
+        given: dict[str, Any] = {"columns": columns, "grid": self.grid}
+        return given if self.unit == "event" else {**given, "unit": self.unit}
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`: number, sums, what squares lack, and products."""
+        return (1 + 2 * len(self.names) + len(self.pairs),)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        one, count = self.grid**2, len(self.names)
+        largest = 1 + count + len(self.pairs)
+        total = largest * one
+        if count == 1:
+            places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
+            total = int((2 * one + self.grid * np.abs(places) - places**2).max())
+        return Contribution.patterned(
+            Bounded(total, largest * one**2, once=True),
+            f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
+            f"cells, count in sums and products, and in the number of rows",
+            unit=self.unit,
+        )
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`.
+
+        >>> print(Moments({"price": (0, 100)}).error_of.what)
+        the number of rows; of the mean of n values in the middle: times half the width of their
+        bounds, over n
+        """
+        one = 1 / self.grid**2
+        return ErrorOf(
+            "the number of rows; of the mean of n values in the middle: times half the width of "
+            "their bounds, over n",
+            one,
+            one,
+        )
+
+    def check_events(self, each: NDArray[np.int64]) -> None:
+        """See `Tallied.check_events`: not more than can be added up."""
+        most = int(each.max(initial=0))
+        if most * self.grid**2 * 4 > _LARGEST_SUM:
+            raise SumOverflow(
+                f"a step has {most:,} rows, more than can be added up on a grid of {self.grid} "
+                f"cells: take shorter steps, or a coarser grid"
+            )
+
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        """See `Tallied.columns_of`: one array for each column."""
+        count = len(self.names)
+        if not len(events):
+            return tuple(np.zeros(0) for _ in self.names)
+        if not isinstance(events, np.ndarray):
+            wrong = [row for row in events if not hasattr(row, "__len__") or len(row) != count]
+            if wrong or any(isinstance(row, (str, bytes)) for row in events):
+                what = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
+                raise InvalidInput(
+                    f"a row is {quoted(what)}; it must have a number for each of {count} columns, "
+                    f"{', '.join(self.names)}"
+                )
+        elif events.ndim != 2 or events.shape[1] != count:
+            raise InvalidInput(
+                f"rows have shape {events.shape}; they must be (n, {count}): a number for each of "
+                f"the columns {', '.join(self.names)}"
+            )
+        else:
+            return tuple(value_grid.finite(events[:, place]) for place in range(count))
+        return tuple(value_grid.finite([row[place] for row in events]) for place in range(count))
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: grid points of all values, as the digits of one number."""
+        found: Integers = np.zeros(len(parts[0]), np.int64)
+        for place, values in enumerate(parts):
+            where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
+            points = np.rint((np.clip(where, -1, 1) + 1) / 2 * self.grid).astype(np.int64)
+            found = found * (self.grid + 1) + points
+        return found
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return self.cells[0]
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`: number, sums, squares and products of grid points."""
+        base, count = self.grid + 1, len(self.names)
+        digits = [said // base ** (count - 1 - j) % base for j in range(count)]
+        amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
+        amounts += [digits[j] * digits[k] for j, k in self.pairs]
+        return list(enumerate(amounts))
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        return 0, self.grid**2
+
+    def measured(self, sums: Integers) -> Integers:
+        """See `Tallied.measured`: moments about the middle, and what squares lack of 1."""
+        grid, count = self.grid, len(self.names)
+        number, lines = sums[:, :1], sums[:, 1 : 1 + count]
+        squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
+        first = [j for j, _ in self.pairs]
+        second = [k for _, k in self.pairs]
+        both = lines[:, first] + lines[:, second]
+        parts = [
+            grid**2 * number,
+            grid * (2 * lines - grid * number),
+            4 * (grid * lines - squares),
+            4 * products - 2 * grid * both + grid**2 * number,
+        ]
+        return np.concatenate(parts, axis=1).astype(np.int64)
+
+    def read(self, release: Release) -> MomentsReading:
+        """See `Statistic.read`."""
+        return MomentsReading(self, release)
+
+    def place(self, name: object) -> int:
+        """Number of a column.
+
+        Raises:
+            InvalidInput: no column of this name.
+        """
+        if name not in self.names:
+            raise InvalidInput(
+                f"column is {quoted(name)}; there are {', '.join(map(repr, self.names))}"
+            )
+        return self.names.index(str(name))
+
+
+class _Smooth(NamedTuple):
+    """A function of the sums where they were released.
+
+    Attributes:
+        value: of the function.
+        slopes: its derivatives by the sums, in units of a row: of what its error is to first order;
+            NaN where it has none.
+        beyond: what products of errors can add, as a function of the level.
+        over: by which factor errors may be larger, as far as a denominator is unknown; infinite
+            where it may be 0.
+        least, most: between which values the truth lies in any case.
+    """
+
+    value: float
+    slopes: Floats
+    beyond: Callable[[float], float]
+    over: Callable[[float], float]
+    least: float
+    most: float
+
+
+def _none(_level: float) -> float:
+    return 0.0
+
+
+class MomentsReading(Reading):
+    """Moments at one step, or of the rows between two.
+
+    Names: ``"count"``, ``("mean", column)``, ``("variance", column)``, ``("covariance", one,
+    other)``, and ``("slope", of, on)`` of the least-squares line. Variances and covariances are
+    those of the rows there are: sums of squares are divided by their number.
+    """
+
+    statistic: Moments
+
+    def __init__(self, statistic: Moments, release: Release) -> None:
+        super().__init__(statistic, release)
+        self._overs: dict[float, float] = {}  # by level
+
+    def __getitem__(self, name: Any) -> float:
+        """An estimate, in data units; between what is possible.
+
+        Raises:
+            InvalidInput: another name.
+        """
+        found = self._function(name)
+        return min(max(found.value, found.least), found.most)
+
+    def std(self, name: Any = "count") -> float:
+        """Standard deviation of the noise of an estimate, to first order; infinite without rows.
+
+        Raises:
+            InvalidInput: another name.
+        """
+        return self._std(self._function(name).slopes)
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds the truth with probability ``level``; see the module.
+
+        Raises:
+            InvalidInput: another name, or a level outside (0, 1 - 1e-9].
+        """
+        return self._interval(self._function(name), check_level(level))
+
+    def line(self, of: str, *, on: str) -> Line:
+        """The least-squares line of one column on another.
+
+        Raises:
+            InvalidInput: no columns of these names, or twice the same.
+        """
+        self._slope(*self._two(of, on))
+        return Line(self, of, on)
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`; rows are all that has a name."""
+        names = self.statistic.names
+        pairs = [(names[j], names[k]) for j, k in self.statistic.pairs]
+        asked: list[Any] = ["count"]
+        asked += [(kind, name) for kind in ("mean", "variance") for name in names]
+        asked += [("covariance", *pair) for pair in pairs]
+        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
+        found = [self._function(name) for name in asked]
+        ends = [self._interval(one, check_level(level)) for one in found]
+        return {
+            "name": np.array([one if isinstance(one, str) else " ".join(one) for one in asked]),
+            "estimate": np.array([self[name] for name in asked]),
+            "std": np.array([self._std(one.slopes) for one in found]),
+            "low": np.array([low for low, _ in ends]),
+            "high": np.array([high for _, high in ends]),
+        }
+
+    # ------------------------------------------------------------------ functions of the sums
+
+    def _function(self, name: Any) -> _Smooth:
+        if isinstance(name, str):
+            name = (name,)
+        if name == ("count",):
+            return self._count
+        if isinstance(name, (tuple, list)) and name and name[0] in _KINDS:
+            kind, *columns = name
+            if kind in ("mean", "variance") and len(columns) == 1:
+                place = self.statistic.place(columns[0])
+                return self._mean(place) if kind == "mean" else self._covariance(place, place)
+            if kind in ("covariance", "slope") and len(columns) == 2:
+                two = self._two(*columns)
+                return self._covariance(*two) if kind == "covariance" else self._slope(*two)
+        raise InvalidInput(
+            f"name is {quoted(name)}; it must be 'count', or one of ('mean', column), ('variance', "
+            f"column), ('covariance', one, other) and ('slope', of, on)"
+        )
+
+    def _two(self, one: object, other: object) -> tuple[int, int]:
+        places = self.statistic.place(one), self.statistic.place(other)
+        if places[0] == places[1]:
+            raise InvalidInput(f"both columns are {quoted(one)}; give two different ones")
+        return places
+
+    @property
+    def _sums(self) -> Floats:
+        """Released sums in units of a row."""
+        return np.asarray(np.ravel(self.release.value), np.float64) / self.statistic.grid**2
+
+    def _unit(self, place: int) -> Floats:
+        """The derivative of one sum."""
+        found = np.zeros(self.statistic.cells[0])
+        found[place] = 1.0
+        return found
+
+    @property
+    def _count(self) -> _Smooth:
+        return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
+
+    def _over(self, level: float) -> float:
+        """By which factor a ratio may be further off, since the number of rows is not known."""
+        if level not in self._overs:
+            number = float(self._sums[0])
+            rest = 1 - self._half(self._unit(0), level) / number if number > 0 else 0.0
+            self._overs[level] = 1 / rest if rest > 0 else math.inf
+        return self._overs[level]
+
+    def _share(self, place: int) -> tuple[float, Floats]:
+        """A sum over the number of rows, and its derivatives; 0 where no row is seen."""
+        sums = self._sums
+        if sums[0] <= 0:
+            return 0.0, np.full(len(sums), math.nan)
+        share = float(sums[place] / sums[0])
+        return share, (self._unit(place) - share * self._unit(0)) / sums[0]
+
+    def _centred(self, column: int) -> _Smooth:
+        """The mean of a column, where -1 and 1 are its bounds."""
+        value, slopes = self._share(1 + column)
+        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
+
+    def _mean(self, column: int) -> _Smooth:
+        return self._scaled(
+            self._centred(column), self.statistic.half[column], self.statistic.middle[column]
+        )
+
+    def _moment(self, one: int, other: int) -> _Smooth:
+        """A covariance, or a variance, where bounds are -1 and 1."""
+        this, means = self.statistic, (self._centred(one), self._centred(other))
+        count = len(this.names)
+        if one == other:
+            lacking, slopes = self._share(1 + count + one)
+            raw, slopes = 1 - lacking, -slopes
+        else:
+            pair = (min(one, other), max(one, other))
+            raw, slopes = self._share(1 + 2 * count + this.pairs.index(pair))
+        value = raw - means[0].value * means[1].value
+        slopes = slopes - means[0].value * means[1].slopes - means[1].value * means[0].slopes
+
+        def beyond(level: float) -> float:
+            return math.prod(self._reach(mean, level) for mean in means)
+
+        return _Smooth(value, slopes, beyond, self._over, 0.0 if one == other else -1.0, 1.0)
+
+    def _covariance(self, one: int, other: int) -> _Smooth:
+        half = self.statistic.half
+        return self._scaled(self._moment(one, other), float(half[one] * half[other]))
+
+    def _slope(self, of: int, on: int) -> _Smooth:
+        both, spread = self._moment(of, on), self._moment(on, on)
+        half = self.statistic.half
+        factor = float(half[of] / half[on])
+        if spread.value <= 0 or not np.isfinite(spread.slopes).all():
+            nothing = np.full(len(both.slopes), math.nan)
+            return _Smooth(0.0, nothing, _none, lambda _: math.inf, -math.inf, math.inf)
+        value = both.value / spread.value
+        slopes = (both.slopes - value * spread.slopes) / spread.value
+
+        def beyond(level: float) -> float:
+            return (both.beyond(level) + abs(value) * spread.beyond(level)) / spread.value
+
+        def over(level: float) -> float:
+            rest = 1 - self._reach(spread, level) / spread.value
+            return self._over(level) / rest if rest > 0 else math.inf
+
+        found = _Smooth(value, slopes, beyond, over, -math.inf, math.inf)
+        return self._scaled(found, factor)
+
+    def _height(self, of: int, on: int, at: float) -> _Smooth:
+        """Of the line at a point."""
+        slope = self._slope(of, on)
+        means = self._mean(of), self._mean(on)
+        away = at - means[1].value
+        value = means[0].value + slope.value * away
+        slopes = means[0].slopes + slope.slopes * away - slope.value * means[1].slopes
+
+        def beyond(level: float) -> float:
+            return abs(away) * slope.beyond(level) + self._reach(slope, level) * self._reach(
+                means[1], level
+            )
+
+        return _Smooth(value, slopes, beyond, slope.over, -math.inf, math.inf)
+
+    @staticmethod
+    def _scaled(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
+        factor = float(factor)
+        return _Smooth(
+            found.value * factor + float(added),
+            found.slopes * factor,
+            lambda level: found.beyond(level) * factor,
+            found.over,
+            found.least * factor + float(added),
+            found.most * factor + float(added),
+        )
+
+    def _std(self, slopes: Floats) -> float:
+        """Of the noise of a linear function of the sums."""
+        if not np.isfinite(slopes).all():
+            return math.inf
+        return self.release.std / self.statistic.grid**2 * float(np.linalg.norm(slopes))
+
+    def _half(self, slopes: Floats, level: float) -> float:
+        """Half-width of the interval of a linear function of the sums."""
+        std = self._std(slopes)
+        if not math.isfinite(std):
+            return math.inf
+        return float(combined_halfwidths(self.release, np.array(std), level))
+
+    def _reach(self, found: _Smooth, level: float) -> float:
+        """By how much the estimate may be off."""
+        over = found.over(level)
+        if not math.isfinite(over):
+            return math.inf
+        return self._half(found.slopes, level) * over + found.beyond(level)
+
+    def _interval(self, found: _Smooth, level: float) -> tuple[float, float]:
+        reach = self._reach(found, level)
+        if not math.isfinite(reach):
+            return found.least, found.most
+        return (
+            min(max(found.value - reach, found.least), found.most),
+            max(min(found.value + reach, found.most), found.least),
+        )
+
+
+class Line:
+    """The least-squares line of one column on another; made by `MomentsReading.line`.
+
+    Attributes:
+        of, on: the columns: ``of`` is told from ``on``.
+
+    >>> from counton import Key, PureDP
+    >>> rows = Moments({"hours": (0, 16), "points": (0, 64)})
+    >>> counter = rows.counter(1, PureDP(8), key=Key.generate(), name="exam", batched=True)
+    >>> line = counter.release_batch([(1, 6), (5, 18), (9, 30)] * 900).line("points", on="hours")
+    >>> low, high = line.interval(4)
+    >>> low <= 15 <= high, abs(line.slope - 3) < 0.2
+    (True, True)
+    """
+
+    def __init__(self, reading: MomentsReading, of: str, on: str) -> None:
+        self._reading, self.of, self.on = reading, of, on
+        self._places = reading.statistic.place(of), reading.statistic.place(on)
+
+    @property
+    def slope(self) -> float:
+        """By how much ``of`` rises where ``on`` rises by one; 0 where no spread is seen."""
+        return self._reading["slope", self.of, self.on]
+
+    def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Ends that hold the slope with probability ``level``; infinite where too little is known.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        return self._reading.interval(("slope", self.of, self.on), level)
+
+    def at(self, point: float) -> float:
+        """Height of the line at a point of ``on``; its intercept is that at 0."""
+        return self._reading._height(*self._places, float(point)).value
+
+    def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
+        """Ends that hold the height at a point with probability ``level``.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        found = self._reading._height(*self._places, float(point))
+        return self._reading._interval(found, check_level(level))

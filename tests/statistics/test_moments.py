@@ -1,0 +1,234 @@
+"""Moments of bounded columns: what a row moves, what is read, and how often intervals hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+
+from counton import Key, PureDP
+from counton.errors import InvalidInput, SumOverflow
+from counton.privacy import ZCDP
+from counton.statistics import Moments
+from counton.statistics.known import statistic_from_dict
+from counton.statistics.moments import MomentsReading
+from counton.strategies import Binary, KAry, SqrtToeplitz
+
+Rows = Sequence[tuple[float, ...]]
+TWO = Moments({"x": (-1, 3), "y": (0, 8)}, grid=8)
+
+
+def neighbours(values: list[tuple[float, ...]]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """One row, or none, in one of two steps."""
+    for row in values:
+        for step in range(2):
+            empty: list[Any] = [[], []]
+            yield [[row] if s == step else [] for s in range(2)], empty
+
+
+@pytest.mark.parametrize(
+    ("columns", "grid"), [(1, 1), (1, 2), (1, 3), (1, 8), (2, 3), (2, 4), (3, 2), (3, 3)]
+)
+def test_no_row_moves_more_than_claimed(columns: int, grid: int) -> None:
+    """All rows there are on the grid; both norms are attained, of one column by some grid."""
+    statistic = Moments({f"c{j}": (0, grid) for j in range(columns)}, grid=grid)
+    rows = [*itertools.product(range(grid + 1), repeat=columns)]
+    ratios = check_sensitivity(
+        statistic, 2, neighbours([tuple(map(float, row)) for row in rows]), batched=True, slack=1
+    )
+    assert len(ratios) == 5
+    moved = np.array([changes_of(statistic, [[row], []])[0] for row in rows])
+    bounded = statistic.contribution().pattern
+    assert bounded is not None
+    assert np.abs(moved).sum(axis=1).max() == bounded.l1  # type: ignore[union-attr]
+    assert (moved**2).sum(axis=1).max() == bounded.l2_squared  # type: ignore[union-attr]
+
+
+def truth(statistic: Moments, rows: Rows) -> dict[Any, float]:
+    """From the rows themselves."""
+    table = np.array(rows, float)
+    found: dict[Any, float] = {"count": float(len(rows))}
+    spread = np.atleast_2d(np.cov(table.T, bias=True))
+    for j, name in enumerate(statistic.names):
+        found["mean", name] = float(table[:, j].mean())
+        found["variance", name] = float(spread[j, j])
+        for k, other in enumerate(statistic.names):
+            if j < k:
+                found["covariance", name, other] = float(spread[j, k])
+            if j != k:
+                found["slope", name, other] = float(spread[j, k] / spread[k, k])
+    return found
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    names = ("x", "y", "z")[:columns]
+    statistic = Moments(dict.fromkeys(names, (-2, 6)), grid=16)
+    rows = [tuple(row) for row in (rng.integers(-4, 13, (40, columns)) / 2).tolist()]
+    running = statistic.counter(2, PureDP(10**6), key=Key.generate(), name="s", batched=True)
+    running.release_batch(rows[:15])
+    reading = running.release_batch(rows[15:])
+    for name, true in truth(statistic, rows).items():
+        assert reading[name] == pytest.approx(true, abs=1e-4), name
+        low, high = reading.interval(name)
+        assert low - 1e-9 <= true <= high + 1e-9
+        assert high - low < 0.02
+    assert reading.table_columns()["name"].tolist()[0] == "count"
+    assert isinstance(reading, MomentsReading)
+    if columns > 1:
+        line = reading.line("x", on="y")
+        table = np.array(rows)
+        slope, height = np.polyfit(table[:, 1], table[:, 0], 1)
+        assert (line.slope, line.at(0), line.at(5)) == pytest.approx(
+            (slope, height, height + 5 * slope), abs=1e-3
+        )
+
+
+def test_values_are_clipped_and_put_on_the_grid() -> None:
+    inside = changes_of(TWO, [[(3.0, 0.0)], [(0.5, 4.0)], []])
+    outside = changes_of(TWO, [[(99.0, -3.0)], [(0.6, 4.4)], []])
+    assert (inside == outside).all()
+    # In units of 1/64: number, x, y, what squares lack, and the product.
+    assert inside.tolist() == [[64, 64, -64, 0, 0, -64], [64, -16, 0, 60, 64, 0], [0] * 6]
+    assert (changes_of(TWO, [np.array([[3.0, 0.0]]).tolist()])[0] == inside[0]).all()
+    assert statistic_from_dict(TWO.to_dict()) == TWO
+    assert statistic_from_dict(Moments({"x": ("0.1", 1)}, unit="sale").to_dict()).name_of(0) == "0"
+
+
+def test_noise_is_as_stated() -> None:
+    batches: list[list[Any]] = [[(0, 1), (2, 8)], [], [(3, 3)]]
+    check_scores(scores(TWO, SqrtToeplitz(3), PureDP("1/8"), batches, 120))
+
+
+def test_derivatives_are_those_of_the_functions() -> None:
+    """By differences of the released sums."""
+    rng = np.random.default_rng(4)
+    rows = [tuple(row) for row in np.column_stack([rng.uniform(-1, 3, 60), rng.uniform(0, 8, 60)])]
+    running = TWO.counter(1, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    reading = running.release_batch(rows)
+    assert isinstance(reading, MomentsReading)
+    exact = np.ravel(reading.release.value).astype(float)
+    for name in truth(TWO, rows):
+        slopes = reading._function(name).slopes
+        for cell in range(6):
+            values = []
+            for moved in (1e-3, -1e-3):
+                sums = exact.copy()
+                sums[cell] += moved * TWO.grid**2
+                other = type(reading.release)(
+                    reading.step, sums, reading.release.std, reading.release._terms
+                )
+                values.append(TWO.read(other)._function(name).value)
+            assert slopes[cell] == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("count", "guarantee", "sharp"),
+    [
+        (4000, ZCDP("1/50"), True),
+        (4000, PureDP("1/4"), False),
+        (300, ZCDP("1/50"), False),
+        (60, PureDP("1/2"), False),
+        (5, ZCDP("1/50"), False),
+    ],
+)
+def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: bool) -> None:
+    """Also where there are few rows; near what is said where there are many."""
+    keys, level = 160 if sharp else 100, 0.9
+    rng = np.random.default_rng(count)
+    statistic = Moments({"price": (0, 16), "sold": (0, 8)}, grid=64)
+    price = rng.integers(0, 65, count) / 4
+    sold = np.clip(np.rint((6 - price / 4 + rng.normal(0, 1, count)) * 8) / 8, 0, 8)
+    rows = list(zip(price.tolist(), sold.tolist(), strict=True))
+    true = truth(statistic, rows)
+    slope, height = np.polyfit(price, sold, 1)
+    running = statistic.counter(
+        guarantee=guarantee, key=Key.generate(), name="s", strategy=KAry(4, 3, True), batched=True
+    )
+    held = dict.fromkeys([*true, "line"], 0)
+    for reading in simulated(running, changes_of(statistic, [rows])[0], 2, keys):
+        for name, value in true.items():
+            low, high = reading.interval(name, level)
+            assert low <= reading[name] <= high
+            held[name] += low <= value <= high
+        low, high = reading.line("sold", on="price").interval(4.0, level)
+        held["line"] += low <= height + 4 * slope <= high
+    spread = 4 * math.sqrt(level * (1 - level) / keys)
+    assert min(held.values()) / keys >= level - spread, held
+    if sharp:
+        assert max(held.values()) / keys <= level + spread, held
+
+
+def test_little_is_said_where_little_is_known() -> None:
+    running = TWO.counter(2, ZCDP("1/1000"), key=Key.generate(), name="s", batched=True)
+    reading = running.release_batch([])
+    assert isinstance(reading, MomentsReading)
+    assert reading.interval(("mean", "x")) == (-1, 3)
+    assert reading.interval(("variance", "y")) == (0, 16)
+    assert reading.interval(("covariance", "x", "y")) == (-8, 8)
+    assert reading.interval(("slope", "x", "y")) == (-math.inf, math.inf)
+    table = reading.table_columns()
+    assert len(table["name"]) == 1 + 2 + 2 + 1 + 2
+    assert -1 <= reading["mean", "x"] <= 3
+    assert reading.std(("mean", "x")) > 0
+    line = reading.line("y", on="x")
+    assert line.interval(0) == (-math.inf, math.inf)
+
+
+def test_windows_are_differences() -> None:
+    running = TWO.counter(3, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    before = running.release_batch([(0, 0)] * 50)
+    after = running.release_batch([(1, 4), (3, 8)] * 100)
+    window = after.since(before)
+    assert window["count"] == pytest.approx(200, abs=2)
+    assert window["mean", "x"] == pytest.approx(2, abs=0.1)
+    assert window["slope", "y", "x"] == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "why"),
+    [
+        ({}, {}, "columns are"),
+        ({str(j): (0, 1) for j in range(9)}, {}, "1 to 8"),
+        ({"x": (1, 1)}, {}, "below the upper"),
+        ({"x": (0, 1, 2)}, {}, "give \\(lower, upper\\)"),
+        ({"": (0, 1)}, {}, "give it a name"),
+        ({"x": (0, math.inf)}, {}, "upper"),
+        ({str(j): (0, 1) for j in range(8)}, {}, "62 bits"),
+        ({"x": (0, 1)}, {"grid": 0}, "grid"),
+    ],
+)
+def test_bad_columns_are_refused(columns: Any, more: Any, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Moments(columns, **more)
+
+
+def test_wrong_rows_change_nothing() -> None:
+    running = TWO.counter(
+        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    )
+    running.release_batch([(1, 2)])
+    saved = running.checkpoint()
+    wrong: list[tuple[Any, str]] = [
+        ([(1, math.nan)], "finite"),
+        ([(1, 2, 3)], "each of 2 columns"),
+        ([1, 2], "each of 2 columns"),
+        (["ab"], "each of 2 columns"),
+        (np.ones((3, 1)), "shape"),
+    ]
+    for rows, why in wrong:
+        with pytest.raises(InvalidInput, match=why):
+            running.release_batch(rows)
+    with pytest.raises(SumOverflow, match="more than can be added"):
+        Moments({"x": (0, 1)}, grid=2**16).check_events(np.array([2**30]))
+    assert running.checkpoint() == saved
+    reading = running.release_batch([(1, 2)])
+    for name in ("mean", ("mean",), ("mean", "z"), ("slope", "x", "x"), 3, ("count", "x")):
+        with pytest.raises(InvalidInput):
+            reading.interval(name)
