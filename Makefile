@@ -61,6 +61,27 @@ demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add 
 demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
 	$(BIN)/python -m examples --statistics
 
+# PyTorch, JAX and their like are heavy: they have an environment of their own.
+TRAINING := .venv-training/bin/python
+TRAINING_READY := .venv-training/.ready
+
+$(TRAINING_READY): pyproject.toml requirements.lock tests/training/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(TRAINING) || { echo "making .venv-training with $(PYTHON)"; "$(PYTHON)" -m venv .venv-training; }
+	@echo "installing PyTorch, JAX and what their tests need (minutes, once)"
+	@$(TRAINING) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/training/requirements.lock
+	@$(TRAINING) -m pip install --quiet --constraint requirements.lock --editable '.[store]'
+	@touch $@
+
+.PHONY: test-training
+test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q tests/training
+
+.PHONY: demo-train
+demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
+
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
@@ -143,5 +164,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

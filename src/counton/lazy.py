@@ -39,10 +39,12 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
 #: What needs a module, and the extra of the installation that contains it.
 NEEDED = {
     "matplotlib": ("charts need matplotlib", "plot"),
+    "optax": ("training with JAX needs optax", "jax"),
     "polars": ("event files and data frames need polars", "cli"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
     "sqlalchemy": ("durable streams need SQLAlchemy", "store"),
+    "torch": ("training with PyTorch needs torch", "torch"),
     "typer": ("the command line needs typer", "cli"),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP
+from counton import ZCDP, ApproxDP
 from counton.errors import InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
@@ -17,9 +17,12 @@ from counton.training import (
     FixedEpochs,
     GivenBatches,
     MinSeparation,
+    PoissonBatches,
     Sampler,
     check_fit,
+    noise_multiplier,
     plan,
+    poisson_multiplier,
 )
 
 SAMPLERS = [
@@ -178,3 +181,56 @@ def test_only_what_holds_under_the_promised_order_is_planned() -> None:
 def test_plans_that_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         plan(**arguments)  # type: ignore[arg-type]
+
+
+def poisson(rate: float = 0.2, steps: int = 8) -> PoissonBatches:
+    return PoissonBatches(500, rate, steps, key=chosen_key(), name="run")
+
+
+def test_poisson_batches_are_independent_and_have_their_rate() -> None:
+    sampler = poisson(0.2, 40)
+    taken = np.zeros((40, 500), bool)
+    for step, batch in enumerate(sampler):
+        taken[step, batch] = True
+    assert abs(taken.mean() - 0.2) < 5 * np.sqrt(0.16 / taken.size)
+    assert abs(np.corrcoef(taken)[np.triu_indices(40, 1)]).max() < 5 / np.sqrt(500)
+    other = PoissonBatches(500, 0.2, 40, key=chosen_key(bytes(32)), name="run")
+    assert not np.array_equal(other.batch(1), sampler.batch(1))
+    assert np.array_equal(poisson(0.2, 40).batch(7), sampler.batch(7))
+    assert len(poisson(1.0).batch(3)) == 500
+
+
+def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
+    sampler, guarantee = poisson(), ApproxDP(1, 1e-5)
+    best = plan(sampler=sampler, dimension=9, guarantee=guarantee).best
+    noise = best.noise(key=chosen_key(), name="run")
+    once = poisson_multiplier(guarantee, 0.2, 8)
+    assert 1 <= noise.std / once < 1.001
+    assert once < noise_multiplier(guarantee) * np.sqrt(8)
+    assert best.error == pytest.approx(once * np.sqrt(4.5))
+    with pytest.raises(InvalidInput, match="independent noise only"):
+        check_fit(BufferedToeplitz.fit(8, 8), sampler)
+    with pytest.raises(InvalidInput, match="single examples"):
+        best.noise(key=chosen_key(), name="run", group=2)
+    with pytest.raises(InvalidInput, match="ApproxDP"):
+        plan(sampler=sampler, dimension=9)
+    with pytest.raises(InvalidInput, match="rate"):
+        poisson(0.0)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3, 1.0])
+def test_amplified_noise_keeps_the_definition(rate: float) -> None:
+    """One step, by integrals: hockey-stick divergence both ways, and a little less noise fails."""
+    epsilon, delta = 0.5, 1e-3
+    sigma = poisson_multiplier(ApproxDP(epsilon, delta), rate, 1)
+
+    def lost(std: float) -> float:
+        at = np.linspace(-12 * std, 12 * std + 1, 200_001)
+        plain, moved = (np.exp(-((at - m) ** 2) / 2 / std**2) for m in (0, 1))
+        plain, moved = plain / plain.sum(), moved / plain.sum()
+        mixed = (1 - rate) * plain + rate * moved
+        ways = (mixed - np.exp(epsilon) * plain, plain - np.exp(epsilon) * mixed)
+        return max(float(np.maximum(way, 0).sum()) for way in ways)
+
+    assert lost(sigma) <= delta * (1 + 1e-6)
+    assert sigma == pytest.approx(0.25, abs=1e-3) or lost(0.98 * sigma) > delta

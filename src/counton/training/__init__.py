@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from counton.lazy import loader
 
 if TYPE_CHECKING:
+    from counton.training.accounting import noise_multiplier as noise_multiplier
+    from counton.training.accounting import poisson_multiplier as poisson_multiplier
     from counton.training.fitting import check_fit as check_fit
     from counton.training.noise import TrainingNoise as TrainingNoise
-    from counton.training.noise import noise_multiplier as noise_multiplier
     from counton.training.planning import TrainingChoice as TrainingChoice
     from counton.training.planning import TrainingPlan as TrainingPlan
     from counton.training.planning import plan as plan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from counton.training.samplers import FixedEpochs as FixedEpochs
     from counton.training.samplers import GivenBatches as GivenBatches
     from counton.training.samplers import MinSeparation as MinSeparation
+    from counton.training.samplers import PoissonBatches as PoissonBatches
     from counton.training.samplers import Sampler as Sampler
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -40,7 +42,9 @@ _HOME = {
     "TrainingNoise": "counton.training.noise",
     "TrainingPlan": "counton.training.planning",
     "check_fit": "counton.training.fitting",
-    "noise_multiplier": "counton.training.noise",
+    "PoissonBatches": "counton.training.samplers",
+    "noise_multiplier": "counton.training.accounting",
+    "poisson_multiplier": "counton.training.accounting",
     "plan": "counton.training.planning",
 }
 
@@ -49,6 +53,7 @@ __all__ = [
     "FixedEpochs",
     "GivenBatches",
     "MinSeparation",
+    "PoissonBatches",
     "Sampler",
     "TrainingChoice",
     "TrainingNoise",
@@ -56,6 +61,7 @@ __all__ = [
     "check_fit",
     "noise_multiplier",
     "plan",
+    "poisson_multiplier",
 ]
 
 __getattr__ = loader(__name__, _HOME)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from counton.errors import InvalidInput
+from counton.privacy import Guarantee
+from counton.strategies.training.banded import BandedInverseSquareRoot
 from counton.strategies.training.base import TrainingStrategy
+from counton.training.accounting import noise_multiplier, poisson_multiplier
 
 if TYPE_CHECKING:
     from counton.training.samplers import Sampler
@@ -26,6 +30,11 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     counton.errors.InvalidInput: the sampler's examples count up to 3 times, ...
     """
     promised, needed = sampler.schedule, strategy.schedule
+    if sampler.rate is not None and not is_independent(strategy):
+        raise InvalidInput(
+            f"the sampler takes examples by chance, which is accounted for independent noise only, "
+            f"and {strategy.name} correlates it: plan with this sampler, or use FixedEpochs"
+        )
     if sampler.steps > strategy.steps:
         raise InvalidInput(
             f"the sampler has {sampler.steps} steps and the strategy {strategy.steps}: plan for "
@@ -53,3 +62,37 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
             f"the sampler keeps {promised.apart} steps between two times of an example, and the "
             f"strategy needs {needed.apart}: plan with separation={promised.apart}"
         )
+
+
+def is_independent(strategy: TrainingStrategy) -> bool:
+    """Whether the noise of every step is a normal of its own: that of DP-SGD.
+
+    >>> is_independent(BandedInverseSquareRoot(8, band=1))
+    True
+    """
+    return (
+        isinstance(strategy, BandedInverseSquareRoot)
+        and strategy.band == 1
+        and strategy.scaling == "none"
+    )
+
+
+def multiplier(
+    guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
+) -> float:
+    """Standard deviation of a node for a guarantee, per unit of the strategy's sensitivity.
+
+    Sampling by chance counts for independent noise; its sensitivity is then that of one step.
+
+    Raises:
+        InvalidInput: a guarantee that does not fit.
+
+    >>> from counton.privacy import ZCDP
+    >>> multiplier(ZCDP("1/2"), BandedInverseSquareRoot(8, band=1))
+    1.0
+    """
+    if sampler is None or sampler.rate is None:
+        return noise_multiplier(guarantee)
+    check_fit(strategy, sampler)
+    once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
+    return once / math.sqrt(strategy.squared_sensitivity())

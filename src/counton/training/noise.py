@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import Number, check_integer, exact, float_above
+from counton.exact import Number, check_integer, exact
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
-from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.privacy import Guarantee
 from counton.strategies.training.base import TrainingStrategy
 from counton.training import trees
-from counton.training.fitting import check_fit
+from counton.training.fitting import check_fit, multiplier
 
 if TYPE_CHECKING:
     from counton.training.samplers import Sampler
@@ -32,31 +32,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
 ROUNDING = 1e-4
-
-
-def noise_multiplier(guarantee: Guarantee) -> float:
-    """Standard deviation of Gaussian noise at sensitivity 1; rounded up.
-
-    Zero-concentrated: 1 / sqrt(2 rho). Approximate: Balle and Wang (2018), Theorem 8, which holds
-    for the whole run: it is one Gaussian mechanism, also for gradients that depend on what was
-    released (Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1).
-
-    Raises:
-        InvalidInput: another guarantee, such as pure differential privacy.
-
-    >>> noise_multiplier(ZCDP("1/8"))
-    2.0
-    """
-    if isinstance(guarantee, ZCDP):
-        return math.sqrt(float_above(1 / (2 * guarantee.rho)))
-    if isinstance(guarantee, ApproxDP):
-        from counton.privacy.gaussian import analytic_gaussian_sigma
-
-        return analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-    raise InvalidInput(
-        f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
-        f"ApproxDP(epsilon, delta)"
-    )
 
 
 class TrainingNoise:
@@ -102,9 +77,14 @@ class TrainingNoise:
         self._key = check_key(key)
         self.strategy, self.name, self.guarantee = strategy, name, guarantee
         self.clip, self.group = float(bound), check_integer("group", group, 1)
+        if sampler is not None and sampler.rate is not None and self.group > 1:
+            raise InvalidInput(
+                f"group is {group} and examples are sampled by chance, which is accounted for "
+                f"single examples: leave group out, or sample otherwise"
+            )
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
         #: Standard deviation of one fresh normal, before the step's divisor.
-        self.std = sensitivity * noise_multiplier(guarantee) * (1 + ROUNDING)
+        self.std = sensitivity * multiplier(guarantee, strategy, sampler) * (1 + ROUNDING)
         self._terms = {
             "format": FORMAT,
             "name": name,
@@ -112,6 +92,7 @@ class TrainingNoise:
             "guarantee": guarantee.to_dict(),
             "clip": repr(self.clip),
             "group": self.group,
+            "sampled": None if sampler is None else sampler.rate,
         }
         self._parameters: dict[tuple[str, int, int], _Parameter] = {}
         self._resumed = 0
@@ -182,6 +163,25 @@ class TrainingNoise:
         parameter = self._parameter(name, size, first, stop)
         parameter.check_next(step)
         return parameter.noise(step)
+
+    def fresh(self, step: int, name: str, size: int) -> Singles:
+        """The weighted normals of a step for one parameter, before buffers and scale.
+
+        A function of its arguments alone, for programs that keep the buffers themselves.
+
+        Args:
+            step: counts from 1.
+            name: of the parameter.
+            size: coordinates it has.
+
+        Returns:
+            float32, shape ``(size,)``.
+
+        Raises:
+            HorizonExceeded: a step beyond the run.
+        """
+        self.strategy.check_step(step)
+        return self._made(name, size, 0, size).fresh(step)
 
     def resume(self, step: int) -> None:
         """Go on with a step in a new process, without a checkpoint.
@@ -317,6 +317,18 @@ class _Parameter:
             for earlier in range(1, step + 1):
                 self.noise(earlier)
         self.step = step
+
+    def fresh(self, step: int) -> Singles:
+        """The weighted sum of a step's normals."""
+        out = np.empty(self.stop - self.first, np.float32)
+        fresh, drawn = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+        taps = self.strategy.taps(step)
+        for block in self.field.blocks(self.first, self.stop):
+            begin = block * BLOCK
+            low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
+            summed = self._summed(taps, block, fresh, drawn)
+            out[low - self.first : high - self.first] = summed[low - begin : high - begin]
+        return out
 
     def noise(self, step: int) -> Singles:
         """The noise of a step; buffers move on."""

@@ -22,7 +22,9 @@ from counton.strategies.training import (
 )
 from counton.strategies.training.base import training_schedule
 from counton.strategies.training.toeplitz import Scaling
-from counton.training.noise import TrainingNoise, noise_multiplier
+from counton.training.accounting import noise_multiplier
+from counton.training.fitting import multiplier
+from counton.training.noise import TrainingNoise
 from counton.training.samplers import Sampler
 
 #: Octave takes matrices of this many steps squared; beyond, it is left out of plans.
@@ -41,6 +43,7 @@ class TrainingChoice:
         guarantee: what the whole run promises to one example.
         clip: largest 2-norm of one example's gradient.
         dimension: coordinates of all parameters together.
+        sampler: what gives the batches, if it was stated.
 
     >>> choice = plan(steps=48, epochs=4, dimension=1000).best
     >>> choice.buffers, choice.state_bytes, choice.draws
@@ -51,6 +54,7 @@ class TrainingChoice:
     guarantee: Guarantee
     clip: float
     dimension: int
+    sampler: Sampler | None = None
 
     @property
     def rmse(self) -> float:
@@ -62,8 +66,8 @@ class TrainingChoice:
 
     @property
     def error(self) -> float:
-        """The same under the guarantee, in the units of gradients."""
-        return self.rmse * noise_multiplier(self.guarantee) * self.clip
+        """The same under the guarantee, in the units of gradients; amplified where that is known."""
+        return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
     def buffers(self) -> int:
@@ -110,7 +114,7 @@ class TrainingChoice:
             guarantee=self.guarantee,
             clip=self.clip,
             group=group,
-            sampler=sampler,
+            sampler=self.sampler if sampler is None else sampler,
         )
 
     def __str__(self) -> str:
@@ -196,8 +200,13 @@ def plan(
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)
     promised = ZCDP("1/2") if guarantee is None else guarantee
-    noise_multiplier(promised)
     bound = float(clip)
+    if sampler is not None and sampler.rate is not None:
+        independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
+        multiplier(promised, independent, sampler)
+        only = TrainingChoice(independent, promised, bound, dimension, sampler)
+        return TrainingPlan((only,))
+    noise_multiplier(promised)
 
     free: Scaling = "free" if schedule.fixed and steps <= LARGEST_DENSE else "equal"
 
@@ -212,5 +221,5 @@ def plan(
         if steps <= _MOST_FOR_OCTAVE:
             yield lambda: Octave.fit(*place, scaling=free)
 
-    found = [TrainingChoice(make(), promised, bound, dimension) for make in considered()]
+    found = [TrainingChoice(make(), promised, bound, dimension, sampler) for make in considered()]
     return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.rmse)))

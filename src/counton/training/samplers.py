@@ -2,7 +2,7 @@
 
 Neighbouring data sets differ in one example. Under `BallsInBins` it is added or removed; under
 `FixedEpochs` and `MinSeparation`, whose batches depend on how many examples there are, it is
-present, or its place stays empty.
+present, or its place stays empty; under `PoissonBatches` it is added or removed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
+from counton.noise import Key
+from counton.noise.blocks import Address, BlockSource, Tile
+from counton.noise.key import check_key
 from counton.strategies.participation import Schedule
 
 Examples = NDArray[np.int64]
@@ -36,6 +39,8 @@ class Sampler(ABC):
     examples: int
     epochs: int
     seed: int
+    #: Probability with which a step takes an example, where that is by chance and secret.
+    rate: float | None = None
 
     @property
     @abstractmethod
@@ -237,6 +242,56 @@ class BallsInBins(Sampler):
         """See `Sampler.batch`."""
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == place)
+
+
+class PoissonBatches(Sampler):
+    """Every step takes every example with the same probability, independently and secretly.
+
+    For independent noise only (DP-SGD), which this amplifies.
+
+    Args:
+        examples: how many there are.
+        rate: probability with which a step takes an example.
+        steps: of the run.
+        key: the secret from which batches are drawn; who knows them loses the gain.
+        name: of the run.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key
+    >>> sampler = PoissonBatches(1000, rate=0.05, steps=40, key=Key.generate(), name="run")
+    >>> 500 < sum(len(batch) for batch in sampler) < 4000
+    True
+    """
+
+    def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        if not 0 < rate <= 1:
+            raise InvalidInput(f"rate is {rate}; it must be above 0 and at most 1")
+        self.rate = float(rate)
+        self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
+        self._steps = check_integer("steps", steps, 1, LARGEST)
+        self.epochs, self.seed = self._steps, 0
+        address = f"{name}/{self.examples}/{self.rate!r}/{self._steps}".encode()
+        subkey = check_key(key).derive(b"training batches", address)
+        self._source = BlockSource(subkey)
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return self._steps
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`: an example may count in every step."""
+        return Schedule(self._steps, 1, fixed=True)
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        tile = Tile(self._check_step(step), 1, 0, self.examples)
+        words = self._source.packed(Address(0, 0), tile, "<u8")[0]
+        return np.flatnonzero(words < self._below)
 
 
 class GivenBatches(Sampler):

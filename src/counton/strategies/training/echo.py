@@ -49,7 +49,7 @@ from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, chec
 
 _DIFFERENCE = 1e-5
 #: Parameters are improved again under step scaling up to so many steps.
-LARGEST_REFIT = 512
+LARGEST_REFIT = 256
 
 
 class Echo(ToeplitzTraining):
@@ -113,7 +113,7 @@ class Echo(ToeplitzTraining):
             steps: of the run, a multiple of ``epochs``.
             epochs: two or more.
             buffers: numbers of state for each coordinate, at most.
-            scaling: step scaling; up to 512 steps the parameters are improved again under it.
+            scaling: step scaling; up to 256 steps the parameters are improved again under it.
 
         Raises:
             InvalidInput: an argument out of range.

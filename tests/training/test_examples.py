@@ -1,0 +1,36 @@
+"""The examples of training run, and the page shows them as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = {"train_torch.py": "torch opacus", "train_jax.py": "jax optax"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_page_shows_the_example(name: str) -> None:
+    body = (ROOT / "examples" / name).read_text("utf-8")
+    shown = (ROOT / "docs" / "training.md").read_text("utf-8")
+    assert f"```text\n{body}```" in shown
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str) -> None:
+    for package in EXAMPLES[name].split():
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: make test-training")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(ROOT / "examples" / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "60" in done.stdout
+    assert "rho = 0.5" in done.stdout

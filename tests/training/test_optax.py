@@ -1,0 +1,160 @@
+"""JAX: noise as a transformation of optax; skipped where optax is not installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP
+from counton.errors import InvalidInput
+from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.training import TrainingNoise
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
+jax = pytest.importorskip("jax", reason="jax is not installed: make test-training")
+
+from counton.optax import private_aggregate  # noqa: E402 - after the skip
+
+jnp = jax.numpy
+
+STRATEGIES = [BufferedToeplitz.fit(6, 2, scaling="equal"), Echo.fit(6, 2), Octave.fit(6, 2)]
+
+
+def noise_of(strategy: TrainingStrategy, rho: str = "1/2", clip: float = 1.0) -> TrainingNoise:
+    return TrainingNoise(strategy, key=chosen_key(), name="run", guarantee=ZCDP(rho), clip=clip)
+
+
+def parameters() -> Any:
+    return {"layer": {"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}, "scale": [jnp.ones(())]}
+
+
+def wanted(strategy: TrainingStrategy, steps: int) -> list[Any]:
+    """What `TrainingNoise.add` gives for zeros."""
+    noise = noise_of(strategy)
+    zeros = jax.tree_util.tree_map(lambda p: np.zeros(p.shape, np.float32), parameters())
+    return [noise.add(step, zeros) for step in range(1, steps + 1)]
+
+
+def near(one: Any, other: Any) -> bool:
+    pairs = zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other), strict=True)
+    return all(np.allclose(a, b, atol=1e-5) for a, b in pairs)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_noise_is_that_of_add_under_jit_and_scan(strategy: TrainingStrategy) -> None:
+    transformation = private_aggregate(noise_of(strategy), batch_size=1, per_example=False)
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, parameters())
+    right = wanted(strategy, 6)
+
+    state, update = transformation.init(parameters()), jax.jit(transformation.update)
+    for step in range(3):
+        found, state = update(zeros, state)
+        assert near(found, right[step])
+
+    def one(state: Any, _: Any) -> Any:
+        found, state = transformation.update(zeros, state)
+        return state, found
+
+    state, found = jax.lax.scan(one, transformation.init(parameters()), None, length=6)
+    assert int(state.step) == 6
+    for step in range(6):
+        assert near(jax.tree_util.tree_map(lambda a, at=step: a[at], found), right[step])
+
+
+def test_gradients_of_examples_are_clipped_and_summed() -> None:
+    noise = noise_of(Octave.fit(2), rho="1e12", clip=0.5)
+    transformation = private_aggregate(noise, batch_size=4)
+    random = np.random.default_rng(1)
+    given = {"w": random.standard_normal((5, 3)) * [[0.01], [9], [1], [np.nan], [1]]}
+    given["b"] = random.standard_normal((5, 2, 1)) * 0.1
+    total = {"w": np.zeros(3), "b": np.zeros((2, 1))}
+    for at in (0, 1, 2, 4):
+        norm = np.sqrt((given["w"][at] ** 2).sum() + (given["b"][at] ** 2).sum())
+        for name, each in total.items():
+            each += given[name][at] * min(1, 0.5 / norm)
+    state = transformation.init({"w": jnp.zeros(3), "b": jnp.zeros((2, 1))})
+    found, _ = transformation.update(jax.tree_util.tree_map(jnp.asarray, given), state)
+    assert near(found, {name: each / 4 for name, each in total.items()})
+
+
+def test_it_trains_in_a_chain() -> None:
+    random = np.random.default_rng(2)
+    inputs = jnp.asarray(random.standard_normal((64, 3)))
+    labels = inputs @ jnp.asarray([1.0, -2.0, 0.5])
+    noise = noise_of(BufferedToeplitz.fit(60, 10), rho="100", clip=1.0)
+    chain = optax.chain(private_aggregate(noise, batch_size=64), optax.sgd(0.5))
+
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        return (x @ p["w"] - y) ** 2
+
+    def train(p: Any, state: Any) -> Any:
+        gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(p, inputs, labels)
+        updates, state = chain.update(gradients, state)
+        return optax.apply_updates(p, updates), state
+
+    jitted = jax.jit(train)
+    p = {"w": jnp.zeros(3)}
+    state = chain.init(p)
+    for _ in range(60):
+        p, state = jitted(p, state)
+    assert float(jnp.abs(p["w"] - jnp.asarray([1.0, -2.0, 0.5])).max()) < 0.2
+
+
+def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
+    transformation = private_aggregate(noise_of(Octave.fit(1)), batch_size=1, per_example=False)
+    state = transformation.init({"w": jnp.zeros(3)})
+    _, state = transformation.update({"w": jnp.zeros(3)}, state)
+    with pytest.raises(Exception, match="beyond the 1 steps"):
+        jax.block_until_ready(transformation.update({"w": jnp.zeros(3)}, state))
+    with pytest.raises(InvalidInput, match="batch_size"):
+        private_aggregate(noise_of(Octave.fit(1)), batch_size=0)
+
+
+SHARDED = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from counton import ZCDP
+from counton.noise import InsecureSeededKey
+from counton.optax import private_aggregate
+from counton.strategies.training import BufferedToeplitz
+from counton.training import TrainingNoise
+
+assert len(jax.devices()) == int(sys.argv[1])
+mesh = Mesh(np.array(jax.devices()), ("d",))
+place = NamedSharding(mesh, PartitionSpec("d"))
+noise = TrainingNoise(
+    BufferedToeplitz.fit(4), key=InsecureSeededKey(1), name="run", guarantee=ZCDP(1)
+)
+chain = private_aggregate(noise, batch_size=1, per_example=False)
+zeros = {"w": jax.device_put(jnp.zeros((8, 5)), place)}
+state = chain.init(zeros)
+update = jax.jit(chain.update)
+for _ in range(3):
+    found, state = update(zeros, state)
+import hashlib
+print(hashlib.sha256(np.asarray(found["w"]).tobytes()).hexdigest())
+"""
+
+
+def test_any_number_of_devices_gives_the_same_bits() -> None:
+    digests = set()
+    for devices in (1, 2, 4):
+        flags = f"--xla_force_host_platform_device_count={devices}"
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", SHARDED, str(devices)],
+            env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout.strip().splitlines()[-1])
+    assert len(digests) == 1

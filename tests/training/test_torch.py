@@ -1,0 +1,273 @@
+"""PyTorch: private steps of any optimiser; skipped where torch is not installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP
+from counton.errors import InvalidInput, StateError
+from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.training import TrainingNoise
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+torch = pytest.importorskip("torch", reason="torch is not installed: make test-training")
+
+from counton.torch import make_private  # noqa: E402 - after the skip
+
+RUNS = Path(__file__).parent / "torch_processes.py"
+
+
+def noise_of(strategy: TrainingStrategy, rho: str = "1e12", clip: float = 1.0) -> TrainingNoise:
+    return TrainingNoise(strategy, key=chosen_key(), name="run", guarantee=ZCDP(rho), clip=clip)
+
+
+def model_of(seed: int = 1) -> Any:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+
+
+def data(count: int = 8) -> tuple[Any, Any]:
+    random = np.random.default_rng(3)
+    inputs = torch.tensor(random.standard_normal((count, 4)), dtype=torch.float32)
+    return inputs, torch.tensor(random.integers(0, 2, count))
+
+
+def examples_gradients(model: Any, inputs: Any, labels: Any) -> None:
+    """Fill grad_sample as Opacus does, by torch.func."""
+    from torch.func import functional_call, grad, vmap
+
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(values: Any, one: Any, label: Any) -> Any:
+        out = functional_call(model, values, (one[None],))
+        return torch.nn.functional.cross_entropy(out, label[None])
+
+    found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, labels)
+    for name, parameter in model.named_parameters():
+        parameter.grad_sample = found[name]
+
+
+def clipped_sum(model: Any, inputs: Any, labels: Any, clip: float) -> dict[str, Any]:
+    """By a loop over examples."""
+    total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    for one, label in zip(inputs, labels, strict=True):
+        loss = torch.nn.functional.cross_entropy(model(one[None]), label[None])
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        norm = torch.sqrt(sum((g**2).sum() for g in found))
+        for name, gradient in zip(total, found, strict=True):
+            total[name] += gradient * min(1.0, clip / float(norm))
+    return total
+
+
+def test_a_step_is_that_of_the_clipped_sum_plus_noise() -> None:
+    model, (inputs, labels) = model_of(), data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    strategy = Octave.fit(4)
+    private = make_private(optimizer, noise_of(strategy, "1/2", 0.1), model, batch_size=8)
+    wanted = noise_of(strategy, "1/2", 0.1).add(1, clipped_sum(model, inputs, labels, 0.1))
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    examples_gradients(model, inputs, labels)
+    optimizer.step()
+    assert private.step == 1
+    for name, parameter in model.named_parameters():
+        moved = before[name] - parameter.detach()
+        assert torch.allclose(moved, wanted[name] / 8, atol=1e-6)
+        assert parameter.grad_sample is None
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_parts_of_a_batch_add_up_to_the_whole(momentum: float) -> None:
+    ends = []
+    for parts in (1, 4):
+        model, (inputs, labels) = model_of(), data()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=momentum)
+        private = make_private(optimizer, noise_of(Octave.fit(4), "1/2"), model, batch_size=8)
+        for _ in range(3):
+            for number in range(parts):
+                own = slice(number * 8 // parts, (number + 1) * 8 // parts)
+                examples_gradients(model, inputs[own], labels[own])
+                private.accumulate()
+            optimizer.step()
+        assert private.step == 3
+        ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.allclose(ends[0], ends[1], atol=1e-5)
+
+
+def test_opacus_gives_the_gradients_of_examples() -> None:
+    opacus = pytest.importorskip("opacus", reason="opacus is not installed: make test-training")
+    plain, (inputs, labels) = model_of(), data()
+    model = opacus.GradSampleModule(model_of())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise_of(Octave.fit(4), clip=0.1), model, batch_size=1)
+    for part in (slice(0, 5), slice(5, 8)):  # GradSampleModule adds passes up in a list
+        loss = torch.nn.functional.cross_entropy(model(inputs[part]), labels[part])
+        loss.backward()
+    optimizer.step()
+    wanted = clipped_sum(plain, inputs, labels, 0.1)
+    for name, parameter in plain.named_parameters():
+        moved = parameter.detach() - dict(model.named_parameters())["_module." + name].detach()
+        assert torch.allclose(moved, wanted[name], atol=1e-5)
+
+
+def test_an_example_without_a_finite_gradient_counts_for_nothing() -> None:
+    model, (inputs, labels) = model_of(), data(4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=1)
+    before = [p.detach().clone() for p in model.parameters()]
+    inputs[2] = torch.nan
+    examples_gradients(model, inputs, labels)
+    optimizer.step()
+    keep = torch.tensor([0, 1, 3])
+    wanted = clipped_sum(model_of(), inputs[keep], labels[keep], 1.0)
+    for was, parameter, total in zip(before, model.parameters(), wanted.values(), strict=True):
+        assert torch.allclose(was - parameter.detach(), total, atol=1e-5)
+
+
+def test_an_empty_batch_is_released_with_its_noise() -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    private = make_private(optimizer, noise_of(Octave.fit(4), "1/2"), model, batch_size=8)
+    before = torch.cat([p.detach().flatten() for p in model.parameters()])
+    optimizer.step()
+    after = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert private.step == 1
+    assert (before != after).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixed_precision_clips_in_float32(dtype: Any) -> None:
+    model, (inputs, labels) = model_of(), data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise_of(Octave.fit(4), clip=0.1), model, batch_size=1)
+    before = [p.detach().clone() for p in model.parameters()]
+    examples_gradients(model, inputs, labels)
+    for parameter in model.parameters():
+        parameter.grad_sample = parameter.grad_sample.to(dtype)
+    optimizer.step()
+    moved = torch.cat(
+        [(a - b.detach()).flatten() for a, b in zip(before, model.parameters(), strict=True)]
+    )
+    assert moved.norm() <= 8 * 0.1
+    wanted = clipped_sum(model_of(), inputs, labels, 0.1)
+    assert torch.allclose(moved, torch.cat([w.flatten() for w in wanted.values()]), atol=5e-3)
+
+
+@pytest.mark.parametrize("strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), Octave.fit(8)])
+@pytest.mark.parametrize("how", ["checkpoint", "key and step"])
+def test_after_a_crash_training_goes_on_with_the_same_bits(
+    strategy: TrainingStrategy, how: str, tmp_path: Path
+) -> None:
+    inputs, labels = data()
+
+    def run(model: Any, optimizer: Any, steps: int) -> None:
+        for _ in range(steps):
+            examples_gradients(model, inputs, labels)
+            optimizer.step()
+
+    def begun() -> tuple[Any, Any, Any]:
+        model = model_of()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        return (
+            model,
+            optimizer,
+            make_private(optimizer, noise_of(strategy, "1/2"), model, batch_size=8),
+        )
+
+    whole, optimizer, private = begun()
+    run(whole, optimizer, 3)
+    torch.save(
+        {"m": whole.state_dict(), "o": optimizer.state_dict(), "p": private.state_dict()},
+        tmp_path / "checkpoint.pt",
+    )
+    run(whole, optimizer, 2)
+    again, optimizer, private = begun()
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    again.load_state_dict(saved["m"])
+    optimizer.load_state_dict(saved["o"])
+    if how == "checkpoint":
+        private.load_state_dict(saved["p"])
+    else:
+        private.resume(4)
+    run(again, optimizer, 2)
+    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_schedulers_see_an_optimizer() -> None:
+    model, (inputs, labels) = model_of(), data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    examples_gradients(model, inputs, labels)
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_what_would_not_be_private_is_refused() -> None:
+    model, (inputs, labels) = model_of(), data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    private = make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8)
+    torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(InvalidInput, match="GradSampleModule"):
+        optimizer.step()
+    with pytest.raises(InvalidInput, match="closure"):
+        optimizer.step(lambda: 0.0)
+    assert private.step == 0
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    with pytest.raises(InvalidInput, match="model has not"):
+        make_private(optimizer, noise_of(Octave.fit(4)), model_of(), batch_size=8)
+    with pytest.raises(InvalidInput, match="batch_size"):
+        make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=0)
+    with pytest.raises(StateError):
+        private.load_state_dict({})
+    clipped = make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8, clipped=True)
+    with pytest.raises(InvalidInput, match="leave accumulate"):
+        clipped.accumulate()
+
+
+def test_steps_beyond_the_run_are_refused() -> None:
+    model, (inputs, labels) = model_of(), data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise_of(Octave.fit(1)), model, batch_size=8)
+    examples_gradients(model, inputs, labels)
+    optimizer.step()
+    examples_gradients(model, inputs, labels)
+    with pytest.raises(InvalidInput, match="beyond the 1 steps"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_two_processes_train_as_one_does(kind: str, tmp_path: Path) -> None:
+    """Over gloo: the same noise bits in shards, the same model in the end."""
+    ends = []
+    for processes in (1, 2):
+        out = tmp_path / f"{kind}-{processes}.npy"
+        rendezvous = tmp_path / f"{kind}-{processes}.store"
+        run = [sys.executable, "-W", "ignore", str(RUNS), kind, str(processes)]
+        started = [
+            subprocess.Popen(
+                [*run, str(rank), str(rendezvous), str(out)],
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(processes)
+        ]
+        said = [process.communicate(timeout=240)[0] for process in started]
+        assert all(process.returncode == 0 for process in started), said
+        ends.append(np.load(out))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+    assert np.allclose(ends[0], ends[1], atol=2e-5)

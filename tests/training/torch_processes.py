@@ -1,0 +1,68 @@
+"""One of several processes that train together: kind, processes, rank, store, output."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
+    import numpy as np
+    import torch
+    import torch.distributed as distributed
+    from torch.func import functional_call, grad, vmap
+
+    from counton import ZCDP
+    from counton.noise import InsecureSeededKey
+    from counton.strategies.training import BufferedToeplitz
+    from counton.torch import make_private
+    from counton.training import TrainingNoise
+
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=processes
+    )
+    torch.manual_seed(1)
+    model: Any = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3))
+    noise = TrainingNoise(
+        BufferedToeplitz.fit(8), key=InsecureSeededKey(5), name="run", guarantee=ZCDP(1), clip=0.5
+    )
+    random = np.random.default_rng(2)
+    inputs = torch.tensor(random.standard_normal((8, 5)), dtype=torch.float32)[rank::processes]
+    labels = torch.tensor(random.integers(0, 3, 8))[rank::processes]
+
+    def loss(values: Any, one: Any, label: Any) -> Any:
+        found = functional_call(model, values, (one[None],))
+        return torch.nn.functional.cross_entropy(found, label[None])
+
+    if kind == "ddp":
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+        make_private(optimizer, noise, wrapped, batch_size=8)
+        for _ in range(4):
+            values = {name: p.detach() for name, p in model.named_parameters()}
+            found = vmap(grad(loss), in_dims=(None, 0, 0))(values, inputs, labels)
+            for name, parameter in model.named_parameters():
+                parameter.grad_sample = found[name]
+            optimizer.step()
+    else:
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        make_private(optimizer, noise, model, batch_size=8, clipped=True)
+        for _ in range(4):
+            optimizer.zero_grad()
+            # sums, not means, over processes
+            (processes * 0.05 * torch.tanh(model(inputs)).sum()).backward()
+            optimizer.step()
+
+    final = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    if rank == 0:
+        np.save(out, torch.cat([p.detach().flatten() for p in final]).numpy())
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5])
