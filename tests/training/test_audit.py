@@ -1,8 +1,9 @@
 """An attacker who knows everything but the noise: what he finds is below what is claimed.
 
-He plants a canary, a gradient as long as the clip in every step of one schedule, and tells runs with
-it from runs without by the best statistic there is. Every coordinate of a large parameter is a run
-of its own. From how often he is right follows a lower bound on epsilon, with confidence 1 - 1e-6.
+He plants a canary, a gradient as long as the clip in every step of one schedule, and tells runs
+with it from runs without by the best statistic there is. Every coordinate of a large parameter is a
+run of its own. From how often he is right follows a lower bound on epsilon, with confidence
+1 - 1e-6.
 """
 
 from __future__ import annotations

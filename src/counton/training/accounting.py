@@ -7,10 +7,9 @@ Private Linear Operators on Adaptive Streams", 2022, Theorem 2.1). So the analyt
 for it.
 
 *Poisson sampling* amplifies independent noise: the run is a composition of subsampled Gaussian
-mechanisms, bounded by privacy-loss distributions which are rounded towards more loss (dp-accounting;
-Koskela, Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). No number
-here is an estimate by simulation; where only such are known, as for balls in bins, nothing is
-gained.
+mechanisms, bounded by privacy-loss distributions rounded towards more loss (dp-accounting; Koskela,
+Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). No number here is an
+estimate by simulation; where only such are known, as for balls in bins, nothing is gained.
 """
 
 from __future__ import annotations

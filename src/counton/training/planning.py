@@ -66,7 +66,7 @@ class TrainingChoice:
 
     @property
     def error(self) -> float:
-        """The same under the guarantee, in the units of gradients; amplified where that is known."""
+        """The same under the guarantee, in units of gradients; amplified where that is known."""
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
