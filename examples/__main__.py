@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
             run_statistics(asked.folder)
         else:
-            from counton.cli.count import perform
+            from counton.cli.run import perform
             from examples.departures import options_for
 
             perform(*options_for(asked.folder, expire=asked.expire), bar=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from counton.cli.options import command_line
-from counton.cli.statistic import KINDS, StatisticOptions, StatisticOutputs, perform
+from counton.cli.options import Outputs, command_line
+from counton.cli.run import perform
+from counton.jobs import Job
 from counton.jobs.outputs import write_table
 from examples.departures import data_folder
 
@@ -108,23 +109,21 @@ def _run(
     parameters: dict[str, Any],
     **outputs: Any,
 ) -> None:
-    options = StatisticOptions(
+    job = Job(
+        name,
         [str(target / events)],
-        state=str(target / "statistics.db"),
+        str(target / "statistics.db"),
         name=name,
         time="time_hour",
         start="2013-01-01",
         until="2014-01-01",
         timezone=_ZONE,
-        **({"epsilon": "1"} | windows),
+        **({"epsilon": "1"} | windows | columns | parameters),
     )
-    _, of_statistic, of_columns = KINDS[name]
-    given = of_statistic(**parameters)
-    found = of_columns(**columns)
-    wanted = StatisticOutputs(plot=target / plot, **outputs)
-    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', options, found, given, wanted)}\n\n")
+    wanted = Outputs(plot=target / plot, **outputs)
+    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', job, wanted)}\n\n")
     sys.stdout.flush()
-    perform(options, found, given, wanted)
+    perform(job, wanted)
 
 
 def _write_data(target: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from adds import Grid
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
@@ -207,7 +208,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
     path = str(tmp_path / f"values.{kind}")
     frame = FRAME.head(4).with_columns(value=pl.Series([1.0, 2.5, 100.0, -7.0]))
     frame.write_csv(path) if kind == "csv" else frame.write_ndjson(path)
-    found = read(path, VALUED, WINDOWS, ("a", "b"), grid=halves)
+    found = read(path, VALUED, WINDOWS, ("a", "b"), adds=Grid(halves))
     assert dense(found) == [[7, 0], [0, 20], [0, 0], [-2, 0]]
     assert found.cells["rows"].to_list() == [2, 1, 1]
 
@@ -216,7 +217,7 @@ def test_values_are_summed_on_the_grid(kind: str, tmp_path: Path) -> None:
 def test_values_that_are_no_finite_numbers_are_refused(value: str, write: Write) -> None:
     path = write(f"time,group,value\n2013-01-01T00:00Z,a,1\n2013-01-01T00:00Z,a,{value}\n")
     with pytest.raises(InvalidInput, match=r"row 2 .* value"):
-        read(path, VALUED, WINDOWS, ("a", "b"), grid=halves)
+        read(path, VALUED, WINDOWS, ("a", "b"), adds=Grid(halves))
 
 
 def test_sums_beyond_int64_are_refused(write: Write) -> None:
@@ -225,7 +226,7 @@ def test_sums_beyond_int64_are_refused(write: Write) -> None:
 
     rows = "2013-01-01T00:00Z,a,1\n" * 16  # 16 * 2^60 wraps to zero
     with pytest.raises(SumOverflow, match="2\\^61"):
-        read(write("time,group,value\n" + rows), VALUED, WINDOWS, ("a", "b"), grid=huge)
+        read(write("time,group,value\n" + rows), VALUED, WINDOWS, ("a", "b"), adds=Grid(huge))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton.cli.options import command_line
-from counton.cli.statistic import perform
+from counton.cli.run import perform
 from examples.__main__ import main
 from examples.departures import options_for
 

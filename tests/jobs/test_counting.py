@@ -194,7 +194,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
         ({"what": "sum"}, "what is nothing that can be asked for"),
         ({"steps": "6"}, "give a whole number"),
         ({"events": 3}, "neither the path of a file nor a data frame"),
-        ({"value": "paid"}, "goes with a sum"),
+        ({"value": "paid"}, "belongs to sum"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_changes_nothing(

@@ -317,9 +317,9 @@ def test_labels_of_groups_not_shown_are_nowhere(
     from rich.console import Console
 
     from counton.cli.__main__ import main  # noqa: F401
-    from counton.cli.count import perform
     from counton.cli.inspection import _print_stream
     from counton.cli.options import Outputs
+    from counton.cli.run import perform
 
     state = tmp_path / "visits.db"
     events = tmp_path / "visits.csv"

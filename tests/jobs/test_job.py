@@ -114,7 +114,7 @@ def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:
     with pytest.raises(StateError, match="is a count"):
         run(Job("sum", request_.events, request_.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
-        run(replace(request_, what="mean"))  # type: ignore[arg-type]
+        run(replace(request_, what="mean"))
     write(Path(str(request_.events)), ROWS[1:])
     with pytest.raises(ReplayMismatch, match="rows must not disappear"):
         run(request_)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 
 from counton import ZCDP, PureDP, release_contingency, release_hierarchy
 from counton.errors import InvalidInput
 from counton.jobs import Job, count_events, run
 from counton.jobs.choosing import activity
-from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 from counton.noise import Key
 from counton.statistics import TopK
 

@@ -9,8 +9,8 @@ import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
-from counton.jobs.statistic_runs import StatisticOutcome, StatisticRequest, run_statistic
-from counton.statistics import TopK, known
+from counton.jobs import Job, Outcome, Shown, run
+from counton.statistics import Distinct, known
 from counton.store import Stream, verify
 
 __all__ = ["letters_are_known"]  # a fixture
@@ -26,12 +26,12 @@ def written(folder: Path, rows: list[str]) -> Path:
     return folder / "e.csv"
 
 
-def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> StatisticRequest:
-    return StatisticRequest(
+def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Job:
+    return Job(
         statistic,
         written(folder, rows),
         folder / "s.db",
-        ["letter"],
+        columns=["letter"],
         time="at",
         every="1h",
         start="2024-03-01",
@@ -40,28 +40,29 @@ def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Statistic
     )
 
 
-def totals(outcome: StatisticOutcome) -> list[list[int]]:
-    ask = ["a", "b"] if outcome.statistic.on_demand else None
-    return outcome.table(ask=ask)["estimate"].reshape((-1, 2)).to_list()
+def totals(outcome: Outcome) -> list[list[int]]:
+    ask = ("a", "b") if outcome.definition.statistic.on_demand else None
+    table = outcome.shown(shown=Shown(ask)).table()
+    return table["estimate"].reshape((-1, 2)).to_list()
 
 
 @pytest.mark.parametrize("statistic", KINDS, ids=repr)
 def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
     first = hours(tmp_path, statistic)
-    with run_statistic(first) as outcome:
-        assert (outcome.before, outcome.after, outcome.outside) == (0, 3, 0)
+    with run(first) as outcome:
+        assert (outcome.before, outcome.after, outcome.tally.before) == (0, 3, 0)
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
-        starts = outcome.table()["window_start"].dt.hour().unique().sort().to_list()
+        starts = outcome.shown().table()["window_start"].dt.hour().unique().sort().to_list()
         assert starts == ([2] if statistic.on_demand else [0, 1, 2])
-    later = StatisticRequest(statistic, first.events, first.state, until="2024-03-01T05:00")
+    later = Job(statistic, first.events, first.state, until="2024-03-01T05:00")
     written(tmp_path, [*ROWS, "04:59,b"])
-    with run_statistic(later) as outcome:
+    with run(later) as outcome:
         assert (outcome.before, outcome.after) == (3, 5)
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2], [3, 2], [3, 3]]
     for rows, step in (([*ROWS[1:], "04:59,b"], 2), ([*ROWS, "00:00,a", "04:59,b"], 1)):
         written(tmp_path, rows)
         with pytest.raises(ReplayMismatch, match=f"step {step} .*late rows"):
-            run_statistic(later)
+            run(later)
     (found,) = verify(first.state)
     assert found.right
 
@@ -70,40 +71,40 @@ def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
 def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None:
     text = tmp_path / "s.txt"
     text.write_text("abba\nb")
-    request = StatisticRequest(statistic, text, tmp_path / "s.db", steps=20, epsilon=50)
-    with run_statistic(request) as outcome:
+    request = Job(statistic, text, tmp_path / "s.db", steps=20, epsilon=50)
+    with run(request) as outcome:
         assert totals(outcome)[-1] == [2, 3]
-        assert outcome.times(range(1, 4)).tolist() == [1, 2, 3]
+        assert outcome.shown().table()["step"].to_list()[-1] == 5
     text.write_text("abba\nbbb")
-    with run_statistic(StatisticRequest(statistic, text, request.state)) as outcome:
+    with run(Job(statistic, text, request.state)) as outcome:
         assert (outcome.before, outcome.after) == (5, 7)
         assert totals(outcome)[-1] == [2, 5]
     text.write_text("abb")
     with pytest.raises(ReplayMismatch, match="rows have disappeared"):
-        run_statistic(StatisticRequest(statistic, text, request.state))
+        run(Job(statistic, text, request.state))
     text.write_text("abbab" + "b" * 20)
     with pytest.raises(HorizonExceeded):
-        run_statistic(StatisticRequest(statistic, text, request.state))
+        run(Job(statistic, text, request.state))
     text.write_text("abbabbbc")
     with pytest.raises(InvalidInput, match="must be a or b"):
-        run_statistic(StatisticRequest(statistic, text, request.state))
+        run(Job(statistic, text, request.state))
     few = replace(request, name="few", steps=4)
     text.write_text("abbab")
     with pytest.raises(HorizonExceeded, match="5 rows, each a step, and the stream has 4 steps"):
-        run_statistic(few)
+        run(few)
     text.write_text("abb")
-    run_statistic(few).close()  # so it was not made before
+    run(few).close()  # so it was not made before
     text.write_text("abbab")
     with pytest.raises(HorizonExceeded, match="give the first 4 rows"):
-        run_statistic(few)
+        run(few)
     text.write_text("abba")
-    run_statistic(few).close()
+    run(few).close()
     text.write_text("abbab")
-    with run_statistic(few) as outcome:  # what was released is shown, for ever
-        assert (outcome.before, outcome.after, outcome.outside) == (4, 4, 1)
+    with run(few) as outcome:  # what was released is shown, for ever
+        assert (outcome.before, outcome.after, outcome.tally.beyond) == (4, 4, 1)
         assert totals(outcome)[-1] == [2, 2]
     text.write_text("ab")
-    with run_statistic(replace(request, events=[text], name="other")) as outcome:
+    with run(replace(request, events=[text], name="other")) as outcome:
         assert totals(outcome)[-1] == [1, 1]
 
 
@@ -126,55 +127,55 @@ def test_what_is_refused_makes_no_state(
 ) -> None:
     request = replace(hours(tmp_path, Letters()), **changed)  # type: ignore[arg-type]
     with pytest.raises(error, match=words):
-        run_statistic(request)
+        run(request)
     assert not (tmp_path / "s.db").exists()
 
 
 def test_a_later_run_with_a_bad_event_commits_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counton.jobs.statistic_runs._CHUNK", 2)  # a step in each transaction
+    monkeypatch.setattr("counton.jobs.ordered_rows._CHUNK", 2)  # a step in each transaction
     request = hours(tmp_path, Letters())
-    run_statistic(request).close()
+    run(request).close()
     written(tmp_path, [*ROWS, "05:10,b", "06:10,c"])
     with pytest.raises(InvalidInput, match="must be a or b"):
-        run_statistic(replace(request, until="2024-03-01T08:00"))
+        run(replace(request, until="2024-03-01T08:00"))
     with Stream.open(request.state, request.name) as stream:
         assert stream.step == 3
     written(tmp_path, [*ROWS, "05:10,b", "06:10,a"])
-    with run_statistic(replace(request, until="2024-03-01T08:00")) as outcome:
+    with run(replace(request, until="2024-03-01T08:00")) as outcome:
         assert totals(outcome)[3:] == [[3, 2], [3, 2], [3, 3], [4, 3], [4, 3]]
 
 
 def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(known.KNOWN, "TopK", "counton.statistics.top_k")
+    monkeypatch.setitem(known.KNOWN, "Distinct", "counton.statistics.distinct")
     rows = ["00:10,b", "00:10,a", "00:10,a", "01:10,a"]
     letters = hours(tmp_path, Letters(), rows)
-    groups = replace(letters, statistic=TopK(["a", "b"]), name="groups")
+    groups = replace(letters, what=Distinct(window=2), name="groups")
     for request in (letters, groups):
-        run_statistic(request).close()
+        run(request).close()
     written(tmp_path, [*rows[::-1], "02:10,b"])
-    with run_statistic(groups) as outcome:
+    with run(groups) as outcome:
         assert (outcome.before, outcome.after) == (1, 2)
     written(tmp_path, [rows[1], rows[0], *rows[2:]])
     with pytest.raises(ReplayMismatch, match="rows of one time must keep their order"):
-        run_statistic(letters)
+        run(letters)
     written(tmp_path, ["00:10,a", *rows[1:]])
     with pytest.raises(ReplayMismatch, match=r"another input.*\(late rows"):
-        run_statistic(replace(groups, until="2024-03-01T02:00"))
+        run(replace(groups, until="2024-03-01T02:00"))
 
 
 def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     request = hours(tmp_path, Letters())
-    run_statistic(request).close()
-    with run_statistic(request) as outcome:
+    run(request).close()
+    with run(request) as outcome:
         assert (outcome.before, outcome.after) == (3, 3)
         with pytest.raises(InvalidInput, match="releases all it has to say"):
-            outcome.table(ask=["a"])
+            outcome.shown(shown=Shown(("a",)))
     for changed in (
-        {"statistic": LettersOnDemand()},
+        {"what": LettersOnDemand()},
         {"columns": ["at"]},
         {"every": "1d"},
         {"start": "2024-03-02"},
@@ -182,5 +183,5 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
         {"epsilon": 1},
         {"timezone": "Europe/Paris"},
     ):
-        with pytest.raises(StateError, match="was created with"):
-            run_statistic(replace(request, **changed))
+        with pytest.raises(StateError, match=r"was created with|cannot be continued"):
+            run(replace(request, **changed))

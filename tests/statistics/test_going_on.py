@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 
 from counton import Key, PureDP, Stream
-from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
 from counton.statistics.running import Running
 from counton.strategies import Binary

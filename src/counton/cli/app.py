@@ -20,6 +20,7 @@ from counton.cli.options import (
     ShowOptions,
     TableOutputs,
     VerifyOptions,
+    left_out,
     takes,
 )
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
@@ -54,27 +55,27 @@ def root(
 
 
 @app.command()
-@takes(Job, Outputs, what="count", value=None, lower=None, upper=None, resolution=None)
+@takes(Job, Outputs, **left_out("count"))
 def count(request: Job, outputs: Outputs) -> None:
     """Release the running number of events after each window, by group.
 
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
     and may leave them out. More data later: run the same command again, as every night.
     """
-    from counton.cli.count import perform
+    from counton.cli.run import perform
 
     perform(request, outputs)
 
 
 @app.command(name="sum")
-@takes(Job, Outputs, what="sum")
+@takes(Job, Outputs, **left_out("sum"))
 def total(request: Job, outputs: Outputs) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
 
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
     without looking at the data.
     """
-    from counton.cli.count import perform
+    from counton.cli.run import perform
 
     perform(request, outputs)
 

@@ -17,7 +17,9 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
+from counton.jobs.fields import called, default_of, kind_of, said_of
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
+from counton.jobs.kinds import KINDS, others
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -87,87 +89,6 @@ _TABLE: dict[str, Any] = {
 }
 #: How the command line asks for the fields of classes from below it, which know no options.
 _FIELDS: dict[type, dict[str, Any]] = {
-    Job: {
-        "events": Annotated[
-            list[str],
-            typer.Argument(
-                help="files of events: CSV, Parquet or JSON lines; a folder of them; - for "
-                "standard input"
-            ),
-        ],
-        "state": _asked(str, "SQLite file or database URL that keeps the stream; secret"),
-        "time": _asked(_TEXT, "column of the events' times"),
-        "every": _asked(_TEXT, "length of a window: 15m, 1h, 1d, 1w, 1mo"),
-        "by": _asked(_TEXT, "column of the events' groups"),
-        "domain": _asked(
-            _TEXT, "the declared groups, public: a file (one per line, or a table) or a list A,B,C"
-        ),
-        "value": _asked(_TEXT, "column of the values to add up"),
-        "lower": _asked(_TEXT, "smaller values count as this"),
-        "upper": _asked(_TEXT, "larger values count as this"),
-        "resolution": _asked(_TEXT, "values are rounded to multiples of this"),
-        "steps": _asked(_WHOLE, "how many windows the stream will ever have"),
-        "start": _asked(_TEXT, "beginning of the first window", "--from"),
-        "until": _asked(
-            _TEXT, "release windows that ended by then, or by now; default: the newest event's time"
-        ),
-        "confirmed": _asked(bool, "release also many windows after the newest event", "--yes"),
-        "timezone": _asked(_TEXT, "zone of local times and calendar windows; default: UTC"),
-        "epsilon": _asked(_TEXT, "privacy loss of one row"),
-        "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
-        "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
-        "continues": _asked(
-            _TEXT, "a stream of the state, which ends: this one goes on, with what it does not say"
-        ),
-        "other": _asked(_TEXT, "a group of its own for rows of groups that are not declared"),
-        "spare": _asked(_WHOLE, "so many groups more, to be named later"),
-        "also": _asked(_TEXT, "names for spare groups, A,B: they count from the next window on"),
-        "rename": _asked(_TEXT, "columns called otherwise from now on: OLD=NEW,..."),
-        "release": _asked(
-            _TEXT, "totals so far, windows (each one's own number), or both; default: totals"
-        ),
-        "strategy": _asked(
-            _TEXT,
-            "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt",
-        ),
-        "metric": _asked(_TEXT, "error to make small: mean or max"),
-        "simple": _asked(bool, "only strategies that release integers, no search", "--simple"),
-        "expire": _asked(
-            bool, "protection fades with age; no --steps needed: see plan --expire", "--expire"
-        ),
-        "growth": _asked(_TEXT, "with --expire: the loss grows like log(age)^GROWTH; default: 1"),
-        "delay": _asked(_WHOLE, "with --expire: release events this many windows late"),
-        "user": _asked(_TEXT, "column of users: protect a user, not one event; needs --most"),
-        "most": _asked(_WHOLE, "at most so many events of a user count; the others are dropped"),
-        "per": _asked(_TEXT, "so many in each period, as in 1d; protects a user's one period"),
-        "distinct": _asked(bool, "a user counts once in each window and group", "--distinct"),
-        "first": _asked(bool, "a user counts once for ever: distinct users so far", "--first"),
-        "id": _asked(_TEXT, "column of ids: a row counts once, in whatever file it comes"),
-        "unit": _asked(_TEXT, "what one row, or one user, is called; the ledger counts by it"),
-        "name": _asked(str, "name of the stream within the state"),
-        "key": _asked(
-            _TEXT,
-            "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
-        ),
-        "file_format": _asked(
-            _TEXT, "csv, parquet or jsonl, where the name does not say", "--format"
-        ),
-        "time_format": _asked(
-            _TEXT, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
-        ),
-        "clock_change": _asked(
-            str, "local times that come twice a year: raise, earliest or latest"
-        ),
-        "unknown": _asked(
-            str, "rows of undeclared groups: refuse or drop; discover: none is declared"
-        ),
-        "bad_rows": _asked(
-            str, "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run"
-        ),
-        "bad_rows_most": _asked(int, "with quarantine: so many rows may be set aside"),
-        "missing": _asked(str, "rows that lack a time, group, value, user or id: refuse or skip"),
-        "append": _asked(bool, "the file holds new events only, not all since --from", "--append"),
-    },
     ContingencyRequest: {
         "rows": Annotated[
             str, typer.Argument(help="CSV, Parquet or JSON lines, one row a unit, or with counts")
@@ -206,7 +127,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """What ``count`` and ``sum`` do with what was released."""
+    """What is done with what was released."""
 
     out: Path | None = option(
         None, "write all released steps: .parquet, .csv, .json, .jsonl or .arrow"
@@ -214,6 +135,16 @@ class Outputs:
     plot: Path | None = option(None, "draw all released steps: .png, .svg or .pdf")
     sums: str | None = option(
         None, "also write what happened in each 1d,1w,1mo: OUT with that before its ending"
+    )
+    title: str | None = option(None, "of the chart, in other words than the statistic's own")
+    axis: str | None = option(None, "what the chart's axis shows")
+    over: int | None = option(None, "show what came in the last so many steps, not in all so far")
+    shares: str | None = option(
+        None, "which quantiles are shown, as in 0.25,0.5,0.75; 0.5 is the median"
+    )
+    ask: str | None = option(None, "only these words, after every step: ACG,TT; default: all, now")
+    cut: str | None = option(
+        None, "sets of nodes, A,B;C: the weight between each set and all other nodes, every step"
     )
     level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
@@ -472,6 +403,25 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
     return made
 
 
+def left_out(name: str) -> dict[str, Any]:
+    """Fields of `Job` and `Outputs` that are no options of a statistic's command.
+
+    Returns:
+        Their values there.
+
+    >>> left_out("count")["value"] is None, "sums" in left_out("count")
+    (True, False)
+    """
+    defaults = {item.name: default_of(item) for item in (*fields(Job), *fields(Outputs))}
+    gone = {"columns", *others(name), *_OF_READINGS} - set(KINDS[name].shows)
+    fixed = {each: defaults[each] for each in gone} | {"what": name}
+    return fixed
+
+
+#: What is shown of readings: of some statistics.
+_OF_READINGS = ("shares", "ask", "cut", "over", "title", "axis", "sums")
+
+
 def option_names(*kinds: type) -> dict[str, str]:
     """What the command line calls the fields of dataclasses: options, or an argument's name.
 
@@ -518,13 +468,15 @@ def command_line(command: str, *values: Any) -> str:
 
 def _options(kind: type) -> dict[str, tuple[Any, Any]]:
     """Of each field that is an option: its annotation for typer, and its default."""
-    stated = _FIELDS.get(kind)
-    hints = get_type_hints(kind) if stated is None else {}
+    stated, told = _FIELDS.get(kind), said_of(kind)
+    hints = get_type_hints(kind) if stated is None and not told else {}
     found = {}
     for item in fields(kind):
-        if stated is None:
-            hint: Any = _annotated(hints[item.name], item.metadata["option"])
-        elif item.name in stated:
+        if item.name in told:
+            hint: Any = _told(item)
+        elif stated is None and not told:
+            hint = _annotated(hints[item.name], item.metadata["option"])
+        elif stated is not None and item.name in stated:
             hint = stated[item.name]
         else:
             continue
@@ -534,6 +486,31 @@ def _options(kind: type) -> dict[str, tuple[Any, Any]]:
                 hint.__metadata__[0].parser = parser
         found[item.name] = (hint, item.default)
     return found
+
+
+#: How the command line takes each kind of value.
+_TYPES: dict[str, Any] = {
+    "text": str | None,
+    "texts": list[str],
+    "whole": int | None,
+    "number": float | None,
+    "flag": bool,
+    "path": Path | None,
+}
+
+
+def _told(item: Any) -> Any:
+    """A field of which everything is said beside it, as typer takes it."""
+    said, kind = item.metadata["asked"], kind_of(item)
+    if said.argument:
+        return _annotated(list[str], typer.Argument(help=said.help))
+    given = _TYPES[kind]
+    if kind == "text" and (item.default is MISSING or isinstance(item.default, str)):
+        given = str
+    panel = said.group or None
+    return _annotated(
+        given, typer.Option(f"--{called(item)}", help=said.help, rich_help_panel=panel)
+    )
 
 
 def _shown(name: str, said: OptionInfo | ArgumentInfo) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from enum import IntEnum
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,25 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
 #: Makes of marked rows (see `mark`) those that count.
 Bound = Callable[[pl.LazyFrame], pl.LazyFrame]
-Grid = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+
+
+class Adds(Protocol):
+    """What rows are added up to: see `counton.statistics.Tallied`."""
+
+    @property
+    def places(self) -> int:
+        """How many places of a group rows are added up in."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether every row adds 1 to one place."""
+
+    def said(self, *parts: Any) -> NDArray[np.int64]:
+        """What rows say, one integer each."""
+
+    def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
+        """Places, and what is added to each."""
+
 
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
 _LARGEST_CELL = 2.0**61
@@ -137,8 +155,9 @@ class Tally:
     """What a file holds, exactly. Not private: nothing of it belongs in a published output.
 
     Attributes:
-        cells: one row per window and group that has events: ``step``, ``group`` (position in the
-            domain), ``rows``, ``total`` (events, or the sum of values on the grid); all int64.
+        cells: one row per window and place of a group that has events: ``step``, ``group``
+            (position in the domain, times the places of a group, and the place), ``rows``,
+            ``total`` (events, or what they add); all int64.
         newest: microseconds of the newest event, None where there is no event.
         rows: all rows read.
         before: rows before the first window, counted nowhere.
@@ -170,7 +189,7 @@ class Reading:
         windows: how time is cut.
         unknown: whether rows of undeclared groups are refused, counted nowhere, or by groups of
             their own.
-        grid: puts values on the integers (`Contribution.to_grid`); needed with a value column.
+        adds: what rows are added up to; None: they are counted.
         clock_change: which moment a local time means that comes twice.
         time_format: for times that are not ISO 8601.
         declared: the groups that count by themselves where there is ``other``.
@@ -182,7 +201,7 @@ class Reading:
     columns: Columns
     windows: Windows
     unknown: Unknown = "refuse"
-    grid: Grid | None = None
+    adds: Adds | None = None
     clock_change: ClockChange = "raise"
     time_format: str | None = None
     declared: Sequence[str] = ()
@@ -229,34 +248,33 @@ def tally(
     rows = marked(source, reading, watch)
     if bound is not None:
         rows = bound(rows)
-    found = collected(source, _cells(rows, domain, valued=reading.grid is not None)).sort("cell")
+    groups: pl.Expr = pl.lit(0, pl.Int64)
+    if domain is not None:
+        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False)  # faster than a join
+        groups = place.to_physical().cast(pl.Int64).fill_null(len(domain))
+    width = 1 if domain is None else len(domain) + 1
+    cell = pl.col("step").clip(lower_bound=-1) * width + groups  # below 0: cannot be counted
+    found = collected(source, _added(rows, cell, reading.adds, newest=True)).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         skipped, quarantined = _without_bad_rows(source, reading)
         found = found.filter(pl.col("cell") >= 0)
-    cell, counts = found["cell"], found["rows"]
-    width = 1 if domain is None else len(domain) + 1
-    steps, groups = cell // width, cell % width
-    unknown = 0
+    across = _across(reading.adds)
+    cells, counts = found["cell"] // across, found["rows"]
+    steps, groups_of = cells // width, cells % width
+    outside = found["cell"] % across == (across - 1 if across > 1 else -1)
     if domain is not None:
-        outside = groups == len(domain)
-        unknown = int(counts.filter(outside).sum())
-        if unknown and reading.unknown == "refuse":
-            raise _unknown_groups(source, reading, domain)
-        counts = counts.set(outside, 0)
+        outside = outside | (groups_of == len(domain))
+    unknown = int(counts.filter(outside).sum())
+    if unknown and reading.unknown == "refuse":
+        raise _unknown_groups(source, reading, domain or ())
+    counts = counts.set(outside, 0)
     early, late = steps < 1, steps > reading.windows.steps
     inside = (counts > 0) & ~(early | late)
     _check_sums(found.filter(counts > 0))
-    totals = found["total"] if reading.grid is not None else counts
+    parted = found.with_columns(step=steps, group=groups_of).filter(inside)
     return Tally(
-        cells=pl.DataFrame(
-            {
-                "step": steps.filter(inside),
-                "group": groups.filter(inside),
-                "rows": counts.filter(inside),
-                "total": totals.filter(inside),
-            }
-        ),
+        cells=_by_place(parted, reading.adds),
         newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
         rows=rows_read,
         before=int(counts.filter(early).sum()),
@@ -267,23 +285,70 @@ def tally(
     )
 
 
-def _cells(rows: pl.LazyFrame, domain: Sequence[str] | None, *, valued: bool) -> pl.LazyFrame:
-    """Rows by cell: windows one after the other, each with its groups and one for all others.
+def added_up(rows: pl.LazyFrame, groups: int, adds: Adds | None) -> pl.DataFrame:
+    """Rows of declared groups by window and place of a group: as `Tally.cells`.
 
-    Cells below 0 hold rows that cannot be counted.
+    Args:
+        rows: columns ``step``, ``group`` (position in the domain) and ``total`` (what each says).
+        groups: how many there are.
+        adds: see `Reading`.
     """
-    cell = pl.col("step").clip(lower_bound=-1)  # -1: rows that cannot be counted
-    if domain is not None:
-        groups = pl.Enum(list(domain))  # looked up faster than in a join
-        place = pl.col("group").cast(groups, strict=False).to_physical().cast(pl.Int64)
-        cell = cell * (len(domain) + 1) + place.fill_null(len(domain))
-    sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-    if valued:
-        sums += [
-            pl.col("total").sum(),
-            pl.col("total").cast(pl.Float64).abs().sum().alias("magnitude"),
-        ]
+    cell = pl.col("step") * groups + pl.col("group")
+    found = _added(rows, cell, adds).collect(engine="streaming").sort("cell")
+    cells = found["cell"] // _across(adds)
+    parted = found.with_columns(step=cells // groups, group=cells % groups)
+    return _by_place(parted, adds)
+
+
+def _across(adds: Adds | None) -> int:
+    """Cells into which a group is cut: its places, and one for rows of none that is known."""
+    if adds is None or not _by_row(adds):
+        return 1
+    return adds.places + 1
+
+
+def _by_row(adds: Adds) -> bool:
+    """Whether what a row says decides in which place it counts."""
+    return not isinstance(adds.entries(pl.col("total"))[0][0], int)
+
+
+def _added(
+    rows: pl.LazyFrame, cell: pl.Expr, adds: Adds | None, *, newest: bool = False
+) -> pl.LazyFrame:
+    """Rows by cell, windows one after the other: how many, and what they add to each place."""
+    sums = [pl.len().cast(pl.Int64).alias("rows")]
+    if newest:
+        sums.append(pl.col("us").max())
+    if adds is not None:
+        entries = adds.entries(pl.col("total"))
+        if _by_row(adds):
+            place = pl.col("total")
+            known = (place >= 0) & (place < adds.places)
+            cell = cell * (adds.places + 1) + pl.when(known).then(place).otherwise(adds.places)
+        if not adds.counts_rows:
+            for number, (_, amount) in enumerate(entries):
+                sums.append(amount.sum().alias(f"total {number}"))
+                size = amount.cast(pl.Float64).abs().sum()
+                sums.append(size.alias(f"magnitude {number}"))
     return rows.group_by(cell.alias("cell")).agg(sums)
+
+
+def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
+    """A row for each place, from one for each group and, where rows decide, place."""
+    group, names = pl.col("group"), ("step", "group", "rows", "total")
+    if adds is None:
+        return found.select("step", "group", "rows", total="rows")
+    if _by_row(adds):
+        group = group * adds.places + pl.col("cell") % (adds.places + 1)
+        total = "rows" if adds.counts_rows else "total 0"
+        return found.select("step", group.alias("group"), "rows", total=total)
+    if adds.counts_rows:
+        return found.select("step", "group", "rows", total="rows")
+    parts = []
+    for number, (place, _) in enumerate(adds.entries(pl.col("total"))):
+        at = group * adds.places + place
+        parts.append(found.select("step", at.alias("group"), "rows", total=f"total {number}"))
+    return parts[0] if len(parts) == 1 else pl.concat(parts).sort("step", "group").select(names)
 
 
 def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -366,8 +431,8 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
             (pl.col("given").is_null(), Problem.NO_VALUE),
             (~value.is_finite().fill_null(False), Problem.NOT_FINITE),
         ]
-        if reading.grid is not None:
-            total = _on_grid(value, reading.grid)
+        if reading.adds is not None:
+            total = _said(value, reading.adds)
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
@@ -385,10 +450,10 @@ def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _on_grid(value: pl.Expr, grid: Grid) -> pl.Expr:
+def _said(value: pl.Expr, adds: Adds) -> pl.Expr:
     finite = pl.when(value.is_finite()).then(value).fill_null(0.0)
     return finite.map_batches(
-        lambda values: pl.Series(grid(values.to_numpy())),
+        lambda values: pl.Series(adds.said(values.to_numpy()), dtype=pl.Int64),
         return_dtype=pl.Int64,
         is_elementwise=True,
     )
@@ -507,11 +572,12 @@ def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> 
 
 
 def _check_sums(known: pl.DataFrame) -> None:
-    if "magnitude" not in known.columns:
-        return
-    large = known.filter(pl.col("magnitude") >= _LARGEST_CELL)
-    if large.height:
-        raise SumOverflow(
-            f"the values of one window and group add up to {large['magnitude'][0]:.3g} times the "
-            f"resolution; the bound is 2^61: use a coarser resolution or narrower bounds"
-        )
+    for name in known.columns:
+        if not name.startswith("magnitude"):
+            continue
+        large = known.filter(pl.col(name) >= _LARGEST_CELL)
+        if large.height:
+            raise SumOverflow(
+                f"the values of one window and group add up to {large[name][0]:.3g} times the "
+                f"resolution; the bound is 2^61: use a coarser resolution or narrower bounds"
+            )

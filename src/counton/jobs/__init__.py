@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import Released as Released
     from counton.jobs.runs import run as run
-    from counton.jobs.statistic_runs import StatisticOutcome as StatisticOutcome
-    from counton.jobs.statistic_runs import StatisticRequest as StatisticRequest
-    from counton.jobs.statistic_runs import run_statistic as run_statistic
+    from counton.jobs.shown import ReleasedStatistic as ReleasedStatistic
+    from counton.jobs.shown import Shown as Shown
     from counton.jobs.tables import ContingencyOutcome as ContingencyOutcome
     from counton.jobs.tables import Fit as Fit
     from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
@@ -78,9 +77,9 @@ _HOME = {
     "RangesRequest": "counton.jobs.job",
     "Released": "counton.jobs.runs",
     "Job": "counton.jobs.job",
+    "ReleasedStatistic": "counton.jobs.shown",
+    "Shown": "counton.jobs.shown",
     "Run": "counton.jobs.counting",
-    "StatisticOutcome": "counton.jobs.statistic_runs",
-    "StatisticRequest": "counton.jobs.statistic_runs",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
@@ -88,7 +87,6 @@ _HOME = {
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
     "run_ranges": "counton.jobs.tables",
-    "run_statistic": "counton.jobs.statistic_runs",
     "sum_events": "counton.jobs.counting",
 }
 
@@ -107,9 +105,9 @@ __all__ = [
     "RangesOutcome",
     "RangesRequest",
     "Released",
+    "ReleasedStatistic",
     "Run",
-    "StatisticOutcome",
-    "StatisticRequest",
+    "Shown",
     "count_events",
     "export",
     "publish",
@@ -117,7 +115,6 @@ __all__ = [
     "run_contingency",
     "run_hierarchy",
     "run_ranges",
-    "run_statistic",
     "sum_events",
 ]
 

@@ -67,7 +67,7 @@ class Run:
     definition: Definition
     before: int
     after: int
-    until: int
+    until: int | None
     rows: int = attribute(repr=False)
     late: int = attribute(repr=False)
     early: int = attribute(repr=False)

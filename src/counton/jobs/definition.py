@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from dataclasses import field as attribute
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
+from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_time
 from counton.exact import Number
-from counton.jobs import guards
+from counton.jobs import guards, kinds
 from counton.jobs.job import (
     EXPIRING,
     NOW,
@@ -25,9 +27,12 @@ from counton.jobs.job import (
     metric_from,
     stated,
 )
+from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, known_unit
+from counton.statistics import Count, Grouped, Statistic, Sum, Tallied, TopK
+from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -36,7 +41,8 @@ if TYPE_CHECKING:
     from counton.strategies.base import ReleaseForm
 
 _Given = TypeVar("_Given")
-_KIND = "events by window and group"
+#: Of details that a job keeps with its stream.
+KIND = "events by window and group"
 
 #: Names of strategies, and the strategies they stand for.
 STRATEGIES = {
@@ -49,7 +55,6 @@ STRATEGIES = {
     "look-ahead": "LookAhead",
     "solved": "Solved",
 }
-WHAT = ("count", "sum")
 #: What lengths of time are called.
 PERIODS = {
     "1h": "hour",
@@ -62,7 +67,6 @@ PERIODS = {
 #: Of which a release is a sum of draws of one law with weights +1 and -1.
 _SUMS = ("Binary", "KAry", "SmoothBinary")
 _MOST_SPARE = 1_000_000
-_BOUNDS = ("lower", "upper", "resolution")
 
 
 class People(NamedTuple):
@@ -108,9 +112,10 @@ class Definition:
     """A stream of counts or sums of events.
 
     Attributes:
-        what: ``count`` or ``sum``.
-        columns: where time, group and value stand in the events.
-        windows: how time is cut; window k is step k.
+        what: name of the statistic (`counton.jobs.kinds`).
+        statistic: what rows become.
+        columns: where time, group, user and id stand in the events.
+        cut: how time is cut; window k is step k. None: each row is a step.
         domain: the groups, in the order of their cells: those declared, ``other``, those of
             ``named``. None for one total.
         other: the group that counts rows of all groups not declared, if any.
@@ -136,8 +141,9 @@ class Definition:
     """
 
     what: str
+    statistic: Statistic
     columns: Columns
-    windows: Windows
+    cut: Windows | None
     domain: tuple[str, ...] | None
     unit: str
     guarantee: Guarantee
@@ -155,6 +161,56 @@ class Definition:
     continues: Continued | None = None
     ended: int | None = None
     discovery: Discovery | None = None
+    parts: kinds.Parts = attribute(default_factory=kinds.Parts)
+    stated: Mapping[str, Any] = attribute(default_factory=dict)
+
+    @property
+    def windows(self) -> Windows:
+        """How time is cut.
+
+        Raises:
+            InvalidInput: it is not, and each row is a step.
+        """
+        if self.cut is None:
+            raise InvalidInput(
+                f"each row is a step here, and there are no windows of time; give {field('time')}"
+            )
+        return self.cut
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows are taken one after the other, in their order."""
+        return self.cut is None or not self.statistic.tallied
+
+    @property
+    def plain(self) -> bool:
+        """Whether the cells are released as they are: numbers and sums of rows."""
+        return isinstance(self.statistic, Tallied) and self.statistic.plain
+
+    @property
+    def adds(self) -> Tallied | None:
+        """What rows of one group are added up to; None where they are counted."""
+        inner = self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
+        if not isinstance(inner, Tallied) or not [p for p in inner.parts if p.name != "by"]:
+            return None
+        return inner
+
+    @property
+    def places(self) -> int:
+        """How many numbers rows of one group are added up to."""
+        return 1 if self.adds is None else self.adds.places
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What is kept of each place: how many rows, and what they add up to if that is more."""
+        return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
+
+    def measured(self, sums: Integers) -> Integers:
+        """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
+        if self.plain or self.discovery is not None:
+            return sums.reshape(len(sums), *(self.shape if self.discovery is None else (-1,)))
+        assert isinstance(self.statistic, Tallied)
+        return self.statistic.measured(sums)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -163,6 +219,8 @@ class Definition:
             from counton.jobs.discovery import ROOM
 
             return (ROOM,)
+        if not self.plain:
+            return self.statistic.cells
         return () if self.domain is None else (len(self.cells),)
 
     @property
@@ -195,15 +253,12 @@ class Definition:
     def details(self) -> dict[str, Any]:
         """Public facts that are kept with the stream, as JSON values."""
         return {
-            "kind": _KIND,
+            "kind": KIND,
             "what": self.what,
-            "time": self.columns.time,
+            "time": self.columns.time or None,
             "by": self.columns.group,
             "value": self.columns.value,
-            "every": self.windows.every,
-            "from": self.windows.start.astimezone(UTC).isoformat(),
-            "steps": self.windows.steps,
-            "timezone": self.windows.timezone,
+            **({} if self.cut is None else _cut_to_dict(self.cut)),
             "domain": None if self.domain is None else list(self.domain),
             "user": self.columns.user,
             "id": self.columns.id,
@@ -219,6 +274,8 @@ class Definition:
             "renamed": [list(column) for column in self.renamed],
             "continues": None if self.continues is None else self.continues._asdict(),
             "ended": self.ended,
+            "parts": self.parts._asdict(),
+            "stated": dict(self.stated),
             **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),
         }
 
@@ -243,28 +300,22 @@ class Definition:
                 f"stream {saved.name!r} finds groups that nobody declared, which only the command "
                 f"that counts shows, and it has no successor: run that one again for its table"
             )
-        if saved.statistic is not None:
-            raise StateError(
-                f"stream {saved.name!r} is a statistic: it cannot be counted on, ended, continued "
-                f"or published yet; go on with the command that made it, or choose another "
-                f"{field('name')}"
-            )
-        if details.get("kind") != _KIND:
+        if details.get("kind") != KIND:
             raise StateError(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
                 f"it with the program that made it, or choose another {field('name')}"
             )
         return cls(
             what=details["what"],
+            statistic=_statistic_kept(saved, details["what"]),
             columns=Columns(
-                details["time"], details["by"], details["value"], details["user"], details["id"]
+                details["time"] or "",
+                details["by"],
+                details["value"],
+                details["user"],
+                details["id"],
             ),
-            windows=Windows(
-                datetime.fromisoformat(details["from"]),
-                details["every"],
-                details["steps"],
-                details["timezone"],
-            ),
+            cut=_cut_from_dict(details) if "every" in details else None,
             domain=None if details["domain"] is None else tuple(details["domain"]),
             unit=saved.contribution.unit,
             guarantee=saved.guarantee,
@@ -282,7 +333,35 @@ class Definition:
             continues=Continued(**details["continues"]) if details.get("continues") else None,
             ended=details.get("ended"),
             discovery=None if found is None else _discovery(found),
+            parts=kinds.Parts(**{name: tuple(part) for name, part in details["parts"].items()}),
+            stated=details["stated"],
         )
+
+
+def _statistic_kept(saved: StreamTerms, what: str) -> Statistic:
+    if saved.statistic is not None:
+        return statistic_of(saved)[0]
+    if what != "sum":
+        return Count()
+    held = saved.contribution
+    assert held.lower is not None
+    assert held.upper is not None
+    assert held.resolution is not None
+    return Sum(held.lower, held.upper, held.resolution)
+
+
+def _cut_to_dict(windows: Windows) -> dict[str, Any]:
+    return {
+        "every": windows.every,
+        "from": windows.start.astimezone(UTC).isoformat(),
+        "steps": windows.steps,
+        "timezone": windows.timezone,
+    }
+
+
+def _cut_from_dict(kept: Mapping[str, Any]) -> Windows:
+    start = datetime.fromisoformat(kept["from"])
+    return Windows(start, kept["every"], kept["steps"], kept["timezone"])
 
 
 def _discovery(saved: Mapping[str, Any]) -> Discovery:
@@ -299,7 +378,8 @@ class Asked(NamedTuple):
         start, until: aware datetimes.
         domain: the declared groups.
         guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
-        bounds: what one row of a sum can change.
+        statistic, parts: what rows become, and the columns that it reads; None where a later run
+            leaves out what defines it.
         people: how many events of a user count, in a new stream.
         endless: the strategy of a stream without an end.
         metric: by which error the strategy is chosen.
@@ -310,7 +390,8 @@ class Asked(NamedTuple):
     until: datetime | None
     domain: tuple[str, ...] | None
     guarantee: Guarantee | None
-    bounds: Contribution | None
+    statistic: Statistic | None
+    parts: kinds.Parts | None
     people: People | None
     endless: Expiring | None
     metric: Literal["mean", "max"] | None
@@ -330,7 +411,14 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     """
     request = checked(request)
     _check_choices(request)
-    timezone = request.timezone or ("UTC" if saved is None else saved.windows.timezone)
+    statistic, parts = _statistic(request, saved)
+    if saved is None and kinds.counts_users(request):
+        request = replace(request, first=True)
+    if isinstance(statistic, TopK) and request.domain is None and request.time is not None:
+        request = replace(request, domain=list(statistic.groups))
+    reads = kinds.KINDS[request.what].reads if isinstance(request.what, str) else ()
+    kept_zone = "UTC" if saved is None or saved.cut is None else saved.cut.timezone
+    timezone = request.timezone or kept_zone
     if saved is None:
         endless = _endless(request) if request.expire else None
         by = request.by
@@ -346,14 +434,17 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
                 )
     numbers = (request.epsilon, request.delta, request.rho)
     guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
+    of_nodes = "domain" in reads and "by" not in reads
+    own_users = statistic is not None and (request.time is None or not statistic.tallied)
     return Asked(
         request=request,
         start=_moment(request.start, timezone),
         until=datetime.now(UTC) if request.until == NOW else _moment(request.until, timezone),
-        domain=_groups(request, by, known=saved is not None),
+        domain=None if of_nodes else _groups(request, by, known=saved is not None),
         guarantee=guarantee,
-        bounds=_bounds(request, needed=saved is None),
-        people=_people(request, timezone) if saved is None else None,
+        statistic=statistic,
+        parts=parts,
+        people=_people(request, timezone) if saved is None and not own_users else None,
         endless=endless,
         metric=None if request.metric is None else metric_from(request.metric),
         unknown=cast(Unknown, request.unknown),
@@ -362,7 +453,7 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
 
 
 def _check_choices(request: Job) -> None:
-    for name, known in (("what", WHAT), ("unknown", UNKNOWN), ("clock_change", CLOCK_CHANGE)):
+    for name, known in (("unknown", UNKNOWN), ("clock_change", CLOCK_CHANGE)):
         given = getattr(request, name)
         if given not in known:
             raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
@@ -411,7 +502,7 @@ def _check_discovery(request: Job, by: str | None) -> None:
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
-    if request.what != "count":
+    if request.what not in ("count", "top-k"):
         raise InvalidInput(
             f"{asked} finds groups by how many events they have, and this is a sum; declare the "
             f"groups ({field('domain')})"
@@ -436,30 +527,42 @@ def _check_discovery(request: Job, by: str | None) -> None:
         )
 
 
-def _bounds(request: Job, *, needed: bool) -> Contribution | None:
-    """What one row of a sum can change: one clipped value."""
-    given = [name for name in _BOUNDS if getattr(request, name) is not None]
-    if request.what == "count":
-        for name in ("value", *given):
-            if getattr(request, name) is not None:
-                raise InvalidInput(
-                    f"{field(name, getattr(request, name))} goes with a sum, and a count has no "
-                    f"values; leave it out, or sum"
-                )
-        return None
-    if not needed and not given:
-        return None
-    if needed and request.value is None:
-        raise InvalidInput(f"a sum needs {field('value')}, a column; give it")
-    missing = [field(name) for name in _BOUNDS if name not in given]
-    if missing:
-        raise InvalidInput(
-            f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
-            f"that one row can change the sum by a known amount; choose them without looking at "
-            f"the data"
-        )
-    lower, upper, resolution = (cast(Number, getattr(request, name)) for name in _BOUNDS)
-    return Contribution.clipped(lower, upper, resolution)
+def _statistic(
+    request: Job, saved: Definition | None
+) -> tuple[Statistic | None, kinds.Parts | None]:
+    """What rows become, with what the stream keeps of it where the request leaves that out."""
+    name = kinds.name_of(request.what)
+    if saved is None:
+        return kinds.settled(request)
+    if name != saved.what or saved.discovery is not None:
+        return None, None  # is refused later, or has no parameters
+    if isinstance(request.what, str):
+        kinds.refuse_others(request)
+        known: dict[str, Any] = {
+            given: value
+            for given, value in saved.stated.items()
+            if getattr(request, given) in (None, False)
+        }
+        says_nothing = set(known) == set(saved.stated) and not kinds.stated(request)
+        of_domain = request.domain is not None and "domain" in kinds.kind_named(name).reads
+        if says_nothing and not of_domain:
+            return None, None
+        for column in _COLUMNS_OF:
+            if column in known:
+                known[column] = saved.called(known[column])
+        if request.domain is None:
+            known["domain"] = saved.domain or getattr(saved.statistic, "nodes", None)
+        if request.time is None and saved.columns.time:
+            known["time"] = saved.columns.time
+        for given in ("by", "user"):
+            if getattr(request, given) is None:
+                known[given] = getattr(saved.columns, {"by": "group"}.get(given, given))
+        request = replace(request, **known)
+    return kinds.settled(request)
+
+
+#: Columns that statistics read; they may be called otherwise some day.
+_COLUMNS_OF = ("value", "letter", "weight", "comes")
 
 
 def _people(request: Job, timezone: str) -> People | None:
@@ -552,20 +655,32 @@ def define(asked: Asked) -> Definition:
     Raises:
         InvalidInput: something is left out, or no strategy can give the guarantee.
     """
-    request, timezone = asked.request, asked.request.timezone or "UTC"
-    start, every = _needed(asked.start, "start"), _needed(request.every, "every")
-    if asked.endless is not None and request.steps is None:
-        windows = Windows.endless(start, every, timezone)
-    else:
-        windows = Windows(start, every, _needed(request.steps, "steps"), timezone)
-    unit, people = unit_of(request), asked.people
-    contribution = replace(asked.bounds or Contribution.add_remove(), unit=unit)
-    if people is not None:
-        once: Literal["group"] | None = "group" if people.first else None
-        contribution = Contribution.events(people.most, once=once, bounds=contribution, unit=unit)
+    request, people = asked.request, asked.people
+    assert asked.statistic is not None
+    assert asked.parts is not None
+    statistic, domain = asked.statistic, _with_other(request, asked.domain)
+    cut = _cut(asked)
+    if domain is not None and isinstance(statistic, TopK):
+        statistic = TopK(**{**statistic.parameters, "groups": domain})
+    elif domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
+        statistic = _by_group(statistic, domain, request, cut)
+    ordered = cut is None or not statistic.tallied
+    if ordered:
+        _refuse_of_ordered(request, statistic, cut)
+        if cut is not None and not asked.parts.names:
+            raise InvalidInput(
+                f"{field('time', request.time)} is a column of a table, and the events are a text "
+                f"of letters; name the column of letters, or leave {field('time')} out"
+            )
     guards.check_people_columns(request.user, request.id)
+    contribution = _contribution_of(statistic, asked, ordered=ordered)
+    unit = contribution.unit
     columns = Columns(
-        _needed(request.time, "time"), request.by, request.value, request.user, request.id
+        request.time or "",
+        request.by,
+        asked.parts.names[0] if len(asked.parts.names) == 1 and not ordered else None,
+        request.user,
+        request.id,
     )
     guarantee: Guarantee
     strategy: StreamStrategy
@@ -587,15 +702,25 @@ def define(asked: Asked) -> Definition:
             from counton.jobs.discovery import ROOM, counters_of
 
             promised = counters_of(guarantee)
-        domain = _with_other(request, asked.domain)
-        shape = () if domain is None else (len(domain) + (request.spare or 0),)
+        assert promised is not None
+        steps = cut.steps if cut is not None else _needed(request.steps, "steps")
+        statistic = statistic.settled(promised, steps)
+        contribution = replace(
+            _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit
+        )
+        shape: tuple[int, ...] = ()
+        if domain is not None:
+            shape = (len(domain) + (request.spare or 0),)
+        if not (isinstance(statistic, Tallied) and statistic.plain):
+            shape = () if statistic.on_demand else statistic.cells
         shape = (ROOM,) if discovering else shape
-        strategy = _choose(asked, windows.steps, promised, contribution, shape)
+        strategy = _choose(asked, steps, promised, contribution, shape)
     return Definition(
-        what=request.what,
+        what=kinds.name_of(request.what),
+        statistic=statistic,
         columns=columns,
-        windows=windows,
-        domain=_with_other(request, asked.domain),
+        cut=cut,
+        domain=domain,
         unit=contribution.unit,
         guarantee=guarantee,
         contribution=contribution,
@@ -607,10 +732,107 @@ def define(asked: Asked) -> Definition:
         other=request.other,
         spare=request.spare or 0,
         people=people,
-        discovery=_found_by(strategy, guarantee, promised, windows.steps, contribution)
-        if discovering
+        discovery=_found_by(strategy, guarantee, promised, cut.steps, contribution)
+        if discovering and cut is not None
         else None,
+        parts=asked.parts,
+        stated=kinds.stated(request) if isinstance(request.what, str) else {},
     )
+
+
+def _cut(asked: Asked) -> Windows | None:
+    """How time is cut; None where each row is a step."""
+    request = asked.request
+    if request.time is None:
+        for name in ("every", "start", "until", "timezone"):
+            if getattr(request, name) is not None:
+                raise InvalidInput(
+                    f"{field(name, getattr(request, name))} cuts time, and there is no "
+                    f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
+                    f"out: then each row is a step"
+                )
+        if kinds.name_of(request.what) in ("count", "sum"):
+            _needed(request.time, "time")
+        return None
+    timezone = request.timezone or "UTC"
+    start, every = _needed(asked.start, "start"), _needed(request.every, "every")
+    if asked.endless is not None and request.steps is None:
+        return Windows.endless(start, every, timezone)
+    return Windows(start, every, _needed(request.steps, "steps"), timezone)
+
+
+def _by_group(
+    statistic: Statistic, domain: tuple[str, ...], request: Job, cut: Windows | None
+) -> Statistic:
+    """A statistic of each declared group."""
+    if getattr(statistic, "nodes", None):
+        return statistic  # whose nodes they are
+    if request.spare:
+        raise InvalidInput(
+            f"{field('spare', request.spare)} reserves cells for counts and sums, and "
+            f"{statistic!r} has cells of its own in each group; leave it out"
+        )
+    if cut is None:
+        raise InvalidInput(
+            f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
+            f"step here; give {field('time')}, or leave {field('by')} out"
+        )
+    return Grouped(statistic, domain)
+
+
+#: What a statistic whose rows come in order cannot have, and why.
+_IN_ORDER = {
+    "append": "is compared with all events since the first step, so that order and late rows show",
+    "id": "takes rows as they stand; leave out those that come twice",
+    "release": "has totals alone",
+    "continues": "knows its events from the first step on, and begins anew",
+    "most": "bounds what a unit does by its own parameters",
+    "per": "bounds what a unit does by its own parameters",
+    "distinct": "bounds what a unit does by its own parameters",
+    "first": "bounds what a unit does by its own parameters",
+    "other": "has no groups",
+    "spare": "has no groups",
+    "expire": "is planned for a number of steps",
+}
+
+
+def _refuse_of_ordered(request: Job, statistic: Statistic, cut: Windows | None) -> None:
+    """Refuse what does not go with rows that are taken in their order."""
+    own = ("most", "first") if isinstance(statistic, TopK) and cut is None else ()
+    for name, why in _IN_ORDER.items():
+        value = getattr(request, name)
+        if value in (None, False) or name in own or (name, value) == ("release", "totals"):
+            continue
+        what = "where each row is a step," if statistic.tallied else "whose rows count in order,"
+        raise InvalidInput(
+            f"{field(name, value if isinstance(value, str | int) else None)} does not go with "
+            f"{kinds.name_of(request.what)}, {what} which {why}; leave it out"
+        )
+
+
+def _contribution_of(
+    statistic: Statistic, asked: Asked, *, ordered: bool, steps: int | None = None
+) -> Contribution:
+    """What one protected unit changes: what a row does, or all rows of a user that count."""
+    request, people = asked.request, asked.people
+    if ordered:
+        found = statistic.contribution_within(steps, batched=request.time is not None)
+        return found if request.unit is None else replace(found, unit=checked_unit(request.unit))
+    found = replace(statistic.contribution_within(steps, batched=True), unit=unit_of(request))
+    if people is None:
+        return found
+    if found.relation == "replace":
+        raise InvalidInput(
+            f"{field('user', request.user)} protects whether a user is there, and "
+            f"{field('replace', True)} where rows are known to be; leave one of them out"
+        )
+    once: Literal["group"] | None = "group" if people.first else None
+    if found.pattern is None:
+        return Contribution.events(people.most, once=once, bounds=found, unit=found.unit)
+    assert isinstance(found.pattern, Bounded)
+    norms = Bounded(people.most * found.pattern.l1, people.most**2 * found.pattern.l2_squared)
+    words = f"of whom up to {people.most:,} rows count, each a row {found.words}"
+    return Contribution.patterned(norms, words, unit=found.unit)
 
 
 def _found_by(
@@ -811,7 +1033,7 @@ def check(definition: Definition, asked: Asked) -> None:
     Raises:
         StateError: something differs from what the stream was created with.
     """
-    request, windows, columns = asked.request, definition.windows, definition.columns
+    request, windows, columns = asked.request, definition.cut, definition.columns
     if request.expire and asked.endless is None:
         raise StateError(
             f"stream {request.name!r} was created without {field('expire')} and cannot change its "
@@ -824,10 +1046,11 @@ def check(definition: Definition, asked: Asked) -> None:
             f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
             f"{groups}; leave it out, or start another stream with another {field('name')}"
         )
-    if request.what != definition.what:
+    what = kinds.name_of(request.what)
+    if what != definition.what:
         raise StateError(
             f"stream {request.name!r} is a {definition.what} and cannot be continued as a "
-            f"{request.what}; use {field('what', definition.what)} or another {field('name')}"
+            f"{what}; use {field('what', definition.what)} or another {field('name')}"
         )
     growth, guarantee = None, asked.guarantee
     if asked.endless is not None:
@@ -839,12 +1062,7 @@ def check(definition: Definition, asked: Asked) -> None:
             guarantee = guarantee.bound_to(asked.endless)
     kept_growth = None if asked.endless is None else asked.endless.growth
     start = None if asked.start is None else asked.start.astimezone(UTC)
-    bounds = asked.bounds and replace(
-        asked.bounds,
-        unit=definition.unit,
-        most=definition.contribution.most,
-        once=definition.contribution.once,
-    )
+    _check_statistic(definition, asked)
     people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
     if people is not None and unit:
         unit = people.of(unit)
@@ -852,13 +1070,13 @@ def check(definition: Definition, asked: Asked) -> None:
     continues = None if definition.continues is None else definition.continues.name
     for name, given, kept in (
         (field("continues"), request.continues, continues),
-        (field("time"), definition.called(request.time), columns.time),
+        (field("time"), definition.called(request.time), columns.time or None),
         (field("by"), definition.called(request.by), columns.group),
-        (field("value"), definition.called(request.value), columns.value),
-        (field("every"), request.every, windows.every),
-        (field("steps"), request.steps, windows.steps),
-        (field("start"), start, windows.start.astimezone(UTC)),
-        (field("timezone"), request.timezone, windows.timezone),
+        (field("value"), definition.called(request.value), _value_of(definition)),
+        (field("every"), request.every, windows and windows.every),
+        (field("steps"), request.steps, _steps_of(definition)),
+        (field("start"), start, windows and windows.start.astimezone(UTC)),
+        (field("timezone"), request.timezone, windows and windows.timezone),
         (field("domain"), _undeclared(definition, asked.domain), definition.declared),
         (field("other"), request.other, definition.other),
         (field("spare"), request.spare, definition.spare + len(definition.named)),
@@ -876,7 +1094,6 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("growth"), growth, kept_growth),
         (field("delay"), request.delay, definition.strategy.delay),
         ("the guarantee", guarantee, definition.guarantee),
-        ("the bounds", bounds, definition.contribution),
     ):
         if given is not None and given != kept:
             created = "without it" if kept is None else f"with {_shown(kept)}"
@@ -887,6 +1104,41 @@ def check(definition: Definition, asked: Asked) -> None:
             )
 
 
+def _steps_of(definition: Definition) -> int | None:
+    return definition.cut.steps if definition.cut is not None else definition.strategy.horizon
+
+
+def _value_of(definition: Definition) -> str | None:
+    kept = definition.columns.value or definition.stated.get("value")
+    return definition.called(kept) or (
+        definition.parts.names[0] if definition.parts.names else None
+    )
+
+
+def _check_statistic(definition: Definition, asked: Asked) -> None:
+    """Refuse a statistic, or columns, other than those of the stream."""
+    kept = definition.statistic
+    inner = kept.inner if isinstance(kept, Grouped) else kept
+    given = asked.statistic
+    if isinstance(given, TopK) and isinstance(inner, TopK):
+        given = TopK(**{**given.parameters, "groups": inner.groups})  # compared as groups, below
+    if given is not None and not given.allows(inner):
+        alike = repr(given) == repr(inner)
+        raise StateError(
+            f"the statistic is {given!r}, but stream {asked.request.name!r} was created with "
+            f"{inner!r}{' of other names, or in another order' if alike else ''}; give what it was "
+            f"created with, or start another one with another {field('name')}"
+        )
+    parts = definition.parts
+    named = tuple(definition.called(name) or name for name in parts.names)
+    if asked.parts is not None and asked.parts.names and asked.parts.names != named:
+        raise StateError(
+            f"the columns are {', '.join(asked.parts.names)}, but stream {asked.request.name!r} "
+            f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
+            f"another one with another {field('name')}"
+        )
+
+
 def _undeclared(definition: Definition, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Groups that a later run declares, if they are others than those of the stream.
 
@@ -894,6 +1146,8 @@ def _undeclared(definition: Definition, domain: tuple[str, ...] | None) -> tuple
     """
     known = {definition.declared, definition.groups}
     known.add((*definition.declared, *(group for group, _ in definition.named)))
+    if isinstance(definition.statistic, TopK) and set(domain or ()) == set(definition.declared):
+        return None  # the order of groups that are ranked says nothing
     return None if domain in known else domain
 
 

@@ -19,11 +19,12 @@ import polars as pl
 
 from counton.errors import InvalidInput, StateError, field
 from counton.events.windows import microseconds, moment, parse_time
-from counton.jobs.definition import Definition
+from counton.jobs.definition import KIND, Definition
 from counton.jobs.job import check_text
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.runs import Released
+from counton.jobs.runs import Released, read_released
+from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
@@ -37,7 +38,6 @@ from counton.store.whole_file import replace_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.jobs.statistic_runs import ReleasedStatistic
     from counton.store.verification import Table
 
 _Moment = str | datetime
@@ -76,7 +76,7 @@ class Exported:
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
-        if isinstance(self._what, Released):
+        if isinstance(self._what, Released | ReleasedStatistic):
             return self._what.table()
         what, level = self._what, self.about["level"]
         if isinstance(what, RangesRelease):
@@ -101,7 +101,7 @@ class Exported:
             MissingExtra: matplotlib is not installed.
         """
         what = self._what
-        if isinstance(what, Released):
+        if isinstance(what, Released | ReleasedStatistic):
             return what.figures(panels=panels)
         if panels:
             raise InvalidInput(
@@ -262,17 +262,13 @@ def _of_stream(
                     f"{field(word, given)} is not known to stream {name!r}, which was not made "
                     f"from events: leave it out"
                 )
-        releases = reader.releases(chosen.start, chosen.stop)
-        if reader.terms.statistic is not None:
-            from counton.jobs.statistic_runs import ReleasedStatistic
-
-            return Exported(facts, chosen, ReleasedStatistic(releases, reader.details))
-        return Exported(facts, chosen, releases)
+        if reader.details.get("kind") != KIND:
+            return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
-    chosen = _within(definition, chosen, start, until)
+    if definition.cut is not None:
+        chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)
-    released = Released.read(reader, definition, level).only(chosen, named)
-    return Exported(facts, chosen, released)
+    return Exported(facts, chosen, read_released(reader, definition, level).only(chosen, named))
 
 
 def _steps(given: str | range | None, last: int) -> range:

@@ -40,7 +40,13 @@ class Said(NamedTuple):
 
 
 def asked(
-    default: Any, help: str, called: str | None = None, *, group: str = "", argument: bool = False
+    default: Any,
+    help: str,
+    called: str | None = None,
+    *,
+    group: str = "",
+    argument: bool = False,
+    repr: bool = True,
 ) -> Any:
     """A field of a dataclass that a user may state.
 
@@ -50,6 +56,7 @@ def asked(
         called: its name in commands and files, where it is not the field's; without dashes.
         group: the heading under which it stands.
         argument: it has no name in a command.
+        repr: whether it shows in a representation; not where a frame would show its rows.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -59,7 +66,9 @@ def asked(
     'beginning of the first window'
     """
     told = {"asked": Said(help, called, group, argument)}
-    return field(metadata=told) if default is ... else field(default=default, metadata=told)
+    if default is ...:
+        return field(metadata=told, repr=repr)
+    return field(default=default, metadata=told, repr=repr)
 
 
 def said_of(kind: type) -> dict[str, Said]:

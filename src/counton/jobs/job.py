@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from dataclasses import field as attribute
 from datetime import datetime
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from counton.errors import InvalidInput, field, is_text
+from counton.jobs.fields import asked
 from counton.jobs.guards import check_delta
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from counton.exact import Number
     from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+    from counton.statistics import Statistic
 
 _Given = TypeVar("_Given")
 
@@ -57,14 +58,20 @@ class Job:
     'events'
 
     Attributes:
-        what: number of events, or sum of a column of values.
+        what: a statistic, or its name: "count", "sum", "average", "top-k" and others
+            (`counton.jobs.kinds`).
         events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
             several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
         state: path of a SQLite file, or a database URL.
         time, by, value: columns of the events.
         every, start, steps, timezone: windows of time.
         domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence.
-        lower, upper, resolution: of the values of a sum.
+        lower, upper, resolution: of the values of a sum, an average, quantiles or weights.
+        columns: of the parts of an event, in the order in which a statistic takes them that is
+            given as such and not by its name.
+        number, cells, edges, line, replace, top, room, window, windows, changes, stay, comes,
+            alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest, beyond: of the
+            statistics that have them.
         until: windows that ended by then are released, "now" when the run begins; None: by the
             newest event's time.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
@@ -99,54 +106,212 @@ class Job:
         append: the file holds new events only.
     """
 
-    what: Literal["count", "sum"]
-    events: Events = attribute(repr=False)  # a frame would show its rows
-    state: str | os.PathLike[str]
-    time: str | None = None
-    every: str | None = None
-    by: str | None = None
-    domain: str | os.PathLike[str] | Sequence[str] | None = None
-    value: str | None = None
-    lower: Number | None = None
-    upper: Number | None = None
-    resolution: Number | None = None
-    steps: int | None = None
-    start: str | datetime | None = None
-    until: str | datetime | None = None
-    confirmed: bool = False
-    timezone: str | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    continues: str | None = None
-    other: str | None = None
-    spare: int | None = None
-    also: str | Sequence[str] | None = None
-    rename: str | None = None
-    release: str | None = None
-    strategy: str | None = None
-    metric: str | None = None
-    simple: bool = False
-    expire: bool = False
-    growth: Number | None = None
-    delay: int | None = None
-    user: str | None = None
-    most: int | None = None
-    per: str | None = None
-    distinct: bool = False
-    first: bool = False
-    id: str | None = None
-    unit: str | None = None
-    name: str = "events"
-    key: str | os.PathLike[str] | None = None
-    file_format: str | None = None
-    time_format: str | None = None
-    clock_change: str = "raise"
-    unknown: str = "refuse"
-    bad_rows: str = "refuse"
-    bad_rows_most: int = 1000
-    missing: str = "refuse"
-    append: bool = False
+    what: str | Statistic
+    events: Events = asked(
+        ...,
+        "files of events: CSV, Parquet or JSON lines; a folder of them; - for standard input",
+        group="",
+        argument=True,
+        repr=False,  # a frame would show its rows
+    )
+    state: str | os.PathLike[str] = asked(
+        ..., "SQLite file or database URL that keeps the stream; secret", group="State"
+    )
+    time: str | None = asked(None, "column of the events' times", group="Time")
+    every: str | None = asked(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
+    by: str | None = asked(None, "column of the events' groups", group="Groups")
+    domain: str | os.PathLike[str] | Sequence[str] | None = asked(
+        None,
+        "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
+        group="Groups",
+    )
+    value: str | None = asked(None, "column of the values to add up", group="Statistic")
+    lower: Number | None = asked(None, "smaller values count as this", group="Statistic")
+    upper: Number | None = asked(None, "larger values count as this", group="Statistic")
+    resolution: Number | None = asked(
+        None, "values are rounded to multiples of this", group="Statistic"
+    )
+    columns: str | Sequence[str] | None = asked(
+        None, "columns of the parts of an event, in the statistic's order: A,B", group="Statistic"
+    )
+    number: int | None = asked(
+        None, "how many values each window has, where that is public", group="Statistic"
+    )
+    cells: int | None = asked(
+        None, "so many cells of one width from --lower to --upper", group="Statistic"
+    )
+    edges: str | Sequence[float] | None = asked(
+        None, "instead, where cells begin and end: 0,15,60,180", group="Statistic"
+    )
+    line: str | None = asked(
+        None,
+        "how cells are measured: auto, identity, haar, hierarchy or optimal",
+        group="Statistic",
+    )
+    replace: bool = asked(
+        False, "protect what a row says, not whether it is there", group="Guarantee"
+    )
+    top: int | None = asked(
+        None, "how many groups are shown; default: 10, or as at first", group="Statistic"
+    )
+    room: int | None = asked(
+        None,
+        "with --unknown discover: how many groups there can be, public; default: 1,000,000",
+        group="Statistic",
+    )
+    window: int | None = asked(None, "count users in each so many steps anew", group="Statistic")
+    windows: int | None = asked(
+        None, "with --window: a user counts in at most so many of them", group="Statistic"
+    )
+    changes: int | None = asked(
+        None, "users, or edges, that come and go so many times at most", group="Statistic"
+    )
+    stay: int | None = asked(
+        None, "with --changes: each event keeps its user for so many steps", group="Statistic"
+    )
+    comes: str | None = asked(
+        None, "with --changes: column that is true of who comes, or false", group="Statistic"
+    )
+    alphabet: str | Sequence[str] | None = asked(
+        None, "the letters, as ACGT; names of letters with commas: home,shop", group="Statistic"
+    )
+    longest: int | None = asked(None, "most letters of a word", group="Statistic")
+    letter: str | None = asked(
+        None,
+        "column of letters; without it the file is a text (FASTA too), a step a letter",
+        group="Statistic",
+    )
+    edge: str | Sequence[str] | None = asked(
+        None, "columns of the two nodes of an edge: from,to", group="Statistic"
+    )
+    weight: str | None = asked(
+        None, "column of the weights of edges; default: each weighs 1", group="Statistic"
+    )
+    degree: int | None = asked(None, "most edges of one node, which is enforced", group="Statistic")
+    leaves: int | None = asked(None, "edges of a star", group="Statistic")
+    nodes: int | None = asked(
+        None, "how many nodes there are, where that is public", group="Statistic"
+    )
+    largest: Number | None = asked(None, "largest weight of an edge", group="Statistic")
+    beyond: str | None = asked(
+        None, "edges beyond the bounds: refuse (default) or drop", group="Statistic"
+    )
+    steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
+    start: str | datetime | None = asked(
+        None, "beginning of the first window", "from", group="Time"
+    )
+    until: str | datetime | None = asked(
+        None,
+        "release windows that ended by then, or by now; default: the newest event's time",
+        group="Time",
+    )
+    confirmed: bool = asked(
+        False, "release also many windows after the newest event", "yes", group="Time"
+    )
+    timezone: str | None = asked(
+        None, "zone of local times and calendar windows; default: UTC", group="Time"
+    )
+    epsilon: Number | None = asked(None, "privacy loss of one row", group="Guarantee")
+    delta: Number | None = asked(None, "with --epsilon: approximate privacy", group="Guarantee")
+    rho: Number | None = asked(
+        None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
+    )
+    continues: str | None = asked(
+        None,
+        "a stream of the state, which ends: this one goes on, with what it does not say",
+        group="State",
+    )
+    other: str | None = asked(
+        None, "a group of its own for rows of groups that are not declared", group="Groups"
+    )
+    spare: int | None = asked(None, "so many groups more, to be named later", group="Groups")
+    also: str | Sequence[str] | None = asked(
+        None, "names for spare groups, A,B: they count from the next window on", group="Groups"
+    )
+    rename: str | None = asked(
+        None, "columns called otherwise from now on: OLD=NEW,...", group="Rows"
+    )
+    release: str | None = asked(
+        None,
+        "totals so far, windows (each one's own number), or both; default: totals",
+        group="Noise",
+    )
+    strategy: str | None = asked(
+        None,
+        "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt",
+        group="Noise",
+    )
+    metric: str | None = asked(None, "error to make small: mean or max", group="Noise")
+    simple: bool = asked(False, "only strategies that release integers, no search", group="Noise")
+    expire: bool = asked(
+        False, "protection fades with age; no --steps needed: see plan --expire", group="Guarantee"
+    )
+    growth: Number | None = asked(
+        None, "with --expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
+    )
+    delay: int | None = asked(
+        None, "with --expire: release events this many windows late", group="Guarantee"
+    )
+    user: str | None = asked(
+        None, "column of users: protect a user, not one event; needs --most", group="People"
+    )
+    most: int | None = asked(
+        None, "at most so many events of a user count; the others are dropped", group="People"
+    )
+    per: str | None = asked(
+        None, "so many in each period, as in 1d; protects a user's one period", group="People"
+    )
+    distinct: bool = asked(False, "a user counts once in each window and group", group="People")
+    first: bool = asked(False, "a user counts once for ever: distinct users so far", group="People")
+    id: str | None = asked(
+        None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
+    )
+    unit: str | None = asked(
+        None, "what one row, or one user, is called; the ledger counts by it", group="Guarantee"
+    )
+    name: str = asked(
+        "",
+        'name of the stream within the state; default: events, of other statistics "statistic"',
+        group="State",
+    )
+    key: str | os.PathLike[str] | None = asked(
+        None,
+        "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
+        group="State",
+    )
+    file_format: str | None = asked(
+        None, "csv, parquet or jsonl, where the name does not say", "format", group="Rows"
+    )
+    time_format: str | None = asked(
+        None,
+        "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
+        group="Rows",
+    )
+    clock_change: str = asked(
+        "raise", "local times that come twice a year: raise, earliest or latest", group="Rows"
+    )
+    unknown: str = asked(
+        "refuse",
+        "rows of undeclared groups: refuse or drop; discover: none is declared",
+        group="Groups",
+    )
+    bad_rows: str = asked(
+        "refuse",
+        "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
+        group="Rows",
+    )
+    bad_rows_most: int = asked(1000, "with quarantine: so many rows may be set aside", group="Rows")
+    missing: str = asked(
+        "refuse", "rows that lack a time, group, value, user or id: refuse or skip", group="Rows"
+    )
+    append: bool = asked(
+        False, "the file holds new events only, not all since --from", group="Rows"
+    )
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            plain = self.what in ("count", "sum") or type(self.what).__name__ in ("Count", "Sum")
+            object.__setattr__(self, "name", "events" if plain else "statistic")
 
 
 class Progress(Protocol):
@@ -274,13 +439,28 @@ class ContingencyRequest:
 
 
 _FILES = ("events", "series", "leaves", "rows")
-_FLAGS = ("confirmed", "simple", "expire", "append", "distinct", "first", "move", "equal")
-_WHOLE = ("steps", "delay", "most", "spare", "bad_rows_most")
+#: Whose leaves are a file; those of a star are a number.
+_LEAVES: dict[type, str] = {HierarchyRequest: "leaves"}
+_FLAGS = (
+    "confirmed",
+    "simple",
+    "expire",
+    "append",
+    "distinct",
+    "first",
+    "move",
+    "equal",
+    "replace",
+)
+_WHOLE = (
+    *("steps", "delay", "most", "spare", "number", "cells", "top", "room", "window", "windows"),
+    *("changes", "stay", "bad_rows_most", "longest", "degree", "leaves", "nodes"),
+)
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("domain", "also", "levels", "columns", "target"),
-    *("lower", "upper", "resolution", "epsilon", "delta", "rho", "growth"),
+    *("what", "domain", "also", "levels", "columns", "target", "edges", "alphabet", "edge"),
+    *("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth"),
 )
 _Request = TypeVar("_Request", "Job", "RangesRequest", "HierarchyRequest", "ContingencyRequest")
 
@@ -300,7 +480,11 @@ def checked(request: _Request) -> _Request:
         name, value = item.name, getattr(request, item.name)
         if value is None and item.default is None:
             continue
-        if name in _FILES or name in ("state", "key"):
+        if (
+            (name in _FILES and name != "leaves")
+            or name == _LEAVES.get(type(request))
+            or name in ("state", "key")
+        ):
             _check_path(name, value)
         elif name in _FLAGS:
             if value is not True and value is not False:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
-from counton.events.tally import collected
+from counton.events.tally import added_up, collected
 from counton.jobs.definition import Definition, People
 from counton.jobs.intake import KNOWN_SHARE, known_rows
 from counton.store import Stream, marks
@@ -234,16 +234,7 @@ class Bounding:
 
     def _cells(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows and totals by window and group."""
-        rows, total = pl.len().cast(pl.Int64).alias("rows"), pl.col("total").sum()
-        cell = pl.col("step") * self._groups + pl.col("group")
-        found = frame.lazy().group_by(cell.alias("cell")).agg(rows, total)
-        split = {"step": pl.col("cell") // self._groups, "group": pl.col("cell") % self._groups}
-        return (
-            found.with_columns(**split)
-            .select("step", "group", "rows", "total")
-            .sort("step", "group")
-            .collect(engine="streaming")
-        )
+        return added_up(frame.lazy(), self._groups, self._definition.adds)
 
     def _with_period(self, rows: pl.DataFrame) -> pl.DataFrame:
         """With the number of each row's period; where windows are parts of periods, by window."""

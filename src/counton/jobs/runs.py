@@ -27,6 +27,7 @@ from counton.errors import (
     field,
 )
 from counton.events.files import (
+    Rows,
     Source,
     event_paths,
     is_file,
@@ -38,6 +39,7 @@ from counton.events.files import (
 from counton.events.policies import Policies
 from counton.events.tally import Reading, Tally, tally
 from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
+from counton.jobs import kinds
 from counton.jobs.definition import (
     PERIODS,
     Asked,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from counton.jobs.discovery import Discovery
     from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
+    from counton.jobs.shown import ReleasedStatistic, Shown
     from counton.jobs.succession import Carried
     from counton.plots import Curves
     from counton.store.marks import Change
@@ -406,6 +409,11 @@ class Released:
         """Ends of the windows in local time, without a zone."""
         return self._local(self.definition.windows.ends(self.steps))
 
+    def ended(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time."""
+        found: np.datetime64 = self.local_ends()[step - self.steps.start]
+        return found
+
     def local_counted(self) -> NDArray[np.datetime64]:
         """Up to when each release counts, in local time: ends of windows, less the delay."""
         return self._local(self._counted())
@@ -640,7 +648,7 @@ class Outcome(Closing):
     stream: Stream
     before: int
     after: int
-    until: int
+    until: int | None
     until_stated: bool
     tally: Tally = attribute(repr=False)
     late: int = attribute(repr=False)
@@ -650,11 +658,26 @@ class Outcome(Closing):
     again: bool = False
     dropped: int = attribute(default=0, repr=False)
 
-    def released(self, level: float = 0.95) -> Released:
+    def shown(
+        self, level: float = 0.95, shown: Shown | None = None
+    ) -> Released | ReleasedStatistic:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
+        Args:
+            level: probability with which each interval holds.
+            shown: of a statistic, what is shown of its readings.
+
         Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9.
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
+                not have.
+        """
+        return read_released(self.stream, self.definition, level, shown)
+
+    def released(self, level: float = 0.95) -> Released:
+        """The same of counts and sums, which know their windows, sums and differences.
+
+        Raises:
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or another statistic.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -671,11 +694,34 @@ class Outcome(Closing):
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         >>> folder.cleanup()
         """
+        if not self.definition.plain:
+            raise InvalidInput(
+                f"stream {self.stream.name!r} holds readings of {self.definition.statistic!r}, and "
+                f"no plain counts or sums: ask for what is shown of them"
+            )
         return Released.read(self.stream, self.definition, level)
 
     def close(self) -> None:
         """Close the stream."""
         self.stream.close()
+
+
+def read_released(
+    stream: Stream | Reader, definition: Definition, level: float, shown: Shown | None = None
+) -> Released | ReleasedStatistic:
+    """Everything that a stream has released, from its journal.
+
+    Args:
+        stream: or a reader of it.
+        definition: of it.
+        level: probability with which each interval holds.
+        shown: of a statistic, what is shown of its readings.
+    """
+    if definition.plain:
+        return Released.read(stream, definition, level)
+    from counton.jobs.shown import ReleasedStatistic
+
+    return ReleasedStatistic.read(stream, definition, level, shown)
 
 
 def run(
@@ -772,14 +818,18 @@ def _run(
 
             request, predecessor, end = succession.succeed(request, store)
             dropped = end.dropped
-        request = _named(request, () if store is None else store.units)
     policies = Policies.read(request.bad_rows, request.bad_rows_most, request.missing)
     if policies.quarantine is not None:
         _check_quarantine(policies.quarantine, request)
-    source = open_source(request.events, request.file_format)
-    _refuse_domain_of_events(request, definition, source)
     asked = ask(request, definition)
+    letters = _is_text(asked, definition)
+    source = None if letters else open_source(request.events, request.file_format)
+    if source is not None:
+        _refuse_domain_of_events(request, definition, source)
     if definition is None:
+        if asked.statistic is not None and asked.statistic.tallied and request.time is not None:
+            named = _named(asked.request, () if store is None else store.units)
+            asked = asked._replace(request=named)
         definition = define(asked)
         if request.continues is not None:
             definition = succession.continued(definition, request.continues, predecessor, end.step)
@@ -788,13 +838,16 @@ def _run(
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
+    if definition.ordered:
+        return _run_ordered(request, asked, definition, source, store, saved, progress)
+    assert source is not None
     if store is not None and saved is not None and request.append:
         source = _new_files(source, store, request, definition)
     reading = Reading(
         definition.columns,
         definition.windows,
         "discover" if definition.discovery is not None else asked.unknown,
-        definition.contribution.to_grid if definition.what == "sum" else None,
+        definition.adds,
         asked.clock_change,
         request.time_format,
         declared=definition.groups,
@@ -816,10 +869,7 @@ def _run(
     found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
-        raise InvalidInput(
-            f"{part.name} changed while it was read, so it cannot be told what was counted; try "
-            f"again when it is whole"
-        )
+        raise _changed(part)
     released = None if saved is None else saved.step
     until, ended = _ended(asked, definition, source, found, released)
     new = store is None or saved is None
@@ -853,7 +903,7 @@ def _run(
             chosen = None if bounding is None else bounding.choose(stream, before)
             labels, counted, chosen = _only_counted(labels, counted, chosen)
             if request.append and chosen is None and not request.confirmed:
-                refuse_known(stream.observed_blocks(), counted.cells, _measures(definition))
+                refuse_known(stream.observed_blocks(), counted.cells, definition.measures)
             intake = _compared(
                 stream.observed_blocks(),
                 counted,
@@ -900,6 +950,70 @@ def _run(
         *left_out,
         again,
         dropped,
+    )
+
+
+def _is_text(asked: Asked, definition: Definition | None) -> bool:
+    """Whether the events are the letters of a text, which has no columns."""
+    statistic = asked.statistic if definition is None else definition.statistic
+    parts = asked.parts if definition is None else definition.parts
+    return statistic is not None and statistic.of_letters and parts == kinds.Parts()
+
+
+def _run_ordered(
+    request: Job,
+    asked: Asked,
+    definition: Definition,
+    source: Source | None,
+    store: Store | None,
+    saved: Found | None,
+    progress: Progress,
+) -> Outcome:
+    """The same where rows are taken one after the other."""
+    from counton.jobs.ordered_rows import Taking, fitting, read_letters, read_rows
+
+    released = None if saved is None else saved.step
+    if source is None:
+        rows = read_letters(request, definition.statistic)
+    else:
+        rows = read_rows(request, definition, source)
+    if source is not None and (part := source.changed()) is not None:
+        raise _changed(part)
+    rows = fitting(rows, definition, released)
+    found = Tally(
+        pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond, rows.left_out
+    )
+    until: int | None = None
+    ended = len(rows.stops)
+    if definition.cut is not None:
+        assert source is not None
+        until, ended = _ended(asked, definition, source, found, released)
+    taking = Taking(definition, rows, ended)
+    if store is None or saved is None:
+        taking.tried()
+        if store is not None:
+            store.close()
+        stream = _create(request, definition)
+    else:
+        stream = Stream.open(store, request.name, key=request.key)
+    try:
+        before = stream.step
+        if saved is not None and stream.details != definition.details:
+            stream.amend(definition.details)
+        taking.release(stream, progress)
+        if saved is not None:
+            _publish(stream)
+    except BaseException:
+        stream.close()
+        raise
+    stated = asked.until is not None
+    return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
+
+
+def _changed(part: Rows) -> InvalidInput:
+    return InvalidInput(
+        f"{part.name} changed while it was read, so it cannot be told what was counted; try "
+        f"again when it is whole"
     )
 
 
@@ -1097,16 +1211,16 @@ def _ended(
     until, given = microseconds(asked.until), field("until", asked.request.until)
     if asked.request.until == NOW:
         until = min(until, windows.end)
+    if asked.until > now:
+        raise InvalidInput(
+            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
+            f"released before they end and could not be counted again; give a time that has passed"
+        )
     if until > windows.end:
         raise HorizonExceeded(
             f"{given} is beyond the end of step {windows.steps:,}, {end}; give "
             f"{field('until', end)} for the rest of this stream and start another one for what "
             f"follows"
-        )
-    if asked.until > now:
-        raise InvalidInput(
-            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
-            f"released before they end and could not be counted again; give a time that has passed"
         )
     if asked.until <= windows.start:
         raise InvalidInput(
@@ -1164,9 +1278,11 @@ def _create(request: Job, definition: Definition) -> Stream:
         definition.guarantee,
         key=request.key,
         contribution=definition.contribution,
-        shape=definition.shape,
+        shape=definition.shape if definition.plain else (),
         details=definition.details,
         counters=_counters(definition),
+        statistic=None if definition.plain else definition.statistic,
+        batched=definition.cut is not None,
     )
 
 
@@ -1217,27 +1333,30 @@ def _compared(
     labels: FoundLabels | None,
 ) -> Intake:
     """What the events add to a stream at step ``released``; chosen rows are new ones."""
-    contribution = definition.contribution
-    bounds = (1, 1)  # the least and the most one row can add, in grid units
-    if contribution.lower is not None and contribution.upper is not None:
-        low, high = contribution.to_grid([float(contribution.lower), float(contribution.upper)])
-        bounds = (int(low), int(high))
+    adds, unnamed = definition.adds, ("(not named)",) * (0 if labels is None else len(labels.all))
+    unnamed = unnamed or ("(not named)",)
+    bounds = (1, 1) if adds is None else adds.row_bounds()  # what one row adds, in grid units
     return compare(
         kept,
         found.cells if chosen is None else chosen.cells,
         released=released,
         target=target,
         # Messages name no group that is not shown.
-        groups=definition.cells if labels is None else ("(not named)",) * max(1, len(labels.all)),
+        groups=_places(definition)
+        if labels is None
+        else ("(not named)",) * max(1, len(labels.all)),
         windows=definition.windows,
-        measures=_measures(definition),
+        measures=definition.measures,
         append=append or chosen is not None,
         bounds=bounds,
     )
 
 
-def _measures(definition: Definition) -> tuple[str, ...]:
-    return ("rows",) if definition.what == "count" else ("rows", "total")
+def _places(definition: Definition) -> Sequence[str]:
+    """Names of what rows are added up in, for messages."""
+    if definition.places == 1:
+        return definition.cells
+    return [group for group in definition.cells for _ in range(definition.places)]
 
 
 def _refuse_overflow(definition: Definition, intake: Intake) -> None:
@@ -1274,11 +1393,12 @@ def _release(
         observed = intake.observed(steps)
         if steps.stop > intake.target:
             observed |= intake.beyond()
-        inputs = definition.contribution.exact_from_grid(intake.inputs(steps))
+        sums = definition.measured(intake.inputs(steps))
+        inputs = definition.contribution.exact_from_grid(sums)
         # The file is known from the first transaction on: part of it is counted then.
         first = steps.start == intake.released + 1
         stream.release_many(
-            inputs.reshape(len(steps), *(definition.shape if labels is None else (intake.groups,))),
+            inputs,
             observed=observed,
             sources=sources if first else (),
             remembered=remembered,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counton.statistics.edges import Edges as Edges
     from counton.statistics.episodes import Episodes as Episodes
     from counton.statistics.forest import Forest as Forest
+    from counton.statistics.grouped import Grouped as Grouped
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
@@ -67,6 +68,7 @@ __all__ = [
     "Episodes",
     "Exact",
     "Forest",
+    "Grouped",
     "Line",
     "LocalEstimate",
     "LocalMedian",

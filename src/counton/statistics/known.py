@@ -23,6 +23,7 @@ KNOWN: dict[str, str] = {
     "Episodes": "counton.statistics.episodes",
     "Forest": "counton.statistics.forest",
     "Moments": "counton.statistics.moments",
+    "Grouped": "counton.statistics.grouped",
     "Quantiles": "counton.statistics.quantiles",
     "Stars": "counton.statistics.stars",
     "Substrings": "counton.statistics.substrings",

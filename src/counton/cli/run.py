@@ -1,11 +1,10 @@
-"""The commands ``count`` and ``sum``: run the job, write its outputs, print what is released.
+"""What every statistic's command does: run the job, write its outputs, print what is released.
 
 Exact facts about the events are for the operator's eyes: they go to stderr.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,20 +22,22 @@ from counton.cli.printing import (
     warn_of_weak,
     working,
 )
+from counton.cli.readings import ranked_rows, ranks, show_rows
+from counton.cli.words import operator_notes, progress_line, protection
 from counton.errors import InvalidInput, field
 from counton.events.files import event_paths, refuse_among_events
-from counton.events.windows import load_zone, moment
+from counton.events.windows import moment
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Progress, Released, run
-from counton.jobs.definition import Continued
-from counton.jobs.job import EXPIRING
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
-from counton.jobs.runs import plural, subject
+from counton.jobs.runs import subject
+from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 
 if TYPE_CHECKING:
-    from counton.jobs.discovery import Discovery
+    import polars as pl
+
 
 #: Groups in the table on the screen, at most; and the option that writes them all.
 _SHOWN, _OUT = 20, "--out"
@@ -67,7 +68,15 @@ def perform(request: Job, outputs: Outputs, *, bar: bool = False) -> None:
         refuse_among_events(request.events, out)
     check_level(outputs.level)
 
+    for given in ("title", "axis"):
+        if getattr(outputs, given) is not None and outputs.plot is None:
+            raise InvalidInput(
+                f"{field(given, getattr(outputs, given))} is of a chart; give {field('plot')} too"
+            )
+    shown = shown_by(request, outputs)
+
     def approve(definition: Definition) -> None:
+        check_shown(shown, definition.statistic)
         if sums and definition.discovery is not None:
             raise InvalidInput(
                 f"{field('sums', outputs.sums)} does not go with groups that nobody declared, each "
@@ -82,19 +91,35 @@ def perform(request: Job, outputs: Outputs, *, bar: bool = False) -> None:
         working(errors, always=bar) as progress,
         run(request, progress, approve=approve) as outcome,
     ):
-        released = None
+        released: Released | ReleasedStatistic | None = None
+        table = None
         if outcome.after:
             progress("reading the journal", 0.7)
-            released = outcome.released(outputs.level)
-            _write(outcome, released, outputs, sums, progress)
-    definition, stated = outcome.definition, request.epsilon or request.rho
-    warn_of_weak(errors, definition.guarantee, definition.unit, stated)
-    for note in operator_notes(outcome):
-        print_line(errors, note)
-    if outputs.json:
-        print_json(as_json(outcome, released, request, outputs, sums))
-    else:
-        show(Console(), outcome, released, outputs, sums)
+            released = outcome.shown(outputs.level, shown)
+            if ranks(request, outcome.definition):
+                table = ranked_rows(request, released, outputs)
+            else:
+                _write(outcome, released, outputs, sums, progress)
+                table = None if isinstance(released, Released) else released.last
+        definition, stated = outcome.definition, request.epsilon or request.rho
+        warn_of_weak(errors, definition.guarantee, definition.unit, stated)
+        for note in operator_notes(outcome):
+            print_line(errors, note)
+        if outputs.json:
+            print_json(as_json(outcome, released, table, request, outputs, sums))
+        elif table is None and (released is None or isinstance(released, Released)):
+            show(Console(), outcome, released, outputs, sums)
+        else:
+            assert released is not None
+            assert table is not None
+            show_rows(Console(), outcome, released, table, request, outputs)
+
+
+def shown_by(request: Job, outputs: Outputs) -> Shown:
+    """What is shown of a statistic's readings."""
+    from counton.cli.readings import asked_of
+
+    return Shown(asked_of(request, outputs), outputs.over, request.top)
 
 
 def _files_of_sums(outputs: Outputs) -> dict[str, Path]:
@@ -116,162 +141,39 @@ def _files_of_sums(outputs: Outputs) -> dict[str, Path]:
 
 def _write(
     outcome: Outcome,
-    released: Released,
+    released: Released | ReleasedStatistic,
     outputs: Outputs,
     sums: dict[str, Path],
     progress: Progress,
 ) -> None:
     facts = about(outcome.stream.terms, outputs.level)
+    if not outcome.definition.plain:
+        facts["statistic"] = outcome.stream.terms.statistic
     if outputs.out is not None:
         progress("writing the table", 0.75)
         write_table(released.lazy(), outputs.out, facts)
     for every, path in sums.items():
+        assert isinstance(released, Released)
         write_table(released.sums(every), path, facts)
-    if outputs.plot is None or not released.groups:  # as long as no group is large enough
+    if outputs.plot is None or not _drawn(released):
         return
     progress("drawing", 0.85)
     from counton.plots.style import save_figure
 
-    pictures = pictures_of(outcome.definition.release, outputs.plot)
-    for what, figure in released.figures().items():
-        replace_file(pictures[what], partial(save_figure, figure))
+    if isinstance(released, Released):
+        pictures = pictures_of(outcome.definition.release, outputs.plot)
+        for what, figure in released.figures().items():
+            replace_file(pictures[what], partial(save_figure, figure))
+        return
+    figures = released.figures(title=outputs.title, axis=outputs.axis)
+    replace_file(outputs.plot, partial(save_figure, figures["statistic"]))
 
 
-def operator_notes(outcome: Outcome) -> list[str]:
-    """Exact facts about the input, for the operator's eyes only."""
-    tally, windows = outcome.tally, outcome.definition.windows
-    start = windows.start.isoformat()
-    end = moment(windows.end).isoformat()
-    if outcome.after > outcome.before:
-        counted_at = f"counted at step {outcome.before + 1:,}"
-    elif outcome.after < windows.steps:
-        counted_at = "to be counted at the next release"
-    else:
-        counted_at = "counted nowhere: the stream has had its last release"
-    before = outcome.definition.continues  # which has counted them, unless they came late
-    nowhere = "counted nowhere" if before is None else "counted by no window here"
-    unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
-    notes = [
-        (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
-        (f"rows before the first window ({start}), {nowhere}", tally.before),
-        (f"rows after the last window ({end}), counted nowhere", tally.beyond),
-        (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
-        ("rows that lack something, counted nowhere", tally.skipped),
-        ("rows that cannot be read, set aside", tally.quarantined),
-        ("rows beyond what may count of their user, counted nowhere", outcome.over),
-        ("rows that were counted before, and not again", outcome.known),
-        ("rows too late to be looked at, counted nowhere", outcome.closed),
-        ("rows that waited in the stream that has ended, not handed over", outcome.dropped),
-    ]
-    return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
-
-
-def protection(outcome: Outcome) -> list[tuple[str, str]]:
-    """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
-    definition = outcome.definition
-    unit = definition.contribution.describe(definition.unit)
-    people, columns = definition.people, definition.columns
-    if people is None:
-        one = f"one row of the events is one {definition.unit}"
-        if columns.id is not None:
-            from counton.jobs.people import LATE_DAYS
-
-            one = (
-                f"all rows of one id are one {definition.unit}, until {LATE_DAYS} days after it "
-                f"was counted; an id used again later may be another one, which loses again"
-            )
-        lines = [
-            ("protected", f"{unit}; {one}"),
-            (
-                "",
-                f"people are not protected: one with 100 {plural(definition.unit)} has 100 times "
-                f"the loss; --user COLUMN --most N protects whoever COLUMN tells apart",
-            ),
-        ]
-    else:
-        lines = [("protected", f"{unit}; whose events they are says {columns.user!r}")]
-    lines += [
-        ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
-        ("", definition.guarantee.meaning_for(definition.unit)),
-        ("strategy", repr(definition.strategy)),
-    ]
-    if definition.choice == EXPIRING:
-        from counton.cli.ages import loss_in_words
-
-        losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
-        lines.insert(4 if people is None else 3, ("", f"loss by age: {losses}"))
-    if definition.discovery is not None:
-        lines.append(("groups", _discovered(definition, definition.discovery)))
-    if definition.strategy.delay:
-        windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
-        lines.append(("delay", f"each release counts up to {windows} before its own"))
-    if definition.continues is not None:
-        lines += _succession(definition, definition.continues)
-    zone = load_zone(definition.windows.timezone)
-    until = moment(outcome.until).astimezone(zone).isoformat()
-    if outcome.until_stated:
-        lines.append(("released", f"windows that ended by {until}, as stated"))
-    else:
-        lines.append(
-            (
-                "released",
-                f"windows that ended by {until}, the time of the newest event; that time comes "
-                f"from the data and is not protected: state --until to avoid this",
-            )
-        )
-    return lines
-
-
-def _discovered(definition: Definition, discovery: Discovery) -> str:
-    """How groups are found that nobody declared."""
-    margin = float(Fraction(discovery.margin))
-    return (
-        f"found in the events; each is shown from the first window on in which its estimate "
-        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; one that one "
-        f"{definition.unit} alone brings is, in all releases together, with probability below "
-        f"delta = {float(Fraction(discovery.delta)):g}"
-    )
-
-
-def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
-    """Which stream this one goes on from, and what both together cost."""
-    totals = (
-        "totals go on from its last release, whose noise is in them too"
-        if before.totals
-        else "totals begin anew"
-    )
-    if definition.people is not None:
-        cost = "whoever is in both loses what both say: they add up in the ledger"
-    elif definition.columns.id is not None:
-        cost = "an id with rows in both loses what both say: they add up in the ledger"
-    else:
-        cost = (
-            f"an event lies in the windows of one of them only, and is protected as that one says; "
-            f"what comes late for {before.name!r} is counted nowhere"
-        )
-    return [
-        ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
-        ("", cost),
-    ]
-
-
-def progress_line(outcome: Outcome) -> str:
-    """How many steps are new."""
-    new = outcome.after - outcome.before
-    if outcome.again:
-        return (
-            f"These events were counted by an earlier run: nothing was done, and what follows is "
-            f"from the journal of {outcome.after:,} windows."
-        )
-    forever = outcome.definition.strategy.horizon is None
-    of = "" if forever else f" of {outcome.definition.windows.steps:,}"
-    if new == 0 and outcome.after == 0:
-        return "Nothing released: no window has ended yet."
-    if new == 0:
-        return f"Nothing new to release: {outcome.after:,}{of} windows are released."
-    if new == 1:
-        return f"Released 1 new window (step {outcome.after:,}{of})."
-    return f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,}{of})."
+def _drawn(released: Released | ReleasedStatistic) -> bool:
+    """Whether there is anything to draw: not as long as no group is large enough."""
+    if isinstance(released, Released):
+        return bool(released.groups)
+    return released.last.height > 0
 
 
 def show(
@@ -348,21 +250,23 @@ def _table(released: Released) -> Table:
 
 def as_json(
     outcome: Outcome,
-    released: Released | None,
+    released: Released | ReleasedStatistic | None,
+    table: pl.DataFrame | None,
     request: Job,
     outputs: Outputs,
     sums: dict[str, Path],
 ) -> dict[str, Any]:
     """The machine-readable report."""
-    definition = outcome.definition
-    drawn = released is None or bool(released.groups)
+    definition, until = outcome.definition, outcome.until
+    drawn = released is None or _drawn(released)
     report: dict[str, Any] = {
         "state": str(request.state),
         "name": request.name,
-        "steps": definition.windows.steps,
+        "statistic": {"name": definition.what, **definition.statistic.to_dict()},
+        "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
         "released": outcome.after,
         "new": outcome.after - outcome.before,
-        "until": moment(outcome.until).isoformat(),
+        "until": None if until is None else moment(until).isoformat(),
         "until_from_data": not outcome.until_stated,
         "protected": dict(protection(outcome))["protected"],
         "unit": definition.unit,
@@ -388,13 +292,21 @@ def as_json(
             "quarantined": outcome.tally.quarantined,
         },
     }
-    if released is not None:
-        report["last"] = {
-            "step": released.steps[-1],
-            "window_end": moment(int(definition.windows.ends(released.steps)[-1])).isoformat(),
-            "counted_until": moment(released.counted_until()).isoformat(),
-            **_last(released),
-        }
+    if released is None:
+        return report
+    last: dict[str, Any] = {"step": released.steps[-1]}
+    report["last"] = last
+    if definition.cut is not None:
+        ends = definition.cut.ends(range(released.steps.stop))
+        last["window_end"] = moment(int(ends[-1])).isoformat()
+    if table is not None:
+        from counton.cli.readings import finite
+
+        shown = table.drop("step", "window_start", "window_end", strict=False)
+        last["rows"] = finite(shown).to_dicts()
+    elif isinstance(released, Released):
+        last["counted_until"] = moment(released.counted_until()).isoformat()
+        last |= _last(released)
     return report
 
 

@@ -1,0 +1,191 @@
+"""What a run says of itself, in words: what is protected, what was released, what it left out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from counton.events.windows import load_zone, moment
+from counton.jobs.job import EXPIRING
+from counton.jobs.runs import plural
+
+if TYPE_CHECKING:
+    from counton.jobs import Definition, Outcome
+    from counton.jobs.definition import Continued
+    from counton.jobs.discovery import Discovery
+
+
+def operator_notes(outcome: Outcome) -> list[str]:
+    """Exact facts about the input, for the operator's eyes only."""
+    tally, windows = outcome.tally, outcome.definition.cut
+    if windows is None:
+        notes = [("rows after the last step, counted nowhere", tally.beyond)]
+        return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+    start = windows.start.isoformat()
+    end = moment(windows.end).isoformat()
+    if outcome.after > outcome.before:
+        counted_at = f"counted at step {outcome.before + 1:,}"
+    elif outcome.after < windows.steps:
+        counted_at = "to be counted at the next release"
+    else:
+        counted_at = "counted nowhere: the stream has had its last release"
+    before = outcome.definition.continues  # which has counted them, unless they came late
+    nowhere = "counted nowhere" if before is None else "counted by no window here"
+    unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
+    notes = [
+        (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
+        (f"rows before the first window ({start}), {nowhere}", tally.before),
+        (f"rows after the last window ({end}), counted nowhere", tally.beyond),
+        (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
+        ("rows that lack something, counted nowhere", tally.skipped),
+        ("rows that cannot be read, set aside", tally.quarantined),
+        ("rows beyond what may count of their user, counted nowhere", outcome.over),
+        ("rows that were counted before, and not again", outcome.known),
+        ("rows too late to be looked at, counted nowhere", outcome.closed),
+        ("rows that waited in the stream that has ended, not handed over", outcome.dropped),
+    ]
+    return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+
+
+def protection(outcome: Outcome) -> list[tuple[str, str]]:
+    """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
+    definition = outcome.definition
+    if definition.ordered:
+        return _of_statistic(definition) + _until(outcome)
+    unit = definition.contribution.describe(definition.unit)
+    people, columns = definition.people, definition.columns
+    if people is None:
+        one = f"one row of the events is one {definition.unit}"
+        if columns.id is not None:
+            from counton.jobs.people import LATE_DAYS
+
+            one = (
+                f"all rows of one id are one {definition.unit}, until {LATE_DAYS} days after it "
+                f"was counted; an id used again later may be another one, which loses again"
+            )
+        lines = [
+            ("protected", f"{unit}; {one}"),
+            (
+                "",
+                f"people are not protected: one with 100 {plural(definition.unit)} has 100 times "
+                f"the loss; --user COLUMN --most N protects whoever COLUMN tells apart",
+            ),
+        ]
+    else:
+        lines = [("protected", f"{unit}; whose events they are says {columns.user!r}")]
+    lines += [
+        ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
+        ("", definition.guarantee.meaning_for(definition.unit)),
+        ("strategy", repr(definition.strategy)),
+    ]
+    if definition.choice == EXPIRING:
+        from counton.cli.ages import loss_in_words
+
+        losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
+        lines.insert(4 if people is None else 3, ("", f"loss by age: {losses}"))
+    if definition.discovery is not None:
+        lines.append(("groups", _discovered(definition, definition.discovery)))
+    if definition.strategy.delay:
+        windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
+        lines.append(("delay", f"each release counts up to {windows} before its own"))
+    if definition.continues is not None:
+        lines += _succession(definition, definition.continues)
+    if not definition.plain:
+        lines.insert(0, ("statistic", repr(definition.statistic)))
+    return lines + _until(outcome)
+
+
+def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
+    """What is protected where rows are taken in their order."""
+    unit, guarantee = definition.contribution, definition.guarantee
+    return [
+        ("statistic", repr(definition.statistic)),
+        ("protected", str(unit)),
+        ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
+        ("guarantee", f"{guarantee}, {guarantee.scope}"),
+        ("", guarantee.meaning_for(unit.unit, unit.relation)),
+        ("strategy", repr(definition.strategy)),
+    ]
+
+
+def _until(outcome: Outcome) -> list[tuple[str, str]]:
+    """Which windows are released, and who says so."""
+    cut = outcome.definition.cut
+    if cut is None:
+        said = f"each row is a step: how many there are is public, {outcome.after:,}"
+        return [("released", said)]
+    assert outcome.until is not None
+    last = 0
+    if outcome.after:
+        last = int(cut.ends(range(outcome.after, outcome.after + 1))[0])
+    until = moment(max(outcome.until, last)).astimezone(load_zone(cut.timezone)).isoformat()
+    if outcome.until < last:
+        return [("released", f"windows that ended by {until}, by an earlier run")]
+    if outcome.until_stated:
+        return [("released", f"windows that ended by {until}, as stated")]
+    return [
+        (
+            "released",
+            f"windows that ended by {until}, the time of the newest event; that time comes "
+            f"from the data and is not protected: state --until to avoid this",
+        )
+    ]
+
+
+def _discovered(definition: Definition, discovery: Discovery) -> str:
+    """How groups are found that nobody declared."""
+    margin = float(Fraction(discovery.margin))
+    return (
+        f"found in the events; each is shown from the first window on in which its estimate "
+        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; one that one "
+        f"{definition.unit} alone brings is, in all releases together, with probability below "
+        f"delta = {float(Fraction(discovery.delta)):g}"
+    )
+
+
+def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
+    """Which stream this one goes on from, and what both together cost."""
+    totals = (
+        "totals go on from its last release, whose noise is in them too"
+        if before.totals
+        else "totals begin anew"
+    )
+    if definition.people is not None:
+        cost = "whoever is in both loses what both say: they add up in the ledger"
+    elif definition.columns.id is not None:
+        cost = "an id with rows in both loses what both say: they add up in the ledger"
+    else:
+        cost = (
+            f"an event lies in the windows of one of them only, and is protected as that one says; "
+            f"what comes late for {before.name!r} is counted nowhere"
+        )
+    return [
+        ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
+        ("", cost),
+    ]
+
+
+def progress_line(outcome: Outcome) -> str:
+    """How many steps are new."""
+    new = outcome.after - outcome.before
+    if outcome.again:
+        return (
+            f"These events were counted by an earlier run: nothing was done, and what follows is "
+            f"from the journal of {outcome.after:,} windows."
+        )
+    forever = outcome.definition.strategy.horizon is None
+    cut = outcome.definition.cut
+    if cut is None:
+        new, after = outcome.after - outcome.before, outcome.after
+        steps = f"{after:,} step{'s' * (after != 1)}"
+        return (
+            f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."
+        )
+    of = "" if forever else f" of {cut.steps:,}"
+    if new == 0 and outcome.after == 0:
+        return "Nothing released: no window has ended yet."
+    if new == 0:
+        return f"Nothing new to release: {outcome.after:,}{of} windows are released."
+    if new == 1:
+        return f"Released 1 new window (step {outcome.after:,}{of})."
+    return f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,}{of})."

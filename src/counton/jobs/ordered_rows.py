@@ -1,0 +1,179 @@
+"""Rows that are taken one after the other: letters, edges, users who come and go.
+
+The file holds everything since the first step. What has been released is compared with it, step by
+step, and never released again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
+from counton.events.files import Source
+from counton.events.ordered import Ordered, letters_of, ordered_rows
+from counton.events.windows import ClockChange
+from counton.jobs.definition import Definition
+from counton.jobs.job import Job, Progress
+from counton.statistics import Exact, Statistic, TopK
+from counton.store import Stream
+
+#: Values released in one transaction.
+_CHUNK = 2**20
+
+
+def read_letters(job: Job, statistic: Statistic) -> Ordered:
+    """The letters of a text, each an event.
+
+    Raises:
+        InvalidInput: several files, a frame, or no text.
+    """
+    events = job.events
+    if isinstance(events, list | tuple) and len(events) == 1:
+        events = events[0]
+    if not isinstance(events, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('events')} are several files or a frame, and letters are read from one text; "
+            f"give one file, or name the column of letters"
+        )
+    return letters_of(events, statistic.parameters.get("alphabet", ()))
+
+
+def read_rows(job: Job, definition: Definition, source: Source) -> Ordered:
+    """The rows of a source in the order in which they happened.
+
+    Raises:
+        InvalidInput: a column is missing, or a row that is no event.
+    """
+    parts, statistic = definition.parts, definition.statistic
+    only = None
+    if job.unknown == "drop" and isinstance(statistic, TopK):
+        if definition.cut is None:
+            raise InvalidInput(
+                f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
+                f"a step, since how many steps there are would tell of them; give {field('time')}"
+            )
+        only = {parts.names[-1]: list(statistic.groups)}
+    return ordered_rows(
+        source,
+        [definition.called(name) or name for name in parts.names],
+        [definition.called(name) or name for name in parts.numbers],
+        [definition.called(name) or name for name in parts.flags],
+        only=only,
+        time=definition.columns.time or None,
+        windows=definition.cut,
+        clock_change=cast("ClockChange", job.clock_change),
+        time_format=job.time_format,
+        ties=in_any_order(definition),
+    )
+
+
+def in_any_order(definition: Definition) -> bool:
+    """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
+    timed = definition.cut is not None
+    return timed and not (definition.statistic.of_letters or definition.parts.flags)
+
+
+def fitting(events: Ordered, definition: Definition, released: int | None) -> Ordered:
+    """Events where each row is a step, of which the stream has as many; of a full one its own.
+
+    Raises:
+        HorizonExceeded: more rows than the stream has steps.
+    """
+    horizon = definition.strategy.horizon
+    rows = len(events.stops)
+    if definition.cut is not None or horizon is None or rows <= horizon:
+        return events
+    if released is None or released < horizon:
+        remedy = (
+            f"{field('steps', rows)}, or more"
+            if released is None
+            else f"the first {horizon:,} rows"
+        )
+        raise HorizonExceeded(
+            f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
+            f"{remedy}: nothing is released"
+        )
+    return events.until(horizon)._replace(beyond=rows - horizon)
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Rows in their order, and the steps that are to be released of them.
+
+    Attributes:
+        definition: of the stream.
+        events: all rows since the first step.
+        ended: how many steps have ended.
+    """
+
+    definition: Definition
+    events: Ordered
+    ended: int
+
+    def tried(self) -> None:
+        """Refuse events that are none, before anything is spent on them."""
+        _try(self.definition.statistic.begin(), self.events, self._chunks(0))
+
+    def release(self, stream: Stream, progress: Progress) -> None:
+        """Compare what was released with the events, and release the steps that are new.
+
+        Raises:
+            ReplayMismatch: the events of a released step have changed.
+            InvalidInput: an event that is none; no step of this call is released.
+        """
+        before, stops = stream.step, self.events.stops
+        if len(stops) < before:
+            raise ReplayMismatch(
+                f"the file holds {len(stops):,} events, and {before:,} have been released, one a "
+                f"step: rows have disappeared; give the file of all events"
+            )
+        if before:
+            progress("comparing", 0.4)
+            self._compare(stream, before)
+        chunks = list(self._chunks(before))
+        if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
+            _try(stream.exact(), self.events, chunks)
+        for steps in chunks:
+            done = (steps.start - before) / max(1, self.ended - before)
+            progress("releasing", 0.5 + 0.4 * done)
+            stream.release_events(*_of(self.events, steps))
+
+    def _compare(self, stream: Stream, before: int) -> None:
+        known = self.events.until(before)
+        try:
+            stream.check_events(known.events, known.stops)
+        except ReplayMismatch as error:
+            order = ""
+            if self.definition.cut is not None and not in_any_order(self.definition):
+                order = "rows of one time must keep their order, from file to file too; "
+            raise ReplayMismatch(
+                f"{error} ({order}late rows and corrections cannot be entered into steps that are "
+                f"released; release later, by {field('until')}, or leave them out)"
+            ) from error
+
+    def _chunks(self, before: int) -> Iterator[range]:
+        """Steps that are released together, counted from 0."""
+        statistic: Statistic = self.definition.statistic
+        cells = 1 if statistic.on_demand else math.prod(statistic.cells)
+        size = max(1, _CHUNK // cells)
+        for start in range(before, self.ended, size):
+            yield range(start, min(start + size, self.ended))
+
+
+def _try(exact: Exact, events: Ordered, chunks: Iterable[range]) -> None:
+    for steps in chunks:
+        exact.take(*_of(events, steps))
+
+
+def _of(events: Ordered, steps: range) -> tuple[Any, NDArray[np.int64]]:
+    """Events of some steps, counted from 0, and their stops."""
+    begin = int(events.stops[steps.start - 1]) if steps.start else 0
+    stops = events.stops[steps.start : steps.stop] - begin
+    return events.events[begin : begin + int(stops[-1])], stops

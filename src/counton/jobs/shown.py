@@ -1,0 +1,357 @@
+"""Released steps of a statistic as tables and charts: a row, or several, for each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.events.windows import Windows
+from counton.exact import check_integer
+from counton.jobs.definition import Definition
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import window_halfwidths
+from counton.statistics import Grouped, Reading, Statistic, TopK
+from counton.statistics.grouped import GroupedReading
+from counton.statistics.readings import Readings
+from counton.statistics.top_k import TopKReading
+from counton.store import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.store.store import Reader
+
+#: Steps that a chart shows, about.
+_DRAWN = 500
+#: The shares whose quantiles are shown unless others are asked for.
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of readings; None: what the statistic shows by itself.
+
+    Attributes:
+        ask: names of cells, where they are read on demand; sets of nodes, whose cuts are asked;
+            shares of quantiles; or groups, instead of the largest.
+        over: what came in so many steps up to each; None: in all steps so far.
+        top: how many groups are ranked.
+    """
+
+    ask: tuple[Any, ...] | None = None
+    over: int | None = None
+    top: int | None = None
+
+
+@dataclass(frozen=True)
+class ReleasedStatistic:
+    """Released steps of a statistic, all or some of them.
+
+    Attributes:
+        definition: of the stream.
+        terms: of the stream.
+        steps: 1 to the last step released.
+        source: the stream, or a reader of it.
+        level: confidence of the intervals.
+        first: the first step that tables and charts show.
+        shown: what is shown of each reading.
+        groups: those that are shown, where they are not all.
+    """
+
+    definition: Definition
+    terms: StreamTerms
+    steps: range
+    source: Stream | Reader
+    level: float
+    first: int = 1
+    shown: Shown = Shown()
+    groups: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        stream: Stream | Reader,
+        definition: Definition,
+        level: float,
+        shown: Shown | None = None,
+    ) -> ReleasedStatistic:
+        """Everything in the journal, with intervals of confidence ``level``."""
+        shown = Shown() if shown is None else shown
+        statistic = definition.statistic
+        check_shown(shown, statistic)
+        if shown.top is not None and isinstance(statistic, TopK):
+            statistic = TopK(**{**statistic.parameters, "k": shown.top})
+            definition = replace(definition, statistic=statistic)
+        steps = range(1, stream.step + 1)
+        return cls(definition, stream.terms, steps, stream, level, shown=shown)
+
+    @property
+    def statistic(self) -> Statistic:
+        """Which."""
+        return self.definition.statistic
+
+    @property
+    def _inner(self) -> Statistic:
+        return self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
+
+    @cached_property
+    def _readings(self) -> Readings:
+        """All steps, by their journal or on demand."""
+        if isinstance(self.source, Stream):
+            return self.source.readings(1, self.steps.stop, self.statistic)
+        return Readings(self.statistic, self.steps, self.source.releases(1, self.steps.stop))
+
+    def only(
+        self, steps: range | None = None, groups: Sequence[str] | None = None
+    ) -> ReleasedStatistic:
+        """Some of the steps, and some of the groups; None: all.
+
+        Raises:
+            InvalidInput: groups of a statistic without, or that are none of its.
+        """
+        found = self
+        if steps is not None:
+            found = replace(found, first=steps.start, steps=range(1, steps.stop))
+        if groups is None:
+            return found
+        if isinstance(self.statistic, TopK):
+            for group in groups:
+                self.statistic.cell(group)
+            return replace(found, shown=replace(found.shown, ask=tuple(groups)))
+        if not isinstance(self.statistic, Grouped):
+            raise InvalidInput(
+                f"{field('groups', ','.join(groups))} names groups, and {self.statistic!r} has "
+                f"none; leave it out"
+            )
+        for group in groups:
+            self.statistic.group(group)
+        return replace(found, groups=tuple(groups))
+
+    @property
+    def last(self) -> pl.DataFrame:
+        """The rows of the last step."""
+        last = self.steps.stop - 1
+        return self._table(range(last, last + 1))
+
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """Readings below each other: step, window, and the statistic's own columns.
+
+        Args:
+            steps: which of those that are shown; None: all of them, and where cells are read on
+                demand and none are named the last.
+        """
+        if steps is None:
+            alone = self.statistic.on_demand and self.shown.ask is None
+            steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
+        return self._table(steps)
+
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`."""
+        return self.table().lazy()
+
+    def _table(self, steps: range) -> pl.DataFrame:
+        begin = self.shown.over or 0
+        steps = steps[sum(step < begin for step in steps[:begin]) :]
+        if self.statistic.on_demand and self.shown.ask is not None and steps:
+            parts = [self._history(self.shown.ask, steps)]
+            place = np.repeat(np.arange(len(steps)), len(self.shown.ask))
+        else:
+            parts = []
+            for step in steps:
+                reading = self._readings[step - 1]
+                if 0 < begin < step:
+                    reading = reading.since(self._readings[step - begin - 1])
+                parts.append(self._columns(reading))
+            rows = [len(next(iter(part.values()))) for part in parts]
+            place = np.repeat(np.arange(len(steps)), rows)
+        return _framed(
+            parts, np.asarray(steps, np.int64)[place], self.definition.cut, max(begin, 1)
+        )
+
+    def _columns(self, reading: Reading) -> dict[str, Any]:
+        level, ask = self.level, self.shown.ask
+        if isinstance(reading, GroupedReading):
+            return self._by_group(reading)
+        if ask is None:
+            found = reading.table_columns(level)
+        elif isinstance(reading, TopKReading):
+            ranking = reading.ranking(len(reading.statistic.groups), level)
+            kept = np.isin(ranking.names, ask)
+            found = {
+                "group": np.array(ranking.names)[kept],
+                "estimate": ranking.values[kept],
+                "std": np.full(kept.sum(), reading.std()),
+                "low": ranking.low[kept],
+                "high": ranking.high[kept],
+            }
+        elif isinstance(self._inner, _quantiles()):
+            shares: Any = reading
+            found = shares.table_columns(level, list(ask))
+        else:
+            found = reading.table_columns(level)
+        return {name: values for name, values in found.items() if name != "step"}
+
+    def _by_group(self, reading: GroupedReading) -> dict[str, Any]:
+        groups = self.groups or reading.statistic.groups
+        parts = [self._columns(reading.of(group)) for group in groups]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        found: dict[str, Any] = {"group": np.repeat(np.array(groups), rows)}
+        return found | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
+        """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
+        statistic, terms, source = self.statistic, self.terms, self.source
+        assert isinstance(source, Stream)
+        if isinstance(statistic, _cuts()):
+            asked = [statistic.pairs(nodes, None) for nodes in ask]
+            names, called = [" ".join(map(str, nodes)) for nodes in ask], "cut"
+        else:
+            asked = [np.array([statistic.cell(name)]) for name in ask]
+            names, called = [statistic.name_of(int(cells[0])) for cells in asked], "cell"
+        stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
+        found: dict[str, list[NDArray[Any]]] = {
+            "estimate": [],
+            "std": [],
+            "low": [],
+            "high": [],
+        }
+        for cells in asked:
+            all_steps = range(steps.start, steps[-1] + 1)
+            every = source.history(cells, all_steps)[:: steps.step].sum(axis=1)
+            half = window_halfwidths(
+                terms.strategy, terms.law, 0, stops, self.level, cells=len(cells)
+            ) * float(terms.resolution)
+            half = np.ceil(half) if every.dtype.kind == "i" else half
+            std = math.sqrt(len(cells)) * stds[stops - 1]
+            for name, column in zip(found, (every, std, every - half, every + half), strict=True):
+                found[name].append(column)
+        columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
+        return {called: np.array(names * len(steps)), **columns}
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time, without a zone; without windows the steps."""
+        cut = self.definition.cut
+        if cut is None:
+            return np.asarray(steps, np.int64)
+        local = _moments(cut, cut.ends(steps)).dt.replace_time_zone(None)
+        return np.asarray(local.to_numpy(), "datetime64[us]")
+
+    def ended(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time."""
+        found: np.datetime64 = np.asarray(self.times(range(step, step + 1)), "datetime64[us]")[0]
+        return found
+
+    def figures(
+        self, *, panels: bool = False, title: str | None = None, axis: str | None = None
+    ) -> dict[str, Figure]:
+        """A chart of what `table` tells.
+
+        Raises:
+            InvalidInput: panels, of a statistic that has no groups.
+            MissingExtra: matplotlib is not installed.
+        """
+        if panels:
+            raise InvalidInput(
+                f"{field('panels', True)} is for the groups of counts and sums: leave it out"
+            )
+        from counton.plots.statistic_charts import plot_statistic
+
+        steps, after = self._some(), self.steps.stop - 1
+        drawn = self.table(steps)
+        if "rank" in drawn.columns:  # those that are shown last, all along
+            last = self._table(range(after, after + 1))["group"].to_list()
+            drawn = replace(self, shown=replace(self.shown, ask=tuple(last))).table(steps)
+        columns = {name: drawn[name].to_numpy() for name in drawn.columns}
+        figure = plot_statistic(
+            self.statistic, columns, self.times, self.terms, self.level, title=title, axis=axis
+        )
+        return {"statistic": figure}
+
+    def _some(self) -> range | None:
+        """The steps that a chart shows, the last among them."""
+        if self.statistic.on_demand and self.shown.ask is None:
+            return None
+        count = self.steps.stop - self.first
+        stride = max(1, count // _DRAWN)
+        return range(self.first + (count - 1) % stride, self.steps.stop, stride)
+
+
+def _quantiles() -> Any:
+    """Loaded when they are asked for: a count needs none."""
+    from counton.statistics import Quantiles
+
+    return Quantiles
+
+
+def _cuts() -> Any:
+    from counton.statistics import Cuts
+
+    return Cuts
+
+
+def check_shown(shown: Shown, statistic: Statistic) -> None:
+    """Refuse what a statistic's readings do not have.
+
+    Raises:
+        InvalidInput: names of cells that are none, or of a statistic whose cells are all released;
+            or steps to look back over that are none, or of one whose cells are read on demand.
+    """
+    inner = statistic.inner if isinstance(statistic, Grouped) else statistic
+    if shown.over is not None:
+        check_over(shown.over, inner)
+    if shown.ask is None:
+        return
+    if not (inner.on_demand or isinstance(inner, TopK | _quantiles())):
+        raise InvalidInput(
+            f"{field('ask', ','.join(map(str, shown.ask)))} names cells, and "
+            f"{type(inner).__name__} releases all it has to say; leave it out"
+        )
+    for name in shown.ask:
+        if isinstance(inner, _cuts()):
+            inner.pairs(name, None)
+        elif inner.on_demand or isinstance(inner, TopK):
+            inner.cell(name)
+
+
+def check_over(over: int, statistic: Statistic) -> int:
+    """How many steps are looked back over.
+
+    Raises:
+        InvalidInput: below 1, or of a statistic whose cells are read on demand.
+    """
+    if statistic.on_demand:
+        raise InvalidInput(
+            f"{field('over', over)} takes an earlier reading of all cells away, and "
+            f"{type(statistic).__name__} computes cells when they are asked for; leave it out"
+        )
+    return check_integer("over", over, 1)
+
+
+def _moments(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
+    series = pl.Series(us).cast(pl.Datetime("us", "UTC"))
+    return series.dt.convert_time_zone(windows.timezone)
+
+
+def _framed(
+    parts: Sequence[Mapping[str, Any]],
+    steps: NDArray[np.int64],
+    windows: Windows | None,
+    over: int = 1,
+) -> pl.DataFrame:
+    """Columns below each other, with the step of each row, and its window."""
+    columns: dict[str, Any] = {"step": steps}
+    if windows is not None:
+        ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
+        columns["window_start"] = _moments(windows, ends[steps - over])
+        columns["window_end"] = _moments(windows, ends[steps])
+    for name in parts[0] if parts else ():
+        columns[name] = np.concatenate([part[name] for part in parts])
+    return pl.DataFrame(columns)

@@ -1,0 +1,219 @@
+"""A statistic of each of several declared groups, under one guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Integers
+from counton.errors import InvalidInput
+from counton.exact import quoted
+from counton.mechanisms import Release
+from counton.privacy import Contribution, Guarantee
+from counton.statistics.base import ErrorOf, Events, Exact, Statistic
+from counton.statistics.known import statistic_from_dict
+from counton.statistics.readings import Difference, Reading
+from counton.statistics.tallied import Part, Tallied, X
+
+
+class Grouped(Tallied):
+    """A tallied statistic by group.
+
+    An event is a pair (group, event of the statistic). A row stands in one group, so a unit moves
+    no more than it does without groups.
+
+    Args:
+        of: the statistic.
+        groups: names of all groups there can be.
+
+    Raises:
+        InvalidInput: a statistic for which the order of events matters, or names that are no texts
+            or there twice.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Average
+    >>> paid = Grouped(Average(0, 100, resolution=1), ["north", "south"])
+    >>> key = Key.generate()
+    >>> counter = paid.counter(24, PureDP(1), key=key, name="paid", batched=True)
+    >>> reading = counter.release_batch([("north", 20), ("south", 35)])
+    >>> -20 < reading.of("north")["count"] < 20
+    True
+    """
+
+    def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
+        inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
+        if not isinstance(inner, Tallied) or not inner.tallied or isinstance(inner, Grouped):
+            raise InvalidInput(
+                f"{inner!r} is not added up row by row, so that groups cannot be told apart in it: "
+                f"use another statistic, or a stream for each group"
+            )
+        names = [] if isinstance(groups, str) else list(groups)
+        if not names or any(type(one) is not str for one in names) or len({*names}) < len(names):
+            raise InvalidInput(
+                f"groups are {quoted(groups)}; they must be a list of names, each once"
+            )
+        self.inner, self.groups = inner, tuple(names)
+        self._place = {name: place for place, name in enumerate(self.groups)}
+        self.tallied = True
+
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        """See `Tallied`."""
+        return self.inner.counts_rows
+
+    @property
+    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """See `Tallied`."""
+        return (Part("by", "label"), *self.inner.parts)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        return {"of": self.inner.to_dict(), "groups": list(self.groups)}
+
+    def __repr__(self) -> str:
+        return f"Grouped({self.inner!r}, {len(self.groups):,} groups)"
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return (len(self.groups), *self.inner.cells)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`: a row that is replaced may change its group."""
+        found = self.inner.contribution(batched=batched)
+        if found.relation == "replace":
+            raise InvalidInput(
+                f"{self.inner!r} protects what an event says where it is public that there was "
+                f"one; by group it must be private whether there was: use neighbours='add_remove'"
+            )
+        return found
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`."""
+        return self.inner.error_of
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
+        """See `Statistic.settled`."""
+        return Grouped(self.inner.settled(guarantee, horizon), self.groups)
+
+    def allows(self, other: Statistic) -> bool:
+        """See `Statistic.allows`."""
+        if not isinstance(other, Grouped) or other.groups != self.groups:
+            return False
+        return self.inner.allows(other.inner)
+
+    def begin(self) -> Exact:
+        """See `Statistic.begin`."""
+        return _ByGroup(self)
+
+    def restore(self, saved: bytes) -> Exact:
+        """See `Statistic.restore`: sums are in the counter."""
+        return _ByGroup(self)
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: what a row says in its group, which stands beside it."""
+        return self.inner.said(*parts)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`: group by group."""
+        return len(self.groups) * self.inner.places
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`: of one group."""
+        return self.inner.entries(said)
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        return self.inner.row_bounds()
+
+    def measured(self, sums: Integers) -> Integers:
+        """See `Tallied.measured`: group by group."""
+        steps, count = len(sums), len(self.groups)
+        found = self.inner.measured(sums.reshape(steps * count, self.inner.places))
+        return found.reshape(steps, count, *self.inner.cells)
+
+    def read(self, release: Release) -> GroupedReading:
+        """See `Statistic.read`."""
+        return GroupedReading(self, release)
+
+    def group(self, name: Any) -> int:
+        """Number of a group.
+
+        Raises:
+            InvalidInput: none of this name.
+        """
+        if not isinstance(name, str) or name not in self._place:
+            raise InvalidInput(
+                f"group is {quoted(name)}, which is none of the {len(self.groups):,} declared: "
+                f"name one of them"
+            )
+        return self._place[name]
+
+
+class _ByGroup(Exact):
+    """Nothing but what the counter has."""
+
+    def __init__(self, statistic: Grouped) -> None:
+        self._statistic = statistic
+
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Exact.take`."""
+        this, listed = self._statistic, list(events)
+        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+        places = np.empty(len(listed), np.int64)
+        for at, event in enumerate(listed):
+            if not isinstance(event, tuple | list) or len(event) != 2:
+                raise InvalidInput(
+                    f"event is {quoted(event)}; it must be a pair: its group, and an event"
+                )
+            places[at] = this.group(event[0])
+        found = np.zeros((len(stops), *this.cells), np.int64)
+        for place in range(len(this.groups)):
+            rows = np.flatnonzero(places == place)
+            ends = np.cumsum(np.bincount(steps[rows], minlength=len(stops)))
+            found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
+        return found
+
+    def undo(self) -> None:
+        """See `Exact.undo`."""
+
+    def save(self) -> bytes:
+        """See `Exact.save`."""
+        return b""
+
+
+class GroupedReading(Reading):
+    """Readings by group."""
+
+    statistic: Grouped
+
+    def of(self, group: str) -> Reading:
+        """What was released of one group.
+
+        Raises:
+            InvalidInput: it is none of those declared.
+        """
+        value = np.asarray(self.release.value)[self.statistic.group(group)]
+        if not self.statistic.inner.cells:
+            value = value.item()
+        terms, std = self.release._terms, self.release.std
+        if isinstance(self.release, Difference):
+            return self.statistic.inner.read(
+                Difference(self.step, value, std, terms, start=self.release.start)
+            )
+        return self.statistic.inner.read(Release(self.step, value, std, terms))
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: those of each group, with its name."""
+        parts = [self.of(group).table_columns(level) for group in self.statistic.groups]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array(self.statistic.groups), rows)}
+        for name in parts[0]:
+            found[name] = np.concatenate([part[name] for part in parts])
+        return found
