@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream, release_ranges
 from counton.errors import ReplayMismatch, StreamConflict
-from counton.store import Store, state_summary, writer
+from counton.store import Store, state_summary, statements, writer
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -85,28 +85,33 @@ class Progress:
 
 
 def watch(progress: Progress) -> None:
-    """Note the phases of every release, inside SQLAlchemy and around the commit."""
+    """Note the phases of every release, around its statements and the commit."""
 
     def after(_c: object, _cursor: object, statement: str, *_: object) -> None:
         if progress.phase == "opening":
             return
-        for start, phase in (
-            ("UPDATE counton_streams SET step", "row moved"),
-            ("INSERT INTO counton_journal", "journaled"),
-            ("INSERT INTO counton_sources", "observed"),
-        ):
-            if statement.startswith(start):
-                progress.enter(phase)
+        if statement.startswith("INSERT INTO counton_sources"):
+            progress.enter("observed")
 
-    def before(_c: object, _cursor: object, statement: str, *_: object) -> None:
-        if progress.phase == "computing" and statement.startswith("UPDATE counton_streams"):
+    run = statements.Prepared.run
+
+    def ran(prepared: statements.Prepared, *arguments: Any) -> int:
+        if prepared is statements.ADVANCE and progress.phase == "computing":
             progress.enter("begun")
+        changed = run(prepared, *arguments)
+        for known, phase in (
+            (statements.ADVANCE, "row moved"),
+            (statements.JOURNAL, "journaled"),
+        ):
+            if prepared is known and progress.phase != "opening":
+                progress.enter(phase)
+        return changed
 
     def committing(_c: object) -> None:
         if progress.phase != "opening":
             progress.enter("committing")
 
-    event.listen(Engine, "before_cursor_execute", before)
+    setattr(statements.Prepared, "run", ran)  # noqa: B010 - a type checker cannot follow
     event.listen(Engine, "after_cursor_execute", after)
     event.listen(Engine, "commit", committing)
     commit = writer.Writer._commit

@@ -24,7 +24,7 @@ def test_a_writer_goes_on_only_from_the_step_it_knows(state: str) -> None:
         for epoch, before, changed in ((2, 0, 0), (1, 1, 0), (1, 0, 1), (1, 0, 0)):
             with database.transaction(write=True) as connection:
                 found = ADVANCE.run(connection, {**moved, "epoch": epoch, "before": before})
-                assert found.rowcount == changed, (epoch, before)
+                assert found == changed, (epoch, before)
         with database.transaction(write=True) as connection:
             row = connection.execute(sa.select(table)).one()
             assert (row.step, bytes(row.checkpoint), bytes(row.seal)) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -121,7 +122,7 @@ class Database:
                 connection = connection.execution_options(counton_write=write)
                 with connection.begin():
                     yield connection
-        except (SQLAlchemyError, UnicodeDecodeError) as error:
+        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explain(error) from error
 
     def _connect(self) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sqlite3
 import stat
 import tempfile
 from contextlib import suppress
@@ -46,7 +47,8 @@ def begin(connection: Connection) -> None:
     # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
     # without the risk of an immediate "database is locked".
     write = connection.get_execution_options().get("counton_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    driver: Any = connection.connection.driver_connection  # through SQLAlchemy it takes longer
+    driver.execute("BEGIN IMMEDIATE" if write else "BEGIN").close()
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -156,7 +158,7 @@ def create(path: Path) -> None:
         os.fsync(descriptor)
         _publish(name, path)
         sync_folder(path.parent)
-    except (sa.exc.SQLAlchemyError, OSError) as error:
+    except (sa.exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         raise StateError(
             f"state {path} cannot be created ({cause}): check the space left and its folder's "

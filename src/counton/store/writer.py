@@ -253,7 +253,7 @@ class Writer:
                     "sealed": self._seal.of(counter.step, self._details, kept),
                 },
             )
-            if advanced.rowcount != 1:
+            if advanced != 1:
                 raise self._taken_over()
             if rows:
                 self._check_copy(connection)
