@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -41,13 +41,18 @@ def once(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
     >>> digests == digests_of(["ann", 7]), places.tolist()
     (True, [0, 1, 0, 1])
     """
-    plain = set(map(type, users)) <= {str, int}  # else equal ones, as 1 and True, may be none
-    names = users if plain else list(map(_named, users))
+    kinds = set(map(type, users))
+    names: Sequence[Any] = users
+    if not kinds <= {str, int}:  # equal ones, as 1 and True, may differ
+        names = [_named(user) for user in users]
     different = dict.fromkeys(names)
-    if plain:
-        digests = digests_of(different)
+    if kinds <= {str}:
+        said = [b"s" + name.encode("utf-8", "surrogatepass") for name in different]
     else:
-        digests = [blake2b(name, digest_size=DIGEST).digest() for name in different]
+        said = [*different] if names is not users else [_named(name) for name in different]
+    digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
+    if len(different) == len(names):
+        return digests, np.arange(len(names), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
 
