@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 
 from counton import ZCDP, PureDP, release_contingency, release_hierarchy
 from counton.errors import InvalidInput
@@ -60,18 +59,10 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
 
 
 def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
-    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
-    request = StatisticRequest(
-        TopK(["a", "b"], k=1),
-        FRAME,
-        columns=["page"],
-        only={"page": ["a", "b"]},
-        epsilon=1,
-        **asked,
-    )
-    with run_statistic(request) as outcome:
-        assert outcome.left_out == 7919
-        for found in (request, outcome, outcome.stream):
+    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03", "unknown": "drop"}
+    job = Job(TopK(["a", "b"], k=1), FRAME, by="page", epsilon=1, **asked)
+    with run(job) as outcome:
+        for found in (job, outcome, outcome.tally, outcome.stream, outcome.definition):
             said = repr(found)
             assert not any(secret in said for secret in SECRETS), said
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from counton.jobs.statistic_runs import StatisticRequest, run_statistic
 
 from counton import Key, PureDP, Stream
+from counton.jobs import Job, run
 from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
 from counton.statistics.running import Running
 from counton.strategies import Binary
@@ -56,9 +56,7 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
     events, statistic = tmp_path / "e.csv", Quantiles(lower=0, upper=5, cells=20)
     for last in (2, 3):
         events.write_text("delay\n" + "".join(f"{value}.5\n" for value in range(last)))
-        request = StatisticRequest(
-            statistic, events, tmp_path / "s.db", ["delay"], ["delay"], steps=9, epsilon=50
-        )
-        with run_statistic(request) as outcome:
+        job = Job(statistic, events, tmp_path / "s.db", value="delay", steps=9, epsilon=50)
+        with run(job) as outcome:
             assert outcome.after == last
-            assert outcome.statistic == statistic.settled(PureDP(50))
+            assert outcome.definition.statistic == statistic.settled(PureDP(50))
