@@ -19,6 +19,7 @@ from counton.exact import Number
 from counton.jobs import guards, kinds
 from counton.jobs.job import (
     EXPIRING,
+    NEWEST,
     NOW,
     RELEASES,
     Job,
@@ -411,6 +412,8 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     """
     request = checked(request)
     _check_choices(request)
+    guards.check_most(request.most)
+    guards.check_people_columns(request.user, request.id)
     statistic, parts = _statistic(request, saved)
     if saved is None and kinds.counts_users(request):
         request = replace(request, first=True)
@@ -439,7 +442,7 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     return Asked(
         request=request,
         start=_moment(request.start, timezone),
-        until=datetime.now(UTC) if request.until == NOW else _moment(request.until, timezone),
+        until=None if request.until in (NOW, NEWEST) else _moment(request.until, timezone),
         domain=None if of_nodes else _groups(request, by, known=saved is not None),
         guarantee=guarantee,
         statistic=statistic,
@@ -577,7 +580,6 @@ def _people(request: Job, timezone: str) -> People | None:
                 f"is; give it, or leave {field(given[0][0])} out"
             )
         return None
-    guards.check_most(most)
     if request.first:
         for name, value in given:
             if name in ("per", "distinct"):
@@ -672,7 +674,6 @@ def define(asked: Asked) -> Definition:
                 f"{field('time', request.time)} is a column of a table, and the events are a text "
                 f"of letters; name the column of letters, or leave {field('time')} out"
             )
-    guards.check_people_columns(request.user, request.id)
     contribution = _contribution_of(statistic, asked, ordered=ordered)
     unit = contribution.unit
     columns = Columns(

@@ -35,7 +35,7 @@ def check_delta(delta: Number | None) -> None:
         return
     from counton.exact import exact
 
-    if exact(delta, "delta") > LARGEST_DELTA:
+    if LARGEST_DELTA < exact(delta, "delta") < 1:
         raise InvalidInput(
             f"{field('delta')} is {delta}, the probability with which the guarantee may fail "
             f"altogether: publishing each row as it is with that probability would keep it; give "

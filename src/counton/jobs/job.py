@@ -30,6 +30,8 @@ EXPIRING = "expiring"
 METRICS = ("mean", "max")
 #: The time at which a run begins, or the end of the stream where that is over.
 NOW = "now"
+#: The time of the newest event.
+NEWEST = "newest"
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
 
@@ -72,8 +74,8 @@ class Job:
         number, cells, edges, line, replace, top, room, window, windows, changes, stay, comes,
             alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest, beyond: of the
             statistics that have them.
-        until: windows that ended by then are released, "now" when the run begins; None: by the
-            newest event's time.
+        until: windows that ended by then are released; "now", when the run begins; "newest", by
+            the time of the newest event, which is somebody's and not protected.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         continues: a stream of the same state that ends now; this one begins where it ends.

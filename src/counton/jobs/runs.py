@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -19,7 +16,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import (
-    HorizonExceeded,
     InvalidInput,
     ReplayMismatch,
     StreamConflict,
@@ -30,16 +26,13 @@ from counton.events.files import (
     Rows,
     Source,
     event_paths,
-    is_file,
     open_source,
     refuse_among_events,
-    table_columns,
-    text_lines,
 )
 from counton.events.policies import Policies
 from counton.events.tally import Reading, Tally, tally
-from counton.events.windows import NO_MOMENT, load_zone, microseconds, moment, moments
-from counton.jobs import kinds
+from counton.events.windows import load_zone
+from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     PERIODS,
     Asked,
@@ -51,7 +44,7 @@ from counton.jobs.definition import (
     refuse_ended,
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
-from counton.jobs.job import NOW, Job, Progress, checked, silent
+from counton.jobs.job import Job, Progress, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
@@ -621,8 +614,6 @@ _READ = 2**22
 _CHUNK = 2**20
 #: Rows of a table that are made at a time.
 _ROWS = 2**18
-#: Windows without an event before ``until``: from so many on it looks like a mistake.
-_QUIET_LEAST, _QUIET_MOST = 12, 100
 
 
 @dataclass(frozen=True)
@@ -634,7 +625,7 @@ class Outcome(Closing):
         stream: to read the journal from.
         before, after: steps released before and after the run.
         until: microseconds; windows that ended by then are released.
-        until_stated: the caller gave ``until``; else it is the newest event's time.
+        until_stated: it is not the newest event's time.
         tally: of the events. Exact: only for the operator.
         late: rows that arrived for windows released earlier. Exact: only for the operator.
         over: rows left out because their user had as many as may count. Only for the operator.
@@ -824,8 +815,11 @@ def _run(
     asked = ask(request, definition)
     letters = _is_text(asked, definition)
     source = None if letters else open_source(request.events, request.file_format)
-    if source is not None:
-        _refuse_domain_of_events(request, definition, source)
+    if source is not None and isinstance(request.domain, str | os.PathLike):
+        from counton.jobs.private_domain import refuse_events_as_domain
+
+        time = request.time if definition is None else definition.columns.time
+        refuse_events_as_domain(request.domain, source, time, request.time_format)
     if definition is None:
         if asked.statistic is not None and asked.statistic.tallied and request.time is not None:
             named = _named(asked.request, () if store is None else store.units)
@@ -871,7 +865,7 @@ def _run(
     if (part := source.changed()) is not None:
         raise _changed(part)
     released = None if saved is None else saved.step
-    until, ended = _ended(asked, definition, source, found, released)
+    until, ended = _ended(request, definition, source, found, released)
     new = store is None or saved is None
     if store is None or saved is None:
         chosen = None if bounding is None else bounding.choose(None, 0)
@@ -944,7 +938,7 @@ def _run(
         before,
         stream.step,
         until,
-        asked.until is not None,
+        clock.is_stated(request.until),
         found,
         late,
         *left_out,
@@ -987,7 +981,7 @@ def _run_ordered(
     ended = len(rows.stops)
     if definition.cut is not None:
         assert source is not None
-        until, ended = _ended(asked, definition, source, found, released)
+        until, ended = _ended(request, definition, source, found, released)
     taking = Taking(definition, rows, ended)
     if store is None or saved is None:
         taking.tried()
@@ -1006,7 +1000,7 @@ def _run_ordered(
     except BaseException:
         stream.close()
         raise
-    stated = asked.until is not None
+    stated = clock.is_stated(request.until)
     return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
 
 
@@ -1139,135 +1133,12 @@ def _publish(stream: Stream) -> None:
         publish_new(stream, place, None, Released.read)
 
 
-def _refuse_domain_of_events(request: Job, definition: Definition | None, source: Source) -> None:
-    """Groups read from the events would say whose events are in them."""
-    domain = request.domain
-    if not isinstance(domain, str | os.PathLike) or not is_file(os.fspath(domain)):
-        return
-    time = request.time if definition is None else definition.columns.time
-    how = None
-    if source.has_bytes_of(domain):
-        how = "is the file of the events"
-    elif time is not None and time in table_columns(domain):
-        how = f"has the events' column of times, {time!r}, so it looks like events"
-    elif time is not None and _are_rows(text_lines(domain), source, time, request.time_format):
-        how = "has lines that are rows of events"
-    if how is not None:
-        raise InvalidInput(
-            f"{field('domain', os.fspath(domain))} {how}: the groups must be public knowledge, "
-            f"chosen without looking at the data, because groups found in the data reveal whose "
-            f"events are in it; give a public list of all groups there can be"
-        )
-
-
-def _are_rows(lines: Sequence[str], source: Source, time: str, time_format: str | None) -> bool:
-    """Whether lines are rows of events: the header, or a time where the events have theirs.
-
-    At most 200 of the lines are looked at, from all parts of the text.
-    """
-    names = source.columns()
-    if time not in names or len(names) < 2:
-        return False
-    if any(names[0] in line and _cells(line, names) == names for line in lines):
-        return True
-    place = names.index(time)
-    times: list[str | None] = []
-    for line in lines[:: max(1, len(lines) // 200)]:
-        cells = _cells(line, names)
-        times.append(cells[place] if cells is not None and len(cells) == len(names) else None)
-    texts = pl.DataFrame({"time": pl.Series(times, dtype=pl.String)})
-    try:
-        found = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
-    except pl.exceptions.PolarsError:  # said of the events, which are read by the same format
-        return False
-    readable = found.to_series() > NO_MOMENT
-    return 2 * int(readable.sum()) > len(times)
-
-
-def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """A line's values under the columns, from CSV or JSON; None if it is neither."""
-    try:
-        if line.startswith("{"):
-            row = json.loads(line)
-            return [None if row.get(name) is None else str(row[name]) for name in names]
-        return [*next(csv.reader([line]))]
-    except (ValueError, csv.Error, StopIteration):
-        return None
-
-
 def _ended(
-    asked: Asked, definition: Definition, source: Source, found: Tally, released: int | None
+    request: Job, definition: Definition, source: Source, found: Tally, released: int | None
 ) -> tuple[int, int]:
-    """Until when windows are released, and how many have ended by then.
-
-    ``released`` is None for a new stream.
-    """
-    windows = definition.windows
-    end = moment(windows.end).isoformat()
-    now = datetime.now(UTC)
-    if asked.until is None:
-        until = _newest(source, definition, found, end, new=released is None)
-        return until, windows.ended_by(until)
-    until, given = microseconds(asked.until), field("until", asked.request.until)
-    if asked.request.until == NOW:
-        until = min(until, windows.end)
-    if asked.until > now:
-        raise InvalidInput(
-            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
-            f"released before they end and could not be counted again; give a time that has passed"
-        )
-    if until > windows.end:
-        raise HorizonExceeded(
-            f"{given} is beyond the end of step {windows.steps:,}, {end}; give "
-            f"{field('until', end)} for the rest of this stream and start another one for what "
-            f"follows"
-        )
-    if asked.until <= windows.start:
-        raise InvalidInput(
-            f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
-            f"no window can have ended; give a later time, or correct {field('start')}"
-        )
-    ended = windows.ended_by(until)
-    newest = 0 if found.newest is None else windows.ended_by(found.newest)
-    quiet = ended - max(newest, released or 0)
-    allowed = min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4))
-    if quiet > allowed and not asked.request.confirmed:
-        last = "there is none" if found.newest is None else f"it is of {moment(found.newest)}"
-        raise InvalidInput(
-            f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
-            f"nothing had happened in them, and those steps would be gone; correct it, or give "
-            f"{field('confirmed', True)} if that is what happened"
-        )
-    return until, ended
-
-
-def _newest(source: Source, definition: Definition, found: Tally, end: str, *, new: bool) -> int:
-    """Until when the newest event says that windows have ended."""
-    windows = definition.windows
-    if found.newest is None:
-        raise InvalidInput(
-            f"{source.name} holds no rows, so it says of no window that it has "
-            f"ended; give {field('until')}, or at least one event"
-        )
-    newest = moment(found.newest)
-    if found.beyond:
-        raise HorizonExceeded(
-            f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream and "
-            f"start another one for what follows"
-        )
-    if newest > datetime.now(UTC):
-        raise InvalidInput(
-            f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
-            f"released before they end; correct the event or give {field('until')}"
-        )
-    if new and newest < windows.start:
-        raise InvalidInput(
-            f"the newest event ({newest.isoformat()}) is before {windows.start.isoformat()}, when "
-            f"the first window begins, so there is nothing to count; correct {field('start')} or "
-            f"the events"
-        )
-    return found.newest
+    """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
+    return clock.ended(request.until, definition.windows, seen, confirmed=request.confirmed)
 
 
 def _create(request: Job, definition: Definition) -> Stream:

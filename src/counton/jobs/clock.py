@@ -1,0 +1,140 @@
+"""Until when windows are released: one rule for every job that cuts time.
+
+The clock decides unless a time is stated: how many steps there are is then no matter of the data.
+The newest event decides only where it is asked to by name, since it is somebody's.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from counton.errors import HorizonExceeded, InvalidInput, field
+from counton.events.windows import Windows, microseconds, moment, parse_time
+from counton.jobs.job import NEWEST, NOW
+
+#: Windows without an event before ``until``: from so many on it looks like a mistake.
+_QUIET_LEAST, _QUIET_MOST = 12, 100
+#: By what windows have ended where nobody says.
+_UNSTATED = NEWEST
+#: A stream that ended longer ago holds data of the past, of which the clock says nothing.
+_PAST = timedelta(days=31)
+
+
+class Seen(NamedTuple):
+    """What a job knows of its events when it asks.
+
+    Attributes:
+        events: what they are called in messages.
+        newest: microsecond of the newest one; None where there is none.
+        beyond: whether one lies after the last window.
+        released: steps released before; None for a new stream.
+    """
+
+    events: str
+    newest: int | None
+    beyond: bool
+    released: int | None
+
+
+def ended(
+    until: str | datetime | None, windows: Windows, seen: Seen, *, confirmed: bool
+) -> tuple[int, int]:
+    """Until when windows are released, in microseconds, and how many have ended by then.
+
+    Args:
+        until: a time, "now", or "newest"; None: now.
+        windows: of the stream.
+        seen: of the events.
+        confirmed: release also what looks like a mistake.
+
+    Raises:
+        InvalidInput: a time that has not passed, is before the first window, or is many windows
+            after the newest event; a stream of the past without one; or "newest" without an event.
+        HorizonExceeded: a time, or an event that decides, after the last window.
+    """
+    end, now = moment(windows.end).isoformat(), datetime.now(UTC)
+    stated, until = until is not None, _UNSTATED if until is None else until
+    if until == NEWEST:
+        us = _newest(windows, seen, end, now)
+        return us, windows.ended_by(us)
+    if until == NOW:
+        if not stated and now - moment(windows.end) > _PAST and not confirmed:
+            raise InvalidInput(
+                f"the last window ended at {end}, so these are data of the past, and the clock "
+                f"does not say up to when they are whole; give {field('until', end)}, or the time "
+                f"up to which they are ({field('until', NEWEST)}: that of the newest event, which "
+                f"is not protected)"
+            )
+        us, given = min(microseconds(now), windows.end), field("until", NOW)
+    else:
+        text = until.isoformat() if isinstance(until, datetime) else str(until)
+        us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
+    if us > microseconds(now):
+        raise InvalidInput(
+            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
+            f"released before they end and could not be counted again; give a time that has passed"
+        )
+    if us > windows.end:
+        raise HorizonExceeded(
+            f"{given} is beyond the end of step {windows.steps:,}, {end}; give "
+            f"{field('until', end)} for the rest of this stream and start another one for what "
+            f"follows"
+        )
+    if us <= microseconds(windows.start):
+        raise InvalidInput(
+            f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
+            f"no window can have ended; give a later time, or correct {field('start')}"
+        )
+    count = windows.ended_by(us)
+    if not confirmed:
+        _refuse_quiet(given, count, windows, seen, stated=stated)
+    return us, count
+
+
+def is_stated(until: str | datetime | None) -> bool:
+    """Whether windows end by the clock or by a time that was given, not by the newest event."""
+    return (_UNSTATED if until is None else until) != NEWEST
+
+
+def _refuse_quiet(given: str, count: int, windows: Windows, seen: Seen, *, stated: bool) -> None:
+    """Refuse to release many windows in which nothing is known to have happened."""
+    newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
+    quiet = count - max(newest, seen.released or 0)
+    if quiet <= min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4)):
+        return
+    last = "there is none" if seen.newest is None else f"it is of {moment(seen.newest)}"
+    correct = "correct it" if stated else f"of data of the past give {field('until')}"
+    raise InvalidInput(
+        f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
+        f"nothing had happened in them, and those steps would be gone; {correct}, or give "
+        f"{field('confirmed', True)} if that is what happened"
+    )
+
+
+def _newest(windows: Windows, seen: Seen, end: str, now: datetime) -> int:
+    """Until when the newest event says that windows have ended."""
+    if seen.newest is None:
+        raise InvalidInput(
+            f"{seen.events} holds no rows, so it says of no window that it has "
+            f"ended; give {field('until')}, or at least one event"
+        )
+    newest = moment(seen.newest)
+    if seen.beyond:
+        raise HorizonExceeded(
+            f"the newest event ({newest.isoformat()}) is beyond the end of step "
+            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream and "
+            f"start another one for what follows"
+        )
+    if newest > now:
+        raise InvalidInput(
+            f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
+            f"released before they end; correct the event or give {field('until')}"
+        )
+    if seen.released is None and newest < windows.start:
+        raise InvalidInput(
+            f"the newest event ({newest.isoformat()}) is before {windows.start.isoformat()}, when "
+            f"the first window begins, so there is nothing to count; correct {field('start')} or "
+            f"the events"
+        )
+    return seen.newest

@@ -1,0 +1,107 @@
+"""Guards that hold for counts and for statistics alike."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.errors import HorizonExceeded, InvalidInput
+from counton.jobs import Job, run
+
+ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"
+STEPS = 400
+
+
+def _job(what: str, **columns: Any) -> Callable[..., int]:
+    def released(folder: Path, **more: Any) -> int:
+        asked = {"time": "time", **columns, **more}
+        with run(Job(what, folder / "visits.csv", folder / "s.db", **asked)) as outcome:
+            return outcome.after
+
+    return released
+
+
+JOBS = {
+    "count": _job("count", by="page", domain="a,b"),
+    "top-k": _job("top-k", by="page", domain="a,b"),
+    "distinct": _job("distinct", user="page"),
+    "cuts": _job("cuts", edge="node,other", domain="x,y"),
+}
+NEW: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": STEPS, "epsilon": 1}
+each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "visits.csv").write_text(ROWS)
+    return tmp_path
+
+
+@each_job
+def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
+    """It would release thousands of windows before they end."""
+    (folder / "visits.csv").write_text(f"{ROWS}2931-07-01T00:00,a,x,y\n")
+    asked = {**NEW, "steps": 400_000}
+    with pytest.raises(InvalidInput, match=r"newest event \(2931.* lies in the future"):
+        job(folder, **asked, until="newest")
+    assert not (folder / "s.db").exists()
+    assert job(folder, **asked, until="2024-03-03") == 2
+
+
+@each_job
+def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
+    late = "2025-02-01"
+    with pytest.raises(InvalidInput, match=r"would release 336 windows after the newest event"):
+        job(folder, **NEW, until=late)
+    assert not (folder / "s.db").exists()
+    assert job(folder, **NEW, until="2024-03-03") == 2
+    with pytest.raises(InvalidInput, match=r"would release 335 windows after the newest event"):
+        job(folder, until=late)
+    assert job(folder, until=late, confirmed=True) == 337
+
+
+@each_job
+@pytest.mark.parametrize(
+    ("until", "error", "words"),
+    [
+        ("2999-01-01", InvalidInput, "lies in the future"),
+        ("2025-06-01", HorizonExceeded, "beyond the end of step 400"),
+        ("2024-02-28", InvalidInput, "is not after 2024-03-01"),
+        ("2024-03-01", InvalidInput, "so no window can have ended"),
+    ],
+)
+def test_times_that_no_window_ends_by(
+    folder: Path, job: Callable[..., int], until: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        job(folder, **NEW, until=until)
+    assert not (folder / "s.db").exists()
+
+
+@pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
+@each_job
+def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
+    if name == "copy.csv":
+        shutil.copy(folder / "visits.csv", folder / name)
+    elif name == "rows.txt":
+        (folder / name).write_text("\n".join(ROWS.splitlines()[1:]))
+    if job is JOBS["distinct"]:
+        pytest.skip("no list of names is declared")
+    with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+        job(folder, **NEW, until="2024-03-03", domain=folder / name)
+    assert not (folder / "s.db").exists()
+
+
+def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
+    job = JOBS["cuts"]
+    (folder / "copy.csv").write_text(f"{ROWS}2024-03-02T11:00,a,z,y\n")
+    for name in ("visits.csv", "copy.csv"):
+        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+            job(folder, time=None, steps=9, epsilon=1, domain=folder / name)
+    assert not (folder / "s.db").exists()
+    (folder / "nodes.csv").write_text("node\nx\ny\n")
+    assert job(folder, time=None, steps=9, epsilon=1, domain=folder / "nodes.csv") == 2
