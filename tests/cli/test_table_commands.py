@@ -63,7 +63,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert done.exit_code == 0, done.stderr
     assert "Released 7 nodes." in done.stdout
     assert "one inhabitant, which counts in one cell by at most 1, added or" in done.stdout
-    assert "telling whether one inhabitant is there" in " ".join(done.stdout.split())
+    assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
     table = read[out.split(".")[1]](desk.path(out))
     assert table.columns == ["level", "state", "county", "estimate", "std", "low", "high"]

@@ -19,7 +19,7 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     place: Any, events: str
 ) -> None:
     said = " ".join(place.count(events).out.split())
-    assert "people are not protected: one with 100 events has 100 times the loss" in said
+    assert "people are not protected: one with 100 events has 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
 
 

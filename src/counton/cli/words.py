@@ -55,6 +55,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     unit = definition.contribution.describe(definition.unit)
     people, columns = definition.people, definition.columns
     if people is None:
+        from counton.privacy.guarantees import loss_of_many
+
         one = f"one row of the events is one {definition.unit}"
         if columns.id is not None:
             from counton.jobs.people import LATE_DAYS
@@ -67,8 +69,9 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             ("protected", f"{unit}; {one}"),
             (
                 "",
-                f"people are not protected: one with 100 {plural(definition.unit)} has 100 times "
-                f"the loss; --user COLUMN --most N protects whoever COLUMN tells apart",
+                f"people are not protected: one with 100 {plural(definition.unit)} has "
+                f"{loss_of_many(definition.guarantee, 100)}; --user COLUMN --most N protects "
+                f"whoever COLUMN tells apart",
             ),
         ]
     else:

@@ -62,7 +62,7 @@ class Guarantee(ABC):
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
-        'telling whether one visit is there is at'
+        'one visit more or less changes what is r'
         >>> PureDP(1).meaning_for("letter", "replace")[:48]
         'one letter replaced by another changes the proba'
         """
@@ -197,7 +197,11 @@ class ApproxDP(Guarantee):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ZCDP(Guarantee):
-    """rho-zero-concentrated differential privacy (Bun and Steinke 2016, Def. 1.1).
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016, Def. 1.1), at whole orders.
+
+    The Renyi divergences of the orders alpha = 2, 3, ... are at most alpha rho, for an attacker who
+    chooses inputs and steps by what was released. Where the strategy is causal, and for tables,
+    those of all orders above 1 are.
 
     Raises:
         InvalidInput: rho is not a finite number above 0.
@@ -222,9 +226,25 @@ class ZCDP(Guarantee):
         """What rho bounds, in words."""
         apart = f"{math.sqrt(2 * self.rho):.4g}"
         return (
-            f"telling {difference(unit, relation)} is at most as easy as telling two bell curves "
-            f"apart whose centres are {apart} standard deviation{'s' * (apart != '1')} apart"
+            f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
+            f"order, by no more than moving a bell curve by {apart} standard "
+            f"deviation{'s' * (apart != '1')} does"
         )
+
+
+def loss_of_many(guarantee: Guarantee, units: int) -> str:
+    """What somebody with so many units loses, of what one unit does; in words.
+
+    Dwork and Roth 2014, Theorem 2.2, and for delta the same steps; Bun and Steinke 2016,
+    Proposition 1.9.
+
+    >>> loss_of_many(ZCDP(1), 100)
+    '10,000 times the rho'
+    """
+    names = {field.name for field in fields(guarantee)}  # type: ignore[arg-type]
+    if "rho" in names:
+        return f"{units**2:,} times the rho"
+    return f"{units:,} times the epsilon" + (", and far more delta" if "delta" in names else "")
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:

@@ -1,0 +1,83 @@
+"""What guarantees are said to promise, computed; and what they do not, though it was once said."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from scipy.special import ndtr
+
+from counton.jobs.discovery import Discovery
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Shift
+from counton.mechanisms.calibration import law_for
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringZCDP,
+    PureDP,
+    calibrate,
+)
+from counton.privacy.concentrated import renyi_by_pure
+from counton.privacy.gaussian import analytic_gaussian_sigma
+from counton.privacy.guarantees import loss_of_many
+from counton.strategies import Binary, KAry
+
+
+def test_rho_is_not_the_advantage_of_two_bell_curves() -> None:
+    """Randomised response with every Renyi divergence within alpha rho, and a larger advantage."""
+    rho, epsilon = 2, 2.399
+    assert epsilon * math.tanh(epsilon / 2) <= rho  # the divergence of order 1, their limit
+    for alpha in (1.001, 1.1, 1.5, 2, 3, 10, 1000):
+        assert renyi_by_pure(Fraction(epsilon), Fraction(alpha)) <= alpha * rho
+    advantage = math.tanh(epsilon / 2)
+    curves = 2 * float(ndtr(math.sqrt(2 * rho) / 2)) - 1
+    assert (advantage, curves) == pytest.approx((0.8336, 0.6827), abs=1e-4)
+    said = ZCDP(rho).meaning_for("visit")
+    assert "in Renyi divergences of whole order" in said
+    assert "moving a bell curve by 2 standard deviations" in said
+    assert "as easy" not in said
+
+
+def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
+    sigma = analytic_gaussian_sigma(1, 1e-6)
+    beyond = float(ndtr(1 / (2 * sigma) - sigma))
+    assert beyond / 1e-6 == pytest.approx(20.1, abs=0.1)
+
+
+def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
+    one, many = Shift(1, 1), Shift(100, 10_000)
+    laws = [calibrate(ZCDP(1), shift, "gaussian").law for shift in (one, many)]
+    assert isinstance(laws[0], DiscreteGaussian)
+    assert isinstance(laws[1], DiscreteGaussian)
+    assert laws[1].sigma_squared == 10_000 * laws[0].sigma_squared
+    assert calibrate(ZCDP(10_000), many, "gaussian").law == laws[0]
+    assert loss_of_many(ZCDP(1), 100) == "10,000 times the rho"
+    assert loss_of_many(ExpiringZCDP(1), 100) == "10,000 times the rho"
+    assert loss_of_many(PureDP(1), 100) == "100 times the epsilon"
+    assert loss_of_many(ApproxDP(1, "1e-6"), 100) == "100 times the epsilon, and far more delta"
+
+
+@pytest.mark.parametrize("strategy", [Binary(365), KAry.best(365)], ids=str)
+def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAry) -> None:
+    """A group that counts one is shown only where noise is wider than any interval at 95%."""
+    unit = Contribution.add_remove()
+    law = law_for(strategy, PureDP(1), unit).law
+    assert isinstance(law, DiscreteLaplace)
+    found = Discovery.of(strategy, law, 365, unit, Fraction(1, 10**9))
+    # Its noise is then at least so many standard deviations; by Chebyshev's inequality fewer
+    # than sqrt(20) are enough for 95%.
+    assert float(Fraction(found.margin)) > 14 > math.sqrt(20) + 1
+
+
+def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
+    """As where another stream goes on from an old copy, and the newest one had gone further."""
+    rate = 1 / float(law_for(Binary(1), PureDP(1), Contribution.add_remove()).law.scale)  # type: ignore[union-attr]
+    once = max(abs(x) - abs(x - 1) for x in range(-9, 10)) * rate
+    both = max(
+        (abs(x) - abs(x - 1)) * rate + (abs(y) - abs(y - 1)) * rate
+        for x in range(-9, 10)
+        for y in range(-9, 10)
+    )
+    assert (once, both) == (1, 2)
