@@ -21,6 +21,7 @@ from counton.strategies.base import (
 if TYPE_CHECKING:
     from counton.strategies.base import TableStrategy as TableStrategy
     from counton.strategies.streams.binary import Binary as Binary
+    from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 #: Where each strategy for streams lives. The imports above say the same to type checkers.
 _HOME = {
     "Binary": "counton.strategies.streams.binary",
+    "Epochs": "counton.strategies.streams.epochs",
     "Expiring": "counton.strategies.streams.expiring",
     "GrowingCascade": "counton.strategies.streams.growing",
     "GrowingSquareRoot": "counton.strategies.streams.growing_root",
@@ -53,6 +55,7 @@ _HOME = {
 
 __all__ = [
     "Binary",
+    "Epochs",
     "Expiring",
     "GrowingCascade",
     "GrowingSquareRoot",

@@ -324,11 +324,11 @@ class LookAhead(StreamStrategy):
         """Add the estimate of a node, by default N, to the weights of z, so many times."""
         trees, weight = self.trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
-        variance = trees.by_depth[depth][level][node == trees.counts[level] - 1]
-        weights[level, node] = weights.get((level, node), Fraction(0)) + taken * weight * variance
+        own = trees.own(depth, level, node == trees.counts[level] - 1)
+        weights[level, node] = weights.get((level, node), Fraction(0)) + taken * own / weight
         if depth == 0:
             return
-        rest, radix = taken * (1 - weight**2 * variance), self.radices[level - 1]
+        rest, radix = taken * (1 - own), self.radices[level - 1]
         for child in range(node * radix, min((node + 1) * radix, trees.counts[level - 1])):
             self._read(weights, level - 1, child, rest, depth - 1)
 
@@ -481,8 +481,8 @@ class LookAhead(StreamStrategy):
             base = level - trees.depths[level]
             sums = 0.5 if base else 0.0
             for at in range(base + 1, level + 1):
-                own = trees.by_depth[at - base][at]
-                rest = float(1 - self.weights[at] ** 2 * min(own))
+                own = min(trees.own(at - base, at, last) for last in (False, True))
+                rest = float(1 - own)
                 error = rest * sums + 0.5
                 sums = error * trees.children[at][0] if at < level else sums
             found.append(error)
@@ -510,10 +510,9 @@ class LookAhead(StreamStrategy):
                     depth = trees.depths[above] - (above - level)
                     if depth < 0:
                         break
-                    read = float(self.weights[level] * trees.by_depth[depth][level][last])
+                    read = float(trees.own(depth, level, last) / self.weights[level])
                     for between in range(level + 1, above + 1):
-                        own = trees.by_depth[depth + between - level][between][last]
-                        read *= float(1 - self.weights[between] ** 2 * own)
+                        read *= float(1 - trees.own(depth + between - level, between, last))
                     reads.append(read)
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]

@@ -71,6 +71,8 @@ class Subtrees:
         radices: children of a node of level 1, 2, ...; at least one, unless roots are measured.
         weights: of nodes of level 0, 1, ... in units of the lattice: one for each level, or one for
             each but the roots.
+        own: the part of a node's own measurement in its estimate, which then reads one level below;
+            default: the best part, and as many levels as are few nodes. Weights are then all 1.
 
     Attributes:
         widths: steps of a whole node of each level.
@@ -89,8 +91,14 @@ class Subtrees:
     ([12, 6, 2], ['2', '2'])
     """
 
-    def __init__(self, steps: int, radices: Sequence[int], weights: Sequence[int]) -> None:
-        self.radices, self.weights = tuple(radices), tuple(weights)
+    def __init__(
+        self,
+        steps: int,
+        radices: Sequence[int],
+        weights: Sequence[int],
+        own: Fraction | None = None,
+    ) -> None:
+        self.radices, self.weights, self._own = tuple(radices), tuple(weights), own
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
@@ -101,6 +109,8 @@ class Subtrees:
             for level, radix in enumerate(self.radices)
         ]
         self.depths = depths_of(self.radices)
+        if own is not None:
+            self.depths = (0, *(1,) * self.top)
         self.by_depth: list[list[_Pair]] = [[(Fraction(1, w**2),) * 2 for w in self.weights]]
         for _ in range(max(self.depths)):
             self.by_depth.append(self._improved(self.by_depth[-1]))
@@ -110,10 +120,10 @@ class Subtrees:
             self.below = self._sums(self.by_depth[self.depths[-1] - 1])[-1]
         self._factors = [
             [
-                (float(weight * whole), float(weight * last))
-                for weight, (whole, last) in zip(self.weights, variances, strict=True)
+                (self._factor(depth, level, False), self._factor(depth, level, True))
+                for level in range(len(self.weights))
             ]
-            for variances in self.by_depth
+            for depth in range(len(self.by_depth))
         ]
         #: Of what the children of a node lack: for each child of a whole node; of the last node,
         #: for each child and for the last child.
@@ -121,6 +131,15 @@ class Subtrees:
             (float(own[0] / spread[0]), float(own[0] / spread[1]), float(own[1] / spread[1]))
             for own, spread in zip(self.variances, self.spreads, strict=False)
         ]
+
+    def own(self, depth: int, level: int, last: bool) -> Fraction:
+        """The part of a node's own measurement in its estimate that reads so many levels below."""
+        if self._own is not None and depth and level:
+            return self._own
+        return self.weights[level] ** 2 * self.by_depth[depth][level][last]
+
+    def _factor(self, depth: int, level: int, last: bool) -> float:
+        return float(self.own(depth, level, last) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Sums over the children of a whole and of the last node of level 1, 2, ..."""
@@ -132,6 +151,11 @@ class Subtrees:
     def _improved(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Of the best combinations of a node's measurement and its children's estimates."""
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
+        if self._own is not None:
+            rest = 1 - self._own
+            for _, (whole, last) in zip(self.weights[1:], self._sums(variances), strict=False):
+                improved.append((self._own**2 + rest**2 * whole, self._own**2 + rest**2 * last))
+            return improved
         for weight, (whole, last) in zip(self.weights[1:], self._sums(variances), strict=False):
             improved.append((whole / (weight**2 * whole + 1), last / (weight**2 * last + 1)))
         return improved
