@@ -500,3 +500,46 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
     assert best.strategy == Octave(10**7, grid_bits=12)
     fine = plan(10**7, ZCDP(0.5)).best
     assert best.mean_std == pytest.approx(fine.mean_std * 10**6, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "kind", "std"),
+    [
+        (ZCDP(0.5), "growing square root", 4.0993),
+        (PureDP(1), "epochs", 18.62),
+        (ApproxDP(1, 1e-4), "growing square root", None),
+        (ApproxDP(1, 1e-9), "epochs", 18.62),
+    ],
+    ids=str,
+)
+def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float | None) -> None:
+    planned = plan(None, guarantee, around=8760)
+    assert planned.best.kind == kind
+    assert std is None or planned.best.mean_std == pytest.approx(std, rel=1e-3)
+    assert planned.horizon is None
+    assert planned.steps == 8760
+    bounded = plan(8760, guarantee).best
+    assert 1 <= planned.best.mean_std / bounded.mean_std <= 1.45
+    assert "no last step, errors of the first 8,760 steps" in planned.describe()
+    assert planned.largest_error(planned.best, 0.95) is None
+    assert planned.release_seconds(planned.best) is not None
+    ((family, least),) = planned.lower_bounds.items()
+    assert all(least < one.mean_std for one in planned if one.family == family)
+
+
+def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
+    planned = plan(None, ZCDP("1e-6"), around=1000)
+    assert planned.best.kind == "growing square root"
+    fine = plan(None, ZCDP(0.5), around=1000).best
+    assert planned.best.mean_std == pytest.approx(fine.mean_std * 500_000**0.5, rel=0.01)
+
+
+def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="only totals are planned"):
+        plan(None, ZCDP(0.5), release="windows")
+    with pytest.raises(InvalidInput, match="leave around out"):
+        plan(100, ZCDP(0.5), around=100)
+    with pytest.raises(InvalidInput, match="around is 0"):
+        plan(None, ZCDP(0.5), around=0)
+    with pytest.raises(InvalidInput, match="protection that fades"):
+        plan(None, ZCDP(0.5), strategies=[Binary(31)])

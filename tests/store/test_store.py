@@ -23,7 +23,7 @@ from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch
 from counton.mechanisms.ranges import RangesDraft
 from counton.privacy import Contribution, Guarantee, Spend
 from counton.store import Store, state_summary
-from counton.strategies import Binary
+from counton.strategies import Binary, Epochs
 from counton.strategies.trees import Tree
 
 
@@ -264,3 +264,19 @@ def test_a_unit_that_is_named_while_a_table_is_measured(
     assert (alone.cells() == release.cells()).all()  # no noise depends on it
     with Store(file) as store:
         assert {spend.unit for spend in store.spends} == {"visitor"}
+
+
+def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    with Stream.create(file, "visits", Epochs(), PureDP(1), key=key) as stream:
+        first = stream.release_many([1] * 300)
+    with Stream.open(file, "visits", key=key) as stream:
+        later = stream.release_many([2] * 40)
+        assert stream.step == 340
+        assert stream.releases(300, 301).values.tolist() == first.values[-1:].tolist()
+        assert len(later.interval()[0]) == 40
+    with Store(file) as store:
+        assert store.spends == (Spend("visits", PureDP(1)),)
+    with pytest.raises(BudgetExceeded):
+        Stream.create(file, "other", Epochs(), PureDP("0.001"), key=key)

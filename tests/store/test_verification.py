@@ -25,10 +25,13 @@ from counton.errors import StateError, WrongKey
 from counton.store import Store, journal, marks, verify
 from counton.strategies import (
     Binary,
+    Epochs,
     Expiring,
     GrowingCascade,
+    GrowingSquareRoot,
     HonakerOnline,
     KAry,
+    Octave,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
@@ -41,6 +44,9 @@ STRATEGIES: list[tuple[StreamStrategy, Any]] = [
     (HonakerOnline(40), ZCDP(0.1)),
     (SqrtToeplitz(40), ApproxDP(1, 1e-6)),
     (GrowingCascade(6), ZCDP(0.1)),
+    (Octave(40), ZCDP(0.1)),
+    (GrowingSquareRoot(14), ZCDP(0.1)),
+    (Epochs(), PureDP(1)),
     (Expiring(1), ExpiringDP(0.5)),
     (Expiring(1, delay=4), ExpiringDP(0.5)),
 ]

@@ -402,8 +402,8 @@ class _Lookahead:
             return
         if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
             stop = steps.start + max(len(steps), self._next_length(steps.start))
-            if self._strategy.horizon is not None:
-                stop = min(stop, self._strategy.horizon + 1)
+            if self._strategy.longest is not None:
+                stop = min(stop, self._strategy.longest + 1)
             window = range(steps.start, max(stop, steps.stop))
             self.window = range(0)  # so that an interruption leaves no window with other noise
             self._noise = self._reader.noise(window)

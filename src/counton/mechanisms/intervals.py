@@ -201,7 +201,10 @@ def window_halfwidths(
     variance = strategy.window_variance(first, last) * cells
     std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
     rounding = strategy.window_rounding(first, last) * cells
-    half = _of_variances(strategy, law, variance, std, rounding, level)
+    full = strategy.largest_reads(last)
+    if law.variance and type(strategy).node_law is not StreamStrategy.node_law:
+        variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
+    half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.lattice_bits == 0:
         counts = _summed(strategy, law, 0, 1, cells)
@@ -218,14 +221,15 @@ def _of_variances(
     std: NDArray[np.float64],
     rounding: NDArray[np.float64],
     level: float,
+    full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Half-widths where weights are fractions: see `window_halfwidths`.
 
     Args:
         variance: in units of a node's; ``std`` in those of the exact sums.
+        full: largest weight with which a node is read, `StreamStrategy.largest_reads`.
     """
     # Lattice cells of the node that is read at full weight, often by the first release.
-    full = strategy.largest_read
     lattice = full * 2.0**-strategy.lattice_bits
     # As many equal nodes as have this variance; a float just below an integer is that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
@@ -263,8 +267,11 @@ def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) ->
     std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = strategy.window_rounding(np.zeros_like(ends), ends).max(keepdims=True)
+    full = np.array([strategy.largest_read])
     return float(
-        _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level)[0]
+        _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level, full)[
+            0
+        ]
     )
 
 

@@ -117,7 +117,7 @@ def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDA
             f"input has shape {got}; this stream takes {expected}: pass one total for each "
             f"declared cell"
         )
-    horizon = terms.strategy.horizon
+    horizon = terms.strategy.longest
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceeded(
             f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
@@ -201,7 +201,7 @@ class Checkpoint(NamedTuple):
             StateError: steps or sums which a stream of these terms never reaches.
         """
         start = Progress.start(terms)
-        horizon = terms.strategy.horizon
+        horizon = terms.strategy.longest
         if (
             type(self.step) is not int
             or self.step < 0

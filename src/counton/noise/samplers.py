@@ -7,6 +7,7 @@ everywhere.
 from __future__ import annotations
 
 import decimal
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
@@ -407,8 +408,10 @@ class GaussianBlockSampler(Sampler):
         """How many of the 65,536 sixteen-bit values are below every acceptance in the block."""
         size = 1 << self._bits
         ends = (block * size, (block + 1) * size - 1)
-        exponent = self._rate * (max(map(abs, ends)) ** 2 - self._law.nearest(block) ** 2)
-        return exp_bracket(exponent, 16)[0]
+        squares = max(map(abs, ends)) ** 2 - self._law.nearest(block) ** 2
+        exponent = squares * self._rate.numerator / self._rate.denominator
+        # A lower bound is enough, whose last places change no draw: float64 finds it faster.
+        return max(int(math.exp(-exponent) * 65_536 * (1 - 2.0**-40)) - 1, 0)
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
         """See `Sampler.fill`."""

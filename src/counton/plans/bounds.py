@@ -611,11 +611,11 @@ def _source_of_variance(plan: Plan, metric: Metric) -> str:
     if plan.release == "windows":
         return "trace of the inverse (counton)"
     nuclear = "Constant Matters, section 1 (nuclear norm)"
-    if metric == "max" and factorisation_bounds(plan.horizon)[0] > nuclear_norm(plan.horizon) / (
-        plan.horizon
+    if metric == "max" and factorisation_bounds(plan.steps)[0] > nuclear_norm(plan.steps) / (
+        plan.steps
     ):
         return "Constant Matters, eq. 3 (Mathias)"
-    if metric == "mean" and plan.release == "totals" and plan.horizon <= LARGEST_SEARCHED:
+    if metric == "mean" and plan.release == "totals" and plan.steps <= LARGEST_SEARCHED:
         return "nuclear norm, or the dual of the best factorisation (counton)"
     return nuclear
 
@@ -643,16 +643,14 @@ def least_of_any_mechanism(plan: Plan, metric: Metric) -> float:
     bound is known. In data units, for what a plan was asked; see `least_noise_variance`."""
     if plan.restated is not None or plan.contribution.pattern is not None:
         return 0.0
-    least = least_noise_variance(plan.guarantee) * least_variance(
-        plan.horizon, metric, plan.release
-    )
+    least = least_noise_variance(plan.guarantee) * least_variance(plan.steps, metric, plan.release)
     return math.sqrt(least) * _unit(plan)
 
 
 def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
     from counton.plans.expiration import least_largest_error
 
-    guarantee, horizon = plan.guarantee, plan.horizon
+    guarantee, horizon = plan.guarantee, plan.steps
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "the same, on coin flips"
@@ -710,7 +708,7 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
         return
     # A unit that is added enters a cell which was empty: there is no usual letter.
     replaced = plan.contribution.relation == "replace"
-    least = _least_error_of_cells(cells - replaced, plan.horizon, guarantee.epsilon) * _unit(plan)
+    least = _least_error_of_cells(cells - replaced, plan.steps, guarantee.epsilon) * _unit(plan)
     if least:
         who = "any mechanism, all cells and steps, probability 2/3"
         yield LowerBound(quantity, least, plan.largest_error(plan.best, _PROBABILITY), who, source)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -47,7 +47,9 @@ _MEASURED, _MOST_MEASURED = 2**12, 2**21
 _SHORT = 64
 #: Beyond this horizon the square root is not weighed for Laplace noise.
 _LONG_SERIES = 2**16
-_NORMALISED, _OCTAVE = "normalised square root", "octave"
+_NORMALISED, _OCTAVE, _GROWING = "normalised square root", "octave", "growing square root"
+#: Steps that are in mind where nothing is said of them.
+_AROUND = 2**16
 #: From so many steps on it is weighed: weights are known there.
 _SHORTEST_OCTAVE = 512
 #: Fraction bits of a lattice on which noise is as good as continuous.
@@ -56,6 +58,19 @@ _FINE = 12
 _COARSER = 1e-5
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
+
+
+@runtime_checkable
+class Endless(Protocol):
+    """A strategy without a last step, whose protection never fades and whose errors are known."""
+
+    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+        """Mean of the variances of the first so many releases."""
+        ...
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest of them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +137,12 @@ class Plan:
     """Strategies in order of their exact error.
 
     Attributes:
-        horizon, guarantee, metric, contribution, shape, release: what was asked.
+        horizon, guarantee, metric, contribution, shape, release: what was asked; a horizon of None
+            is a stream without a last step.
         choices: best first.
         notes: what was left out, and why.
         restated: of a statistic, whose errors are not those of a cell; None of counts.
+        around: where there is no last step, errors are those of the first so many.
 
     >>> from counton.privacy import PureDP
     >>> ranked = plan(365, PureDP(1))
@@ -133,7 +150,7 @@ class Plan:
     (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
     """
 
-    horizon: int
+    horizon: int | None
     guarantee: Guarantee
     metric: Metric
     contribution: Contribution
@@ -142,6 +159,14 @@ class Plan:
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
     restated: Restated | None = None
+    around: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps over which errors are means and maxima: the horizon, or ``around``."""
+        steps = self.around if self.horizon is None else self.horizon
+        assert steps is not None
+        return steps
 
     @property
     def best(self) -> Choice:
@@ -191,7 +216,7 @@ class Plan:
             calibrate(self.guarantee, one, family).law.variance,
             calibrate(self.guarantee, fine, family).law.variance / 4.0**_FINE,
         )
-        least = least_variance(self.horizon, metric, self.release)
+        least = least_variance(self.steps, metric, self.release)
         if isinstance(self.guarantee, ApproxDP):
             # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
             least *= (1 - _COARSER) ** 2
@@ -245,15 +270,15 @@ class Plan:
 
         With the stated probability; in data units. A union bound over the half-width of the widest
         release, `widest_halfwidth`. None for more numbers than tails are known for (10^9 times
-        1 - probability), and where totals are not released.
+        1 - probability), and where totals are not released or no step is the last.
 
         Raises:
             InvalidInput: a probability outside (0, 1).
         """
         if not 0 < probability < 1:
             raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-        missed = (1 - probability) / (self.horizon * math.prod(self.shape))
-        if missed < SMALLEST_TAIL or self.release == "windows":
+        missed = (1 - probability) / (self.steps * math.prod(self.shape))
+        if missed < SMALLEST_TAIL or self.release == "windows" or self.horizon is None:
             return None
         resolution = self.contribution.resolution
         wide = widest_halfwidth(choice.strategy, choice.noise_law, 1 - missed)
@@ -266,7 +291,7 @@ class Plan:
         horizon is measured with that.
         """
         cells = math.prod(self.shape)
-        steps = min(self.horizon, _MEASURED, max(_MOST_MEASURED // cells, 1))
+        steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // cells, 1))
         if max(choice.strategy.drawn_ahead, steps) * cells > _MOST_MEASURED:
             return None
         terms = StreamTerms(
@@ -305,8 +330,11 @@ class Plan:
     def describe(self) -> str:
         """All choices in words, best first, with the guarantee and the protected unit."""
         cells = f" of {math.prod(self.shape):,} cells" if self.shape else ""
+        steps = f"{self.steps:,} steps"
+        if self.horizon is None:
+            steps = f"no last step, errors of the first {steps}"
         head = (
-            f"{self.horizon:,} steps{cells}, least {_MEASURE[self.metric]} error first\n"
+            f"{steps}{cells}, least {_MEASURE[self.metric]} error first\n"
             f"guarantee: {self.guarantee}\nprotected: {self.contribution}"
         )
         rows = [("", "strategy", "noise", "mean std", "max std")] + [
@@ -346,7 +374,7 @@ class Plan:
 
 
 def plan(
-    horizon: int,
+    horizon: int | None,
     guarantee: Guarantee,
     metric: Metric = "mean",
     contribution: Contribution | None = None,
@@ -356,6 +384,7 @@ def plan(
     release: ReleaseForm = "totals",
     simple: bool = False,
     compare: bool = True,
+    around: int | None = None,
 ) -> Plan:
     """Strategies ranked by the exact variance of their releases.
 
@@ -363,7 +392,8 @@ def plan(
     contribution best, once for each noise family in which its best parameters differ.
 
     Args:
-        horizon: number of steps.
+        horizon: number of steps; None for a stream without a last step, whose protection never
+            fades.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
         metric: rank by the mean of the variance over all steps, or by its maximum.
         contribution: what one protected unit can change; default: one count, present or absent.
@@ -374,6 +404,8 @@ def plan(
             totals, as totals.
         simple: only strategies that release integers; they hold nothing, and nothing is searched.
         compare: rank also the kinds that have never been found best from 64 steps on.
+        around: without a last step, how many steps you have in mind: strategies are ranked by their
+            errors up to there, and serve as many as come. Default: 65,536.
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -390,10 +422,25 @@ def plan(
     >>> visits = Contribution.add_remove(steps=30, unit="visitor")
     >>> plan(8760, ApproxDP(1, 1e-6), contribution=visits).best.kind
     'normalised square root'
+
+    Not to know the last step costs a tenth of the standard deviation with Gaussian noise:
+
+    >>> from counton.privacy import ZCDP
+    >>> known, unknown = plan(8760, ZCDP(0.5)), plan(None, ZCDP(0.5), around=8760)
+    >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
+    (3.67, 4.1)
     """
-    horizon = check_integer("horizon", horizon, 1)
     check_metric(metric)
     check_release_form(release)
+    if horizon is None:
+        around = check_integer("around", _AROUND if around is None else around, 1)
+    else:
+        horizon = check_integer("horizon", horizon, 1)
+        if around is not None:
+            raise InvalidInput(
+                f"horizon is {horizon} and around {around}; a stream with a last step is planned "
+                f"for that: leave around out, or give None as the horizon"
+            )
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
@@ -402,7 +449,10 @@ def plan(
     contribution = Contribution.add_remove() if contribution is None else contribution
     check_contribution(contribution)
     cells = check_shape(shape)
-    if strategies is None:
+    if strategies is None and horizon is None:
+        found = _endless(release, _norms(guarantee))
+    elif strategies is None:
+        assert horizon is not None
         found = candidates(
             horizon,
             metric,
@@ -426,11 +476,11 @@ def plan(
         least: dict[str, Choice] = {}
         refused: list[str] = []
         for strategy in members:
-            if least and kind in (_NORMALISED, _OCTAVE):
+            if least and kind in (_NORMALISED, _OCTAVE, _GROWING):
                 break  # the others are coarser, for noise too wide for this one
             try:
                 _check_serves(strategy, horizon, release, cells)
-                choice = _choice(kind, strategy, guarantee, contribution, cells, release)
+                choice = _choice(kind, strategy, guarantee, contribution, cells, release, around)
             except InvalidInput as error:
                 said = f"{kind}: {strategy!r} left out, {error}"
                 refused.append(shorten(said, 240, placeholder=" ..."))
@@ -448,16 +498,16 @@ def plan(
             if (choice.strategy, choice.family) not in known_already
         ]
     if not choices:
-        raise InvalidInput(
-            f"no strategy can give {guarantee} over {horizon:,} steps: {'; '.join(notes)}"
-        )
+        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
+        raise InvalidInput(f"no strategy can give {guarantee} {steps}: {'; '.join(notes)}")
     other: Metric = "max" if metric == "mean" else "mean"
     choices.sort(key=lambda choice: (choice.std(metric), choice.std(other)))
     ranked = tuple(
         replace(choice, rank=i + 1, why=_why(choice, choices, metric))
         for i, choice in enumerate(choices)
     )
-    return Plan(horizon, guarantee, metric, contribution, cells, release, ranked, tuple(notes))
+    asked = horizon, guarantee, metric, contribution, cells, release
+    return Plan(*asked, ranked, tuple(notes), around=around)
 
 
 def _choice(
@@ -467,14 +517,18 @@ def _choice(
     contribution: Contribution,
     shape: tuple[int, ...],
     release: ReleaseForm,
+    around: int | None,
 ) -> Choice:
     calibration = law_for(strategy, guarantee, contribution, shape)
     node_variance = calibration.law.variance / 4.0**strategy.lattice_bits
     resolution = 1.0 if contribution.resolution is None else float(contribution.resolution)
-    mean_std, max_std = (
-        math.sqrt(strategy.released_variance(metric, release) * node_variance) * resolution
-        for metric in ("mean", "max")
-    )
+    if isinstance(strategy, Endless) and around is not None:
+        mean = strategy.mean_variance(around, calibration.law)
+        largest = strategy.largest_variance(around, calibration.law)
+    else:
+        mean = strategy.released_variance("mean", release) * node_variance
+        largest = strategy.released_variance("max", release) * node_variance
+    mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
     held = strategy.held * math.prod(shape)
     return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held)
 
@@ -487,14 +541,16 @@ def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
 
 
 def _check_serves(
-    strategy: StreamStrategy, horizon: int, release: ReleaseForm, shape: tuple[int, ...]
+    strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
 ) -> None:
     """Refuse what cannot do what is asked, or would need too much memory or time to begin.
 
     Raises:
         InvalidInput: in words.
     """
-    if strategy.horizon is not None and strategy.horizon < horizon:
+    if horizon is None and not isinstance(strategy, Endless):
+        raise InvalidInput("it has a last step, or protection that fades")
+    if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")
     if strategy.workload == "windows" != release:
         raise InvalidInput("it releases no totals")
@@ -674,6 +730,22 @@ _WINDOWS: tuple[_Family, ...] = (
         simple=False,
     ),
 )
+
+
+def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Found, ...]:
+    """Strategies without a last step whose protection never fades."""
+    if release != "totals":
+        raise InvalidInput(
+            f"release is {release!r} and the stream has no last step; only totals are planned "
+            f"without one: state a horizon, far away if need be"
+        )
+    found = []
+    if 2 in norms:
+        # Fewer bits leave room for wider noise.
+        roots = tuple(known.GrowingSquareRoot(bits) for bits in (18, 14, 8, 4))
+        found.append(_Found(_GROWING, roots, "", 0.0))
+    found.append(_Found("epochs", (known.Epochs(),), "", 0.0))
+    return tuple(found)
 
 
 class _Found(NamedTuple):

@@ -306,7 +306,7 @@ class Statistic(ABC):
             replace(one, mean_std=one.mean_std * of.mean, max_std=one.max_std * of.largest)
             for one in found.choices
         )
-        bounds = self.least_errors(found.horizon, found.guarantee)
+        bounds = self.least_errors(found.steps, found.guarantee)
         return replace(found, choices=choices, restated=Restated(of.mean, of.largest, bounds))
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:

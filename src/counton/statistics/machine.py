@@ -169,7 +169,7 @@ class Machine:
     def _check_horizon(self, count: int) -> range:
         """The next steps, if the strategy serves them."""
         steps = range(self._step + 1, self._step + 1 + count)
-        horizon = self.terms.strategy.horizon
+        horizon = self.terms.strategy.longest
         if horizon is not None and steps.stop - 1 > horizon:
             raise HorizonExceeded(
                 f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "

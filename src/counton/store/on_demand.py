@@ -42,7 +42,7 @@ class OnDemand(Counter):
             HorizonExceeded: the strategy serves no more steps.
         """
         digests = self.terms.contribution.grid_total(xs)
-        first, horizon = self.step + 1, self.terms.strategy.horizon
+        first, horizon = self.step + 1, self.terms.strategy.longest
         last = self.step + len(digests)
         if horizon is not None and last > horizon:
             raise HorizonExceeded(

@@ -326,6 +326,18 @@ class StreamStrategy(Strategy):
         """Largest weight with which a release reads a node: that of the first unless said here."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
+    @property
+    def longest(self) -> int | None:
+        """The last step it serves, planned for or not: the horizon; None if there is none."""
+        return self.horizon
+
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
+
+        In units of the calibrated law. A strategy whose nodes differ in law says it here.
+        """
+        return np.full(stops.shape, self.largest_read)
+
     def _read_variance(self, start: int, stop: int) -> float:
         """Variance of a difference, or of a sum, of rows."""
         weights: dict[tuple[int, int], int | Fraction] = {}
@@ -619,9 +631,9 @@ class StreamStrategy(Strategy):
             HorizonExceeded: beyond the horizon.
         """
         step = check_integer("step", step, 1)
-        if self.horizon is not None and step > self.horizon:
+        if self.longest is not None and step > self.longest:
             raise HorizonExceeded(
-                f"step {step} lies beyond the horizon of {self.horizon} steps: plan a longer "
+                f"step {step} lies beyond the horizon of {self.longest} steps: plan a longer "
                 f"horizon, or start a new stream"
             )
         return step

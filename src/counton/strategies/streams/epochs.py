@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
 from counton.strategies.base import Metric, Node, NodeNoise, Relation, Steps, StreamStrategy
@@ -37,6 +37,8 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
 #: Longest stream: node numbers stay within int64, levels of all epochs within a noise address.
 LONGEST = 2**60
 _MOST_EPOCHS = 20
+#: Places within a node that are told apart in the search for the largest variance.
+_KEPT = 4096
 
 
 class _Epoch(LookAhead):
@@ -79,6 +81,31 @@ class _Epoch(LookAhead):
             )
             size = width
         return total
+
+    def largest_until(self, steps: int) -> float:
+        """Largest variance of the first so many steps, in variances of a node."""
+        first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
+        over = np.ones(1, np.int64)  # steps of a node that are over: of a single step, it alone
+        most = np.zeros(1)
+        size, kept = 1, _KEPT
+        for level, radix in enumerate(self.radices):
+            own = float(self.trees.variances[level][0])
+            children = np.arange(radix)[:, None]
+            part = children + over / size
+            added = own * (children + (over / size) ** 2 - part**2 / radix)
+            most, over = (most + added).ravel(), (children * size + over).ravel()
+            size *= radix
+            if level == len(self.radices) - 1:
+                there = over <= steps
+                most, over = most[there], over[there]
+                return float((most + self.root * (over / size) ** 2).max(initial=first))
+            if len(most) > kept:
+                # Of places next to each other the better one.
+                pairs = len(most) // kept
+                best = most[: pairs * kept].reshape(kept, pairs).argmax(axis=1)
+                chosen = np.arange(kept) * pairs + best
+                most, over = most[chosen], over[chosen]
+        raise AssertionError("unreachable")
 
 
 def _squares(count: int) -> float:
@@ -140,7 +167,6 @@ class Epochs(StreamStrategy):
 
     def __init__(self, radix: int = 16) -> None:
         self.radix = check_integer("radix", radix, 3, 64)
-        self._longest = min(LONGEST, self.radix**_MOST_EPOCHS)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
@@ -152,20 +178,10 @@ class Epochs(StreamStrategy):
         """The radix."""
         return {"radix": self.radix}
 
-    def check_step(self, step: int) -> int:
-        """See `StreamStrategy.check_step`.
-
-        Raises:
-            InvalidInput: not an integer, or below 1.
-            HorizonExceeded: beyond 2^60, or the 20th epoch.
-        """
-        step = super().check_step(step)
-        if step > self._longest:
-            raise HorizonExceeded(
-                f"step {step:,} lies beyond the {self._longest:,} that {self!r} serves: start a "
-                f"new stream"
-            )
-        return step
+    @property
+    def longest(self) -> int:
+        """2^60, or the end of the 20th epoch."""
+        return min(LONGEST, int(self.radix**_MOST_EPOCHS))
 
     def _at(self, step: int) -> _Epoch:
         """The epoch of a step."""
@@ -245,12 +261,14 @@ class Epochs(StreamStrategy):
 
     @property
     def largest_read(self) -> float:
-        """No estimate weighs a node above 1, and later epochs' noise is wider: see the source.
-
-        Half-widths take nodes of the first epoch's law, so many as have the variance; a later node
-        counts by its wider law. Nodes of one epoch are many, hence their tails are no heavier.
-        """
+        """No estimate weighs a node above 1; of later, wider ones see `largest_reads`."""
         return 1.0
+
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The scale of the noise of the epoch of each step, in that of the first."""
+        ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
+        number = np.searchsorted(ends, stops)
+        return np.asarray((number + 2) / 2.0)
 
     def node_variance(self, level: int) -> float:
         """Square of the scale of Laplace noise, in that of the first epoch's."""
@@ -288,9 +306,7 @@ class Epochs(StreamStrategy):
 
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Exact variance of a difference, with the law that each epoch really has."""
-        return self._differences(
-            starts, stops, lambda level: self.node_law(law, level).variance
-        )
+        return self._differences(starts, stops, lambda level: self.node_law(law, level).variance)
 
     def _variance(self, steps: Integers, widths: Any) -> Floats:
         return self._differences(np.zeros_like(steps), steps, widths)
@@ -310,8 +326,10 @@ class Epochs(StreamStrategy):
                 found[some] += width * epoch.window_variance(low[some], high[some])
         return found
 
-    def mean_variance(self, steps: int) -> float:
+    def mean_variance(self, steps: int, law: Law | None = None) -> float:
         """Mean of the variances of the first so many releases, in closed form.
+
+        In variances of Laplace noise of the first epoch, or exactly with a calibrated law.
 
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
@@ -319,11 +337,36 @@ class Epochs(StreamStrategy):
         steps = self.check_step(steps)
         total = past = 0.0
         for epoch in self._up_to(steps):
-            width = self.node_variance(epoch.level)
+            width = self._width(epoch, law)
             within = min(steps - epoch.before, epoch.horizon)
             total += within * past + width * epoch.summed_variance(within)
             past += width * epoch.root
         return total / steps
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest variance of the first so many releases, within 1e-3 of it.
+
+        Units as of `mean_variance`. From single steps upwards, of all places in a node of a level
+        that agree in their first digits the one with the largest variance so far is kept.
+
+        >>> epochs = Epochs()
+        >>> every = epochs.variance(range(1, 4097))
+        >>> round(8 * epochs.largest_variance(4096), 2), round(8 * float(every.max()), 2)
+        (378.05, 378.05)
+        """
+        steps = self.check_step(steps)
+        largest = past = 0.0
+        for epoch in self._up_to(steps):
+            width = self._width(epoch, law)
+            within = min(steps - epoch.before, epoch.horizon)
+            largest = max(largest, past + width * epoch.largest_until(within))
+            past += width * epoch.root
+        return largest
+
+    def _width(self, epoch: _Epoch, law: Law | None) -> float:
+        """Variance of the nodes of an epoch."""
+        level = epoch.level
+        return self.node_variance(level) if law is None else self.node_law(law, level).variance
 
     def overall_variance(self, metric: Metric) -> float:
         """Refused: the mean and the largest depend on how far the stream goes.

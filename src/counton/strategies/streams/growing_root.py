@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
 from counton.strategies.base import Metric, Node, NodeNoise, Norm, Relation, Steps, StreamStrategy
@@ -259,20 +259,10 @@ class GrowingSquareRoot(StreamStrategy):
         """Bits of the weights."""
         return {"weight_bits": self.weight_bits}
 
-    def check_step(self, step: int) -> int:
-        """See `StreamStrategy.check_step`.
-
-        Raises:
-            InvalidInput: not an integer, or below 1.
-            HorizonExceeded: beyond 2^20.
-        """
-        step = super().check_step(step)
-        if step > LONGEST:
-            raise HorizonExceeded(
-                f"step {step:,} lies beyond the {LONGEST:,} that the growing square root serves: "
-                f"go on with a new stream, whose totals are added to the last one here"
-            )
-        return step
+    @property
+    def longest(self) -> int:
+        """2^20."""
+        return LONGEST
 
     def _beginning(self, steps: int) -> _Beginning:
         """At least so many of the first steps."""
@@ -408,14 +398,24 @@ class GrowingSquareRoot(StreamStrategy):
             found[both] = beginning.differences(first[both], last[both])
         return found
 
-    def mean_variance(self, steps: int) -> float:
+    def mean_variance(self, steps: int, law: Law | None = None) -> float:
         """Mean of the variances of the first so many releases.
 
-        >>> round(GrowingSquareRoot().mean_variance(1024), 4)
-        11.2086
+        In units of the variance of the first node, or exactly with a calibrated law.
+
+        >>> round(GrowingSquareRoot().mean_variance(1024), 3)
+        11.209
         """
         steps = self.check_step(steps)
-        return float(self._beginning(steps).variances[:steps].mean())
+        return float(self._beginning(steps).variances[:steps].mean()) * self._unit(law)
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest variance of the first so many releases; units as of `mean_variance`."""
+        steps = self.check_step(steps)
+        return float(self._beginning(steps).variances[:steps].max()) * self._unit(law)
+
+    def _unit(self, law: Law | None) -> float:
+        return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
 
     def overall_variance(self, metric: Metric) -> float:
         """Refused: the mean and the largest depend on how far the stream goes.

@@ -1,0 +1,111 @@
+"""Epochs: the known errors, exact rows over several epochs, and what a unit costs in each."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counton.errors import HorizonExceeded, InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.mechanisms.calibration import law_for
+from counton.privacy import Contribution, PureDP
+from counton.strategies import Epochs
+from counton.testing import HashedNoise, ShiftedNoise
+
+#: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
+MEANS = {
+    365: 121.406655,
+    2**10: 188.437239,
+    8760: 348.340359,
+    2**14: 421.044832,
+    65536: 529.705172,
+    2**17: 675.912658,
+    2**20: 953.345738,
+    10**7: 1524.329075,
+    10**9: 3029.859131,
+    10**12: 6435.583325,
+}
+
+
+def test_mean_variances_are_the_known_ones() -> None:
+    for steps, mean in MEANS.items():
+        assert 8 * Epochs().mean_variance(steps) == pytest.approx(mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("radix", [3, 5, 16])
+def test_means_and_maxima_are_those_of_all_steps(radix: int) -> None:
+    epochs = Epochs(radix)
+    for steps in (1, radix, radix + 1, 100, 4095, 5000, 70_000):
+        variances = epochs.variance(range(1, steps + 1))
+        assert epochs.mean_variance(steps) == pytest.approx(variances.mean(), rel=1e-9)
+        assert epochs.largest_variance(steps) == pytest.approx(variances.max(), rel=1e-3)
+
+
+@pytest.mark.parametrize("radix", [3, 4])
+def test_rows_and_columns_make_totals_over_whole_epochs(radix: int) -> None:
+    """B C = A in fractions, for every item of the epochs up to and with the present one."""
+    epochs = Epochs(radix)
+    end = radix**3
+    columns = [
+        {node[:2]: node.weight for node in epochs.column(item)} for item in range(1, end + 1)
+    ]
+    for step in range(1, radix**3 + 1, 1 if radix == 3 else 3):
+        row = {node[:2]: node.weight for node in epochs.row(step)}
+        for item, column in enumerate(columns, start=1):
+            total = sum((row.get(node, 0) * weight for node, weight in column.items()), Fraction(0))
+            assert total == (item <= step)
+
+
+def test_every_item_costs_the_same() -> None:
+    epochs = Epochs()
+    law = law_for(epochs, PureDP(1), Contribution.add_remove()).law
+    assert law == DiscreteLaplace(Fraction(2))
+    for item in (1, 16, 17, 256, 257, 10**6, 10**12):
+        scales = [epochs.node_law(law, node.level) for node in epochs.column(item)]
+        assert all(isinstance(one, DiscreteLaplace) for one in scales)
+        assert sum(1 / one.scale for one in scales if isinstance(one, DiscreteLaplace)) == 1
+    wide = law_for(epochs, PureDP(1), Contribution.add_remove(steps=3)).law
+    assert wide == DiscreteLaplace(Fraction(6))
+
+
+@pytest.mark.parametrize("step", [255, 256, 257, 300, 4097])
+def test_the_shift_holds_across_the_ends_of_epochs(step: int) -> None:
+    epochs = Epochs()
+    window = range(max(step - 40, 1), step + 200)
+    table = HashedNoise(spread=2**30)
+    shifts = {node[:2]: 5 for node in epochs.column(step)}
+    moved = epochs.noise(ShiftedNoise(table, shifts), window) - epochs.noise(table, window)
+    expected = (np.arange(window.start, window.stop) >= step) * (5 << epochs.fraction_bits)
+    assert np.array_equal(moved, expected)
+
+
+def test_a_release_far_out_is_computed_alone() -> None:
+    epochs = Epochs()
+    table = HashedNoise(spread=2**20)
+    some = epochs.noise(table, range(10**12, 10**12 + 300))
+    assert np.array_equal(epochs.noise(table, range(10**12 + 299, 10**12 + 300)), some[-1:])
+
+
+def test_noise_has_the_law_of_its_epoch() -> None:
+    epochs = Epochs()
+    base = DiscreteGaussian(Fraction(4))
+    level = epochs.column(17)[0].level
+    assert epochs.node_law(base, level) == DiscreteGaussian(Fraction(6))
+    (exact,) = epochs.noise_variance(base, [17])
+    # a root of variance 4 that is over, and a first step of 6
+    first, second = (float(e.trees.variances[-1][0]) for e in epochs._up_to(17))
+    assert exact > 4 * first + 6 * second / 240**2
+    assert exact == pytest.approx(float(epochs.window_noise_variance(base, 0, 17)), rel=1e-12)
+
+
+def test_what_it_cannot_serve_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="radix is 2"):
+        Epochs(2)
+    with pytest.raises(HorizonExceeded, match="lies beyond the horizon"):
+        Epochs().row(2**60 + 1)
+    with pytest.raises(InvalidInput, match="without an end"):
+        Epochs().overall_variance("mean")
+    with pytest.raises(InvalidInput, match="deviation"):
+        Epochs().node_law(DiscreteLaplace(Fraction(2**40)), 0)
