@@ -244,6 +244,10 @@ def largest_move(strategy: SqrtToeplitz) -> Shift:
 class LocalMedian(LocalProtocol):
     """A question to many clients, each of which sends one noisy vector.
 
+    It is kept in no state: nobody holds exact values or releases anything over time. Each message
+    is private when its client sends it, under a guarantee of its own which no ledger of a data set
+    adds up; what the server adds is public, and messages can be kept and added again.
+
     Args:
         cells: number w of equal cells of the range; `for_clients` chooses it.
         guarantee: ``ApproxDP`` or ``ZCDP``, for each message, to a client who may have any other

@@ -460,6 +460,13 @@ class _Done(NamedTuple):
 class SparseCounter:
     """Private totals of a stream with few ones. See the module for the proof.
 
+    It is no statistic of a `Stream`. What a stream journals are linear measurements: terms say the
+    standard deviation of every step before there are data, and `verify` finds the inputs by taking
+    the noise away. Here the data choose when a segment closes, most steps say nothing of their
+    input, and the budget is parted between two kinds of noise, so that neither holds. To go on
+    after a crash, keep `checkpoint` before a release is shown: the answers are a function of the
+    key and the inputs, and a release that nobody saw is made again, the same.
+
     Args:
         design: from `plan_sparse`, or one's own.
         key: the secret from which the noise is computed; never start a stream twice.
