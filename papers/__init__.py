@@ -16,6 +16,7 @@ from papers.evidence import (
     Verdict,
     silent,
 )
+from papers.recorded import held_to_record
 
 #: Short name of a paper, or of a claim, and the package that computes its evidence.
 PAPERS = {
@@ -48,6 +49,8 @@ def reproduce(
 ) -> Evidence:
     """Compute a paper's tables again, and draw its figures if a folder is given.
 
+    The quick form is also held to what was computed before (`papers.recorded`).
+
     Args:
         paper: one of ``PAPERS``.
         folder: where to write the figures as PNG; it is made if it does not exist.
@@ -66,4 +69,4 @@ def reproduce(
     module = import_module(PAPERS[paper])
     place = None if folder is None else Path(folder)
     found: Evidence = module.evidence(place, quick=quick, report=report)
-    return found
+    return held_to_record(paper, found) if quick else found

@@ -19,6 +19,7 @@ from rich.table import Table
 from counton.cli.printing import print_json, print_line, print_table, working
 from papers import PAPERS, Comparison, ErrorRow, Evidence, reproduce
 from papers.evidence import counted
+from papers.recorded import held_to_record, record
 
 _ALL = "all"
 
@@ -42,12 +43,17 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="leave out what takes minutes; fewer simulated runs"
     )
+    parser.add_argument(
+        "--record", action="store_true", help="with --quick: keep what is computed, for later runs"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     asked = parser.parse_args(words)
-    return _print_papers(asked.paper, asked.folder, asked.json, asked.quick)
+    if asked.record and not asked.quick:
+        parser.error("--record keeps what the quick form computes: give --quick too")
+    return _print_papers(asked.paper, asked.folder, asked.json, asked.quick, asked.record)
 
 
-def _print_papers(paper: str, folder: str | None, as_json: bool, quick: bool) -> int:
+def _print_papers(paper: str, folder: str | None, as_json: bool, quick: bool, keep: bool) -> int:
     found: dict[str, Evidence] = {}
     papers = list(PAPERS) if paper == _ALL else [paper]
     with working(Console(stderr=True)) as report:
@@ -61,6 +67,9 @@ def _print_papers(paper: str, folder: str | None, as_json: bool, quick: bool) ->
             else:
                 place = Path(folder or f"{_FOLDER}/{name}")
             found[name] = reproduce(name, place, quick=quick, report=within)
+    if keep:
+        record(found)
+        found = {name: held_to_record(name, evidence) for name, evidence in found.items()}
     if as_json:
         shown = {name: _document(evidence) for name, evidence in found.items()}
         print_json({"papers": shown} if paper == _ALL else shown[paper])
@@ -85,6 +94,7 @@ def _document(evidence: Evidence) -> dict[str, Any]:
             "kind": row.kind,
             "tolerance": row.tolerance,
             "expected": row.expected or None,
+            "recorded": row.recorded,
             "agrees": row.agrees,
             "verdict": row.verdict,
             "note": row.note,
@@ -114,7 +124,7 @@ def _print(console: Console, evidence: Evidence) -> None:
             row.allowed,
             f"{row.computed:.6g}",
             f"{row.difference:.2g}",
-            row.verdict,
+            row.verdict if row.as_recorded else f"{row.verdict}, was {row.recorded:.6g}",
         )
     print_table(console, table)
     noted: dict[str, list[Comparison]] = {}

@@ -18,6 +18,8 @@ Kind = Literal["digits", "formula", "limit", "interval"]
 #: Called with what is being done and the share of the whole that is behind it.
 Report = Callable[[str, float], object]
 _T = TypeVar("_T")
+#: How far a number may be from what was recorded of it, as a part of it.
+_ROOM = 1 / 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Comparison:
             differ, for the reason that `note` states; as many digits as are known. A number that
             is neither DIFFERS, and so does one that agrees after all: its note would be wrong.
         spread: allowed distance from `expected`, where its digits do not say it.
+        recorded: what was computed before, from which it may not differ by more than a part in
+            500; see `papers.recorded`.
 
     >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> row.agrees, row.verdict
@@ -58,6 +62,7 @@ class Comparison:
     formula: bool = False
     expected: str = ""
     spread: float | None = None
+    recorded: float | None = None
 
     @classmethod
     def with_formula(
@@ -88,10 +93,27 @@ class Comparison:
     @property
     def verdict(self) -> Verdict:
         """Whether it agrees, differs as it is known to and says why, or only differs."""
+        if self.recorded is not None and not self.as_recorded:
+            return "DIFFERS"
         if not self.expected:
             return "agrees" if self.agrees else "DIFFERS"
         known = self.note and _is(self.computed, self.expected, self.spread)
         return "explained" if known and not self.agrees else "DIFFERS"
+
+    @property
+    def as_recorded(self) -> bool:
+        """Whether it is what was computed before.
+
+        >>> for computed in (0.5, 0.515):
+        ...     row = Comparison("Lemma 5", "", "1", computed, at_most=True, recorded=0.5)
+        ...     print(row.agrees, row.verdict)
+        True agrees
+        True DIFFERS
+        """
+        if self.recorded is None:
+            return True
+        room = _ROOM * abs(self.recorded) if self.recorded else 1e-9
+        return bool(abs(float(self.computed) - self.recorded) <= room)
 
     @property
     def agrees(self) -> bool:

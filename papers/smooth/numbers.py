@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
+from counton.laws import DiscreteGaussian
 from counton.plans.bounds import factorisation_bounds
 from counton.strategies import Binary, HonakerOnline, SmoothBinary, SqrtToeplitz, StreamStrategy
 from counton.strategies.streams.smooth import successor, unrank
 from papers.evidence import Comparison
+from papers.simulation import Measured, errors
 
 #: Steps of Figure 4(a), and the last of Figure 4(b): 10^7 is inferred from the printed 3.27.
 RUNNING, LAST = 250, 10**7
 #: A long stream of the size that the paper speaks of.
 LONG = 2**20
+#: Runs of the noise that is released.
+_DRAWN = 2000
 #: Horizons at which the best trees under pure privacy are known.
 PURE = {2**8: (24, 2, 176), 2**10: (20, 3, 306), 2**16: (26, 5, 1050), 2**20: (33, 6, 1944)}
 
@@ -276,6 +281,20 @@ def _variances() -> Iterator[Comparison]:
     yield Comparison.with_formula(
         "section 3.2", "squared sensitivity, k = 4 of h = 12", 4,
         max(len(SmoothBinary(490, 12, 4).column(t)) for t in range(1, 491)),
+    )  # fmt: skip
+    smooth = SmoothBinary.even(RUNNING)
+    steps = range(1, RUNNING + 1)
+    flat = float(smooth.squared_sensitivity()) * smooth.variance(steps)
+    yield Comparison.with_formula(
+        "section 3.2", f"largest variance * 2 rho of T = {RUNNING} releases: h^2 / 4",
+        (smooth.height / 2) ** 2, float(flat.max()),
+    )  # fmt: skip
+    law = DiscreteGaussian(Fraction(100))
+    (released,) = errors(smooth, law, _DRAWN, "smooth, released noise")
+    measured = Measured.of((released**2).mean(axis=0) / float(law.variance))
+    yield Comparison(
+        "section 3.2", f"mean square of the noise released in T = {RUNNING} steps, by nodes",
+        f"{smooth.height / 2:g}", measured.mean, measured.half, note=measured.told(),
     )  # fmt: skip
     yield Comparison(
         "section 3.2", "T from 13 to 3,000 for which the height leaves too few leaves", "0",
