@@ -297,7 +297,7 @@ def efficiency(path: Path, times: Times | None) -> Figure:
             least = [min(times.seconds[name, t]) / unit for t in HORIZONS]
             left.plot(HORIZONS, least, color=colour, linewidth=1.6, label=name)
         left.set_xscale("log", base=2)
-        left.set_yscale("log")
+        left.set_ylim(0)
         label(left, "(a) time of an output", "T", "times the binary mechanism's")
     legend_below(canvas)
     return save(
