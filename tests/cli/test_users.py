@@ -21,6 +21,7 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     said = " ".join(place.count(events).out.split())
     assert "people are not protected: one with 100 events has 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
+    assert "against who chooses all other input, and the steps and cells" in said
 
 
 def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(

@@ -273,3 +273,18 @@ def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
         plain, shared = plain.after(PureDP(epsilon)), shared.after(PureDP(epsilon))
         if plain.within:
             assert shared.within
+
+
+def test_orders_are_whole_numbers_and_older_ones_count_for_more() -> None:
+    """Between whole orders rho-zCDP bounds the divergence by log-convexity alone."""
+    limit = ApproxDP(1, "1e-6")
+    opened = Filter.opened(limit)
+    assert opened.orders
+    assert all(one.order.denominator == 1 and one.order >= 2 for one in opened.orders)
+    saved = opened.to_dict()
+    saved["orders"][0]["order"] = "43/2"
+    older = Filter.from_dict(limit, saved).after(ZCDP(1))
+    assert older.losses[0] == Fraction(43, 2) + Fraction(1, 4) / Fraction(41, 2)
+    rest = Filter.from_dict(limit, saved).remaining(ZCDP)
+    assert rest is not None
+    assert Filter.from_dict(limit, saved).after(rest).within

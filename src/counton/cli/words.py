@@ -47,6 +47,13 @@ def operator_notes(outcome: Outcome) -> list[str]:
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 
 
+#: Whom every guarantee holds against.
+_AGAINST = (
+    "against",
+    "who chooses all other input, and the steps and cells of the unit, by earlier releases",
+)
+
+
 def protection(outcome: Outcome) -> list[tuple[str, str]]:
     """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
     definition = outcome.definition
@@ -79,6 +86,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
+        _AGAINST,
         ("strategy", repr(definition.strategy)),
     ]
     if definition.choice == EXPIRING:
@@ -107,6 +115,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
         ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("", guarantee.meaning_for(unit.unit, unit.relation)),
+        _AGAINST,
         ("strategy", repr(definition.strategy)),
     ]
 

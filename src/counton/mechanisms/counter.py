@@ -106,7 +106,8 @@ class Counter:
     Threads may share a counter: they release one after the other. A forked process may not.
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
-    (Andersson and Pagh; Andersson et al.; the shift argument holds for adaptive streams too).
+    (Andersson and Pagh; Andersson et al.). The guarantee holds against who chooses all inputs, and
+    the steps and cells in which streams differ, by earlier releases: see docs/trust.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry

@@ -151,7 +151,7 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated", plus
     next to nothing, where the noise is wide (a standard deviation of 5 and more with growth 1), and
-    never above the one with analysis "exact".
+    never above the one with analysis "exact". As `ZCDP` it holds at whole Renyi orders.
 
     Raises:
         InvalidInput: rho is not a finite number above 0, or expiry is something else.
