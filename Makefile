@@ -76,7 +76,8 @@ $(TRAINING_READY): pyproject.toml requirements.lock tests/training/requirements.
 
 .PHONY: test-training
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q tests/training
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q \
+		tests/training/test_torch.py tests/training/test_optax.py tests/training/test_examples.py
 
 .PHONY: demo-train
 demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds

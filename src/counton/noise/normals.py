@@ -35,10 +35,12 @@ _PURPOSE = 9
 _RARE = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
 _ROOT_BITS = 0x3F3504F3
+#: Bits of 2^32, less those of 1, and where the bits of an exponent stand.
+_THIRTY_TWO, _EXPONENT = 32 << 23, np.int32(-(2**23))
 
 # -2 ln m = s (L0 + L1 s^2 + L2 s^4), s = (m - 1) / (m + 1)
 _LOG = tuple(map(np.float32, (-4.000000476837158, -1.3330440521240234, -0.8259548544883728)))
-_MINUS_TWO_LN_TWO = np.float32(-1.3862943611198906)
+_MINUS_TWO_LN_TWO = np.float32(-1.3862943611198906 * 2.0**-23)  # of an exponent's bits
 # sin(a pi / 2) = a (S0 + S1 a^2 + ...), cos(a pi / 2) = 1 + a^2 (C0 + C1 a^2 + ...), |a| <= 1
 _SINE = tuple(
     map(
@@ -64,7 +66,7 @@ class _Scratch(threading.local):
     """Space for `_PAIRS` pairs, one for each thread."""
 
     def __init__(self) -> None:
-        self.a, self.b, self.c, self.d = (np.empty(_PAIRS, np.float32) for _ in range(4))
+        self.a, self.b, self.c, self.d, self.u = np.empty((5, _PAIRS), np.float32)
 
 
 _scratch = _Scratch()
@@ -139,9 +141,10 @@ class NormalField:
         address = Address(_PURPOSE, level)
         tile = Tile(index, 1, block * BLOCK, 2 * pairs)
         words = self._source.packed(address, tile, "<u4")[0]
-        rare = np.flatnonzero(words[:pairs] < _RARE)
-        uniform = words[:pairs].astype(np.float32)
-        if len(rare):
+        uniform = _scratch.u[:pairs]
+        np.copyto(uniform, words[:pairs], casting="unsafe")
+        if words[:pairs].min() < _RARE:
+            rare = np.flatnonzero(words[:pairs] < _RARE)
             words = words.copy()  # what follows uses the same space
             exact = words[rare].astype(np.float64)
             uniform[rare] = exact + self._fractions(address, index, rare + tile.first_column)
@@ -161,24 +164,20 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
     """Pairs of normals from u * 2^32, which is overwritten, and 32 bits of angle."""
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))
-    # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2
-    bits = uniform.view(np.int32)
-    exponent = a.view(np.int32)
-    np.subtract(bits, _ROOT_BITS, out=exponent)
-    np.right_shift(exponent, 23, out=exponent)
-    np.left_shift(exponent, 23, out=b.view(np.int32))
-    np.subtract(bits, b.view(np.int32), out=bits)
-    np.copyto(c, exponent, casting="unsafe")
-    np.subtract(c, np.float32(32), out=c)
+    # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2; the mantissa is kept as m 2^32
+    bits, power = uniform.view(np.int32), b.view(np.int32)
+    np.subtract(bits, _ROOT_BITS + _THIRTY_TWO, out=power)
+    np.bitwise_and(power, _EXPONENT, out=power)
+    np.subtract(bits, power, out=bits)
+    np.copyto(c, power, casting="unsafe")
     np.multiply(c, _MINUS_TWO_LN_TWO, out=c)
-    np.add(uniform, np.float32(1), out=b)
-    np.subtract(uniform, np.float32(1), out=uniform)
+    np.add(uniform, np.float32(2.0**32), out=b)
+    np.subtract(uniform, np.float32(2.0**32), out=uniform)
     np.divide(uniform, b, out=uniform)
     np.multiply(uniform, uniform, out=a)
     _polynomial(a, _LOG, b)
     np.multiply(b, uniform, out=b)
     np.add(b, c, out=b)
-    np.maximum(b, np.float32(0), out=b)
     radius = np.sqrt(b, out=uniform)
     # 31 bits as a within [-1, 1), the highest bit as the sign of the cosine
     sign = b.view(np.int32)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import Number, check_integer, exact
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
 ROUNDING = 1e-4
+#: Coordinates that go through the buffers at a time, so that they stay in the cache.
+_PART = 2**14
 
 
 class TrainingNoise:
@@ -300,6 +303,7 @@ class _Parameter:
         self.first, self.stop = first, stop
         self.step = 0
         self.buffers = np.zeros((strategy.buffers, stop - first), np.float32)
+        self._spare: NDArray[np.float32] | None = None
         self._outputs = [np.float32(output) for output in strategy.outputs]
         self._decays = [np.float32(decay) for decay in strategy.decays]
 
@@ -321,7 +325,7 @@ class _Parameter:
     def fresh(self, step: int) -> Singles:
         """The weighted sum of a step's normals."""
         out = np.empty(self.stop - self.first, np.float32)
-        fresh, drawn = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+        fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
@@ -333,29 +337,38 @@ class _Parameter:
     def noise(self, step: int) -> Singles:
         """The noise of a step; buffers move on."""
         out = np.empty(self.stop - self.first, np.float32)
-        fresh, drawn, scratch = (np.empty(BLOCK, np.float32) for _ in range(3))
+        fresh, drawn, spare = self._space()
         taps = self.strategy.taps(step)
         scale = np.float32(self.std / self.strategy.divisor(step))
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low = max(self.first, begin)
             high = min(self.stop, begin + self.field.length(block))
-            own = slice(low - begin, high - begin)
-            total = out[low - self.first : high - self.first]
-            summed = self._summed(taps, block, fresh, drawn)[own]
-            np.copyto(total, summed)
-            spare = scratch[: len(total)]
-            for buffer, output, decay in zip(
-                self.buffers, self._outputs, self._decays, strict=True
-            ):
-                held = buffer[low - self.first : high - self.first]
-                np.multiply(held, output, out=spare)
-                np.add(total, spare, out=total)
-                np.multiply(held, decay, out=held)
-                np.add(held, summed, out=held)
-            np.multiply(total, scale, out=total)
+            summed = self._summed(taps, block, fresh, drawn)[low - begin : high - begin]
+            for part in range(0, len(summed), _PART):
+                self._carried(summed[part : part + _PART], low - self.first + part, out, spare)
+            place = out[low - self.first : high - self.first]
+            np.multiply(place, scale, out=place)
         self.step = step
         return out
+
+    def _carried(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
+        """The recurrence over the buffers for some coordinates."""
+        place = slice(begin, begin + len(summed))
+        total, product = out[place], spare[: len(summed)]
+        np.copyto(total, summed)
+        for buffer, output, decay in zip(self.buffers, self._outputs, self._decays, strict=True):
+            held = buffer[place]
+            np.multiply(held, output, out=product)
+            np.add(total, product, out=total)
+            np.multiply(held, decay, out=held)
+            np.add(held, summed, out=held)
+
+    def _space(self) -> NDArray[np.float32]:
+        """Three blocks to compute in; kept, since new memory is slow."""
+        if self._spare is None:
+            self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
+        return self._spare
 
     def _summed(self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles) -> Singles:
         """The weighted sum of the step's normals for all coordinates of a block."""

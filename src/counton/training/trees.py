@@ -113,11 +113,17 @@ def check_floats(array: Any, name: str) -> None:
 
 
 def with_noise(array: Any, noise: Singles) -> Any:
-    """``array`` plus noise of as many coordinates, in its own library, type and place."""
+    """``array`` plus noise of as many coordinates, in its own library, type and place.
+
+    ``noise`` is overwritten.
+    """
     if is_torch(array):
         drawn = sys.modules["torch"].from_numpy(noise.reshape(tuple(array.shape)))
         return array + drawn.to(device=array.device, dtype=array.dtype)
     if is_jax(array):
         shaped = noise.reshape(array.shape).astype(array.dtype)
         return array + sys.modules["jax"].device_put(shaped, array.sharding)
-    return array + noise.reshape(array.shape).astype(array.dtype)
+    shaped = noise.reshape(array.shape)
+    if array.dtype == shaped.dtype and array.ndim:
+        return np.add(array, shaped, out=shaped)
+    return array + shaped.astype(array.dtype)

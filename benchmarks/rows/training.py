@@ -1,0 +1,125 @@
+"""Noise for training, against PyTorch's normals and jax_privacy's BLT.
+
+Peers are installed with ``make test-training`` and ``pip install jax_privacy``; without one of them
+its rows are left out: ``PYTHONPATH=src .venv-training/bin/python -m benchmarks training``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import fastest
+from benchmarks.row import Row
+from counton import ZCDP, Key
+from counton.noise.normals import BLOCK, NormalField
+from counton.strategies.training import BufferedToeplitz
+from counton.strategies.training.buffered import fitted
+from counton.training import TrainingNoise
+
+SIZE = 10**6
+STEPS = 2**20
+
+
+def measure() -> Iterator[Row]:
+    """Yield rows for the peers that are there."""
+    if find_spec("torch"):
+        yield normals()
+    if find_spec("jax_privacy"):
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        yield steps()
+        yield from fits()
+
+
+def normals() -> Row:
+    """Keyed normals against those of a generator with a state."""
+    import torch
+
+    torch.set_num_threads(1)
+    field, space = NormalField(bytes(32), SIZE), np.empty(BLOCK, np.float32)
+    theirs = torch.empty(SIZE)
+
+    def draw() -> None:
+        for block in field.blocks(0, SIZE):
+            field.block(0, 1, block, space)
+
+    own, other = fastest(draw, theirs.normal_)
+    return Row("10^6 normals from AES", own / other, 1.6, note="torch.normal_, one thread")
+
+
+def steps() -> Row:
+    """A step of BLT with fresh noise."""
+    import jax
+    import jax.numpy as jnp
+    from jax_privacy import noise_addition
+    from jax_privacy.matrix_factorization import buffered_toeplitz
+
+    strategy = BufferedToeplitz.fit(1024, buffers=2)
+    run = BufferedToeplitz(STEPS, strategy.theta, strategy.thetahat)
+    noise = TrainingNoise(run, key=Key.generate(), name="bench", guarantee=ZCDP(0.5))
+    done = 0
+
+    zeros = {"w": np.zeros(SIZE, np.float32)}
+
+    def ours() -> None:
+        nonlocal done
+        done += 1
+        noise.add(done, zeros)
+
+    blt = buffered_toeplitz.BufferedToeplitz.build(
+        buf_decay=list(strategy.theta), output_scale=[0.3, 0.2]
+    )
+    privatizer = noise_addition.matrix_factorization_privatizer(
+        blt.inverse_as_streaming_matrix(), stddev=1.0, prng_key=jax.random.key(0)
+    )
+    given = {"w": jnp.zeros(SIZE, jnp.float32)}
+    once, held = jax.jit(privatizer.update), [privatizer.init(given)]
+
+    def theirs() -> None:
+        found, held[0] = once(given, held[0])
+        jax.block_until_ready(found)
+
+    own, other = fastest(ours, theirs)
+    return Row("BLT-2 step of 10^6 coordinates", own / other, 0.35, note="jax_privacy")
+
+
+def fits() -> Iterator[Row]:
+    """The search for parameters: time, and error found with the same number of buffers."""
+    from jax_privacy.matrix_factorization import buffered_toeplitz, toeplitz
+
+    for steps, epochs in ((1024, 1), (2048, 16)):
+        apart = steps // epochs
+        found: list[Any] = [None, None]
+
+        def ours(steps: int = steps, epochs: int = epochs, found: list[Any] = found) -> None:
+            fitted.cache_clear()
+            found[0] = BufferedToeplitz.fit(steps, epochs, buffers=3)
+
+        def theirs(
+            steps: int = steps, epochs: int = epochs, apart: int = apart, found: list[Any] = found
+        ) -> None:
+            found[1] = buffered_toeplitz.optimize(
+                n=steps,
+                min_sep=apart,
+                max_participations=epochs,
+                error="mean",
+                min_buffers=3,
+                max_buffers=3,
+            )
+
+        own, other = fastest(ours, theirs, turns=2, seconds=1)
+        name = f"fit of BLT-3, {steps} steps, {epochs} epochs"
+        yield Row(f"{name}: time", own / other, 0.05, note="jax_privacy")
+        coefficients = np.asarray(found[1].toeplitz_coefs(steps))
+        inverse = np.asarray(toeplitz.inverse_coef(found[1].toeplitz_coefs(steps)))
+        sums = np.cumsum(inverse) ** 2 @ np.arange(steps, 0, -1) / steps
+        total = coefficients.copy()
+        for lag in range(apart, steps, apart):
+            total[lag:] += coefficients[:-lag]
+        error = float(np.sqrt(sums * (total @ total)))
+        yield Row(f"{name}: error", found[0].rmse / error, 1 + 1e-6, note="jax_privacy")
