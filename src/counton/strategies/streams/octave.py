@@ -18,7 +18,7 @@ This mechanism is counton's own; neither it nor the way its privacy is shown is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,7 +29,16 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers, integers_from_text
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, check_metric
+from counton.strategies.base import (
+    PART,
+    Metric,
+    Node,
+    NodeNoise,
+    Steps,
+    StreamStrategy,
+    check_metric,
+    nodes_per_chunk,
+)
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave_columns import Columns, interpolated, matrix, shipped
 
@@ -45,6 +54,8 @@ LENGTHS = 8
 WEIGHT_BITS = 6
 #: Up to so many steps variances are looked at one by one for the largest of all.
 _ENUMERATED = 2**16
+#: So many of the lowest levels, which have nearly all nodes, are computed part by part.
+_APART = 5
 #: Places of a step below a node that are told apart in the search for the largest variance.
 _PLACES = 13
 
@@ -394,34 +405,68 @@ class Octave(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the highest level down to single steps."""
         self.check_window(steps)
+        released = np.empty((len(steps), *field.shape), np.int64)
+        at = 0
+        for part in self.noise_parts(field, steps):
+            released[at : at + len(part)] = part
+            at += len(part)
+        return released
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`: high levels once for the window, low ones by parts."""
+        self.check_window(steps)
         if not steps:
-            return np.empty((0, *field.shape), np.int64)
-        needed = [range(steps.start, steps.stop)]
-        for nodes in self._grid.nodes[1:]:
+            return
+        size = nodes_per_chunk(field.shape, PART)
+        base = min(_APART, size.bit_length() - 1, len(self._grid.nodes) - 1)
+        nothing = np.zeros((0, *field.shape), np.int64)
+        every = self._needed(range(steps.start, steps.stop), 0)
+        high = self._down(field, nothing, 0, every[base:], base)
+        if base == 0:
+            yield high
+            return
+        for at in range(0, len(steps), size):
+            needed = self._needed(steps[at : at + size], 0)[:base]
+            yield self._down(field, high, every[base].start, needed, 0)
+
+    def _needed(self, nodes: range, level: int) -> list[range]:
+        """Nodes of a level, and all those above from which they are interpolated."""
+        needed = [nodes]
+        for there in self._grid.nodes[level + 1 :]:
             first, last = needed[-1].start, needed[-1].stop - 1
             first = first // 2 - (first % 2 == 0)
-            needed.append(range(max(first, nodes.start), min(last // 2 + 2, nodes.stop)))
-        column = (-1, *(1,) * len(field.shape))
+            needed.append(range(max(first, there.start), min(last // 2 + 2, there.stop)))
+        return needed
+
+    def _down(
+        self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
+    ) -> NDArray[np.int64]:
+        """N at the first of ``needed``, which begin at a level; N above them begins at a node.
+
+        Of single steps it is rounded to what is released.
+        """
         bits, upper = self.weight_bits, self._grid.upper
-        noise = np.zeros((0, *field.shape), np.int64)
-        above = range(0)
-        for level in reversed(range(len(needed))):
-            nodes = needed[level]
-            drawn = field.run(level, range(nodes.start + 1, nodes.stop + 1))
-            noise = interpolated(noise, above.start, nodes)  # in units of 1/16
-            if level < upper:
-                noise <<= bits - 4
+        column = (-1, *(1,) * len(field.shape))
+        for at in reversed(range(level, level + len(needed))):
+            nodes = needed[at - level]
+            drawn = field.run(at, range(nodes.start + 1, nodes.stop + 1))
+            coarser = 0 if at else self.grid_bits - self.fraction_bits
+            # Rounding twice, each time down after half a unit was added, is done at once.
+            half = 1 << coarser >> 1
+            if at < upper:
+                noise = interpolated(above, first, nodes, 1 << bits - 4)
                 noise += drawn
-                noise += 1 << bits - 1
-                noise >>= bits
+                noise += (1 << bits - 1) + (half << bits)
+                noise >>= bits + coarser
             else:
-                own = self.weights[level - upper]
-                start = self._grid.nodes[level].start
-                weights = own[nodes.start - start : nodes.stop - start].reshape(column)
+                noise = interpolated(above, first, nodes)  # in units of 1/16
+                start = self._grid.nodes[at].start
+                own = self.weights[at - upper][nodes.start - start : nodes.stop - start]
+                weights = own.reshape(column)
                 noise = (noise * weights + 16 * drawn + 8 * weights) // (16 * weights)
-            above = nodes
-        coarser = self.grid_bits - self.fraction_bits
-        return np.asarray((noise + (1 << coarser - 1)) >> coarser)
+                noise = (noise + half) >> coarser
+            above, first = noise, nodes.start
+        return above
 
 
 def _climbed(read: Floats, nodes: Integers) -> Floats:

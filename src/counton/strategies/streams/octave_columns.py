@@ -73,8 +73,8 @@ def tables() -> Tables:
     return Tables(lowest, integers_from_text(shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
-def interpolated(above: Integers, first: int, nodes: range) -> Integers:
-    """16 U g at some nodes of a level, from g at the nodes of the next one.
+def interpolated(above: Integers, first: int, nodes: range, times: int = 1) -> Integers:
+    """16 U g, so many times, at some nodes of a level, from g at the nodes of the next one.
 
     Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16, odd ones
     two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. What is not in ``above`` counts as 0.
@@ -83,20 +83,30 @@ def interpolated(above: Integers, first: int, nodes: range) -> Integers:
         above: g at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
         first: number of the first of them.
         nodes: of the level below.
+        times: a factor.
 
     >>> interpolated(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
     """
-    # Parents q - 1 .. of the first node on; an odd first node is computed with the one before it.
+    # From the parent before the first node's on; an odd first node comes with the one before it.
     start = nodes.start // 2
     count = (nodes.stop - 1) // 2 - start + 1
-    held = np.zeros((count + 2, *above.shape[1:]), above.dtype)
-    low, high = max(first, start - 1), min(first + len(above), start + count + 1)
-    if low < high:
-        held[low - start + 1 : high - start + 1] = above[low - first : high - first]
+    low, high = start - 1, start + count + 1
+    if first <= low and high <= first + len(above):
+        held = above[low - first : high - first]
+    else:
+        held = np.zeros((count + 2, *above.shape[1:]), above.dtype)
+        low, high = max(first, low), min(first + len(above), high)
+        if low < high:
+            held[low - start + 1 : high - start + 1] = above[low - first : high - first]
+    middle, after = held[1:-1], held[2:]
     found = np.empty((2 * count, *above.shape[1:]), above.dtype)
-    found[0::2] = 3 * (held[:-2] + held[2:]) + 10 * held[1:-1]
-    found[1::2] = 8 * (held[1:-1] + held[2:])
+    even, odd = found[0::2], found[1::2]
+    np.add(middle, after, out=odd)
+    odd *= 8 * times
+    np.add(held[:-2], after, out=even)
+    even *= 3 * times
+    even += middle * (10 * times)
     offset = nodes.start - 2 * start
     return found[offset : offset + len(nodes)]
 
