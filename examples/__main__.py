@@ -48,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
             from counton.cli.run import perform
             from examples.departures import options_for
 
-            perform(*options_for(asked.folder, expire=asked.expire), bar=True)
+            perform(options_for(asked.folder, expire=asked.expire), bar=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.cli.options import Outputs, command_line
+from counton.cli.options import command_line
 from counton.cli.run import perform
 from counton.jobs import Job
 from counton.jobs.outputs import write_table
@@ -118,12 +118,12 @@ def _run(
         start="2013-01-01",
         until="2014-01-01",
         timezone=_ZONE,
-        **({"epsilon": "1"} | windows | columns | parameters),
+        plot=str(target / plot),
+        **({"epsilon": "1"} | windows | columns | parameters | outputs),
     )
-    wanted = Outputs(plot=target / plot, **outputs)
-    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', job, wanted)}\n\n")
+    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', job)}\n\n")
     sys.stdout.flush()
-    perform(job, wanted)
+    perform(job)
 
 
 def _write_data(target: Path) -> None:

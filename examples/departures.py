@@ -8,14 +8,14 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from counton.cli.options import Outputs, command_line
+from counton.cli.options import command_line
 from counton.errors import InvalidInput
 from counton.jobs.job import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
-def options_for(folder: str, *, expire: bool = False) -> tuple[Job, Outputs]:
+def options_for(folder: str, *, expire: bool = False) -> Job:
     """Write the departures and the carriers into a folder; what counts them.
 
     With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
@@ -46,8 +46,9 @@ def options_for(folder: str, *, expire: bool = False) -> tuple[Job, Outputs]:
         unit="departure",
         name="departures",
         state=str(target / "departures.db"),
+        out=str(target / "releases.parquet"),
+        plot=str(target / "chart.png"),
     )
-    outputs = Outputs(out=target / "releases.parquet", plot=target / "chart.png")
     if expire:
         request = replace(
             request,
@@ -57,13 +58,12 @@ def options_for(folder: str, *, expire: bool = False) -> tuple[Job, Outputs]:
             growth="1.08",
             name="departures-forever",
             state=str(target / "departures-forever.db"),
+            out=str(target / "releases-forever.parquet"),
+            plot=str(target / "chart-forever.png"),
         )
-        outputs = Outputs(
-            out=target / "releases-forever.parquet", plot=target / "chart-forever.png"
-        )
-    sys.stdout.write(f"$ {command_line('count', request, outputs)}\n\n")
+    sys.stdout.write(f"$ {command_line('count', request)}\n\n")
     sys.stdout.flush()
-    return request, outputs
+    return request
 
 
 def data_folder() -> Path:

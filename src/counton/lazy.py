@@ -44,6 +44,7 @@ NEEDED = {
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
     "sqlalchemy": ("durable streams need SQLAlchemy", "store"),
+    "tomlkit": ("job files are written with tomlkit", "cli"),
     "torch": ("training with PyTorch needs torch", "torch"),
     "typer": ("the command line needs typer", "cli"),
 }

@@ -318,7 +318,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
 
     from counton.cli.__main__ import main  # noqa: F401
     from counton.cli.inspection import _print_stream
-    from counton.cli.options import Outputs
+    from counton.cli.options import Printing
     from counton.cli.run import perform
 
     state = tmp_path / "visits.db"
@@ -327,8 +327,9 @@ def test_labels_of_groups_not_shown_are_nowhere(
     files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
     for out in files[:3]:
         for as_json in (False, True):
-            outputs = Outputs(out=out, plot=files[3], json=as_json)
-            perform(asked(tmp_path, [], events=str(events)), outputs)
+            job = asked(tmp_path, [], events=str(events))
+            job = replace(job, out=str(out), plot=str(files[3]))
+            perform(job, Printing(json=as_json))
     summary = state_summary(state)
     _print_stream(Console(), summary["streams"][0])
     refused = []

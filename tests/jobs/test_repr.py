@@ -59,10 +59,11 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
 
 
 def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
-    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03", "unknown": "drop"}
-    job = Job(TopK(["a", "b"], k=1), FRAME, by="page", epsilon=1, **asked)
-    with run(job) as outcome:
-        for found in (job, outcome, outcome.tally, outcome.stream, outcome.definition):
+    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
+    request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
+    with run(request) as outcome:
+        assert outcome.tally.unknown == 7919
+        for found in (request, outcome, outcome.stream):
             said = repr(found)
             assert not any(secret in said for secret in SECRETS), said
 

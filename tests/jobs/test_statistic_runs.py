@@ -163,7 +163,7 @@ def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
     with pytest.raises(ReplayMismatch, match="rows of one time must keep their order"):
         run(letters)
     written(tmp_path, ["00:10,a", *rows[1:]])
-    with pytest.raises(ReplayMismatch, match=r"another input.*\(late rows"):
+    with pytest.raises(ReplayMismatch, match=r"other events.*\(late rows"):
         run(replace(groups, until="2024-03-01T02:00"))
 
 

@@ -56,7 +56,7 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
     events, statistic = tmp_path / "e.csv", Quantiles(lower=0, upper=5, cells=20)
     for last in (2, 3):
         events.write_text("delay\n" + "".join(f"{value}.5\n" for value in range(last)))
-        job = Job(statistic, events, tmp_path / "s.db", value="delay", steps=9, epsilon=50)
-        with run(job) as outcome:
+        request = Job(statistic, events, tmp_path / "s.db", value="delay", steps=9, epsilon=50)
+        with run(request) as outcome:
             assert outcome.after == last
             assert outcome.definition.statistic == statistic.settled(PureDP(50))

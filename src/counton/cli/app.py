@@ -14,9 +14,10 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
-    Outputs,
     PlanOptions,
+    Printing,
     PublishOptions,
+    RunOptions,
     ShowOptions,
     TableOutputs,
     VerifyOptions,
@@ -55,8 +56,8 @@ def root(
 
 
 @app.command()
-@takes(Job, Outputs, **left_out("count"))
-def count(request: Job, outputs: Outputs) -> None:
+@takes(Job, Printing, **left_out("count"))
+def count(request: Job, printing: Printing) -> None:
     """Release the running number of events after each window, by group.
 
     A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
@@ -64,12 +65,12 @@ def count(request: Job, outputs: Outputs) -> None:
     """
     from counton.cli.run import perform
 
-    perform(request, outputs)
+    perform(request, printing)
 
 
 @app.command(name="sum")
-@takes(Job, Outputs, **left_out("sum"))
-def total(request: Job, outputs: Outputs) -> None:
+@takes(Job, Printing, **left_out("sum"))
+def total(request: Job, printing: Printing) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
 
     As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
@@ -77,7 +78,7 @@ def total(request: Job, outputs: Outputs) -> None:
     """
     from counton.cli.run import perform
 
-    perform(request, outputs)
+    perform(request, printing)
 
 
 @app.command(
@@ -93,6 +94,19 @@ def statistic(context: typer.Context) -> None:
     from counton.cli.statistic import commands
 
     commands()(context.args, prog_name="counton statistic")
+
+
+@app.command(name="run")
+@takes(RunOptions)
+def run_jobs(options: RunOptions) -> None:
+    """Carry out the jobs of a file, one after the other, as every night.
+
+    A job that fails is reported and ends nothing but itself; the exit code is that of the first.
+    counton count ... --save nightly.toml writes such a file; --schema says what it may hold.
+    """
+    from counton.cli.jobs import perform
+
+    perform(options)
 
 
 @app.command()

@@ -59,6 +59,11 @@ def argument(help: str) -> Any:
     return field(metadata={"option": typer.Argument(help=help)})
 
 
+def optional_argument(help: str) -> Any:
+    """A field of a dataclass that is the argument of a command and may be left out."""
+    return field(default=None, metadata={"option": typer.Argument(help=help)})
+
+
 def _json() -> Any:
     return option(False, JSON, "--json")
 
@@ -126,27 +131,20 @@ _FIELDS: dict[type, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What is done with what was released."""
+class Printing:
+    """How a run is printed, and whether its job is kept."""
 
-    out: Path | None = option(
-        None, "write all released steps: .parquet, .csv, .json, .jsonl or .arrow"
-    )
-    plot: Path | None = option(None, "draw all released steps: .png, .svg or .pdf")
-    sums: str | None = option(
-        None, "also write what happened in each 1d,1w,1mo: OUT with that before its ending"
-    )
-    title: str | None = option(None, "of the chart, in other words than the statistic's own")
-    axis: str | None = option(None, "what the chart's axis shows")
-    over: int | None = option(None, "show what came in the last so many steps, not in all so far")
-    shares: str | None = option(
-        None, "which quantiles are shown, as in 0.25,0.5,0.75; 0.5 is the median"
-    )
-    ask: str | None = option(None, "only these words, after every step: ACG,TT; default: all, now")
-    cut: str | None = option(
-        None, "sets of nodes, A,B;C: the weight between each set and all other nodes, every step"
-    )
-    level: float = option(0.95, "probability that an interval holds the true number")
+    save: Path | None = option(None, "write this job into a file, for counton run: nightly.toml")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of ``run``."""
+
+    file: str | None = optional_argument("a job file: TOML with [defaults] and [jobs.NAME]")
+    only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
+    schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
     json: bool = _json()
 
 
@@ -404,7 +402,7 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
 
 
 def left_out(name: str) -> dict[str, Any]:
-    """Fields of `Job` and `Outputs` that are no options of a statistic's command.
+    """Fields of `Job` that are no options of a statistic's command.
 
     Returns:
         Their values there.
@@ -412,7 +410,7 @@ def left_out(name: str) -> dict[str, Any]:
     >>> left_out("count")["value"] is None, "sums" in left_out("count")
     (True, False)
     """
-    defaults = {item.name: default_of(item) for item in (*fields(Job), *fields(Outputs))}
+    defaults = {item.name: default_of(item) for item in fields(Job)}
     gone = {"columns", *others(name), *_OF_READINGS} - set(KINDS[name].shows)
     fixed = {each: defaults[each] for each in gone} | {"what": name}
     return fixed

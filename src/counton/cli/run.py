@@ -5,14 +5,12 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import Outputs
+from counton.cli.options import Printing
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -22,158 +20,70 @@ from counton.cli.printing import (
     warn_of_weak,
     working,
 )
-from counton.cli.readings import ranked_rows, ranks, show_rows
+from counton.cli.readings import show_rows
 from counton.cli.words import operator_notes, progress_line, protection
-from counton.errors import InvalidInput, field
-from counton.events.files import event_paths, refuse_among_events
 from counton.events.windows import moment
 from counton.exact import quantity
-from counton.jobs import Definition, Job, Outcome, Progress, Released, run
-from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
+from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.runs import subject
-from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
-from counton.mechanisms.intervals import check_level
-from counton.store.whole_file import replace_file
+from counton.jobs.shown import ReleasedStatistic
+from counton.jobs.writing import Outputs, Written
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 #: Groups in the table on the screen, at most; and the option that writes them all.
 _SHOWN, _OUT = 20, "--out"
 
 
-def perform(request: Job, outputs: Outputs, *, bar: bool = False) -> None:
+def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal.
 
     Args:
-        request: what is asked of the job.
-        outputs: what is done with its result.
+        job: what is asked.
+        printing: how it is printed.
         bar: show progress also where nobody watches a terminal.
 
     Raises:
         CountonError: see `counton.jobs.run`.
     """
+    printing = Printing() if printing is None else printing
+    report = carried_out(job, silently=printing.json, bar=bar)
+    if printing.save is not None:
+        from counton.jobs.jobfile import save
+
+        save(job, printing.save)
+        print_line(Console(stderr=True), f"saved as job {job.name} in {printing.save}")
+    if printing.json:
+        print_json(report)
+
+
+def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any]:
+    """Release what is due and write it; print it too unless silently. The machine's report.
+
+    Raises:
+        CountonError: see `counton.jobs.run`.
+    """
     errors = Console(stderr=True)
-    sums = _files_of_sums(outputs)
-    read = [*event_paths(request.events, request.file_format), request.domain]
-    for out in (outputs.out, *sums.values()):
-        check_outputs(
-            out,
-            outputs.plot,
-            state=request.state,
-            key=request.key,
-            read=read,
-        )
-        refuse_among_events(request.events, out)
-    check_level(outputs.level)
-
-    for given in ("title", "axis"):
-        if getattr(outputs, given) is not None and outputs.plot is None:
-            raise InvalidInput(
-                f"{field(given, getattr(outputs, given))} is of a chart; give {field('plot')} too"
-            )
-    shown = shown_by(request, outputs)
-
-    def approve(definition: Definition) -> None:
-        check_shown(shown, definition.statistic)
-        if sums and definition.discovery is not None:
-            raise InvalidInput(
-                f"{field('sums', outputs.sums)} does not go with groups that nobody declared, each "
-                f"of which is shown from some window on; leave it out"
-            )
-        for every in sums:
-            from counton.jobs.periods import check_periods
-
-            check_periods(definition.windows, every, definition.strategy.delay)
-
+    outputs = Outputs.of(job)
     with (
         working(errors, always=bar) as progress,
-        run(request, progress, approve=approve) as outcome,
+        run(job, progress, approve=outputs.approve) as outcome,
     ):
-        released: Released | ReleasedStatistic | None = None
-        table = None
-        if outcome.after:
-            progress("reading the journal", 0.7)
-            released = outcome.shown(outputs.level, shown)
-            if ranks(request, outcome.definition):
-                table = ranked_rows(request, released, outputs)
-            else:
-                _write(outcome, released, outputs, sums, progress)
-                table = None if isinstance(released, Released) else released.last
-        definition, stated = outcome.definition, request.epsilon or request.rho
+        written = outputs.write(outcome, progress)
+        definition, stated = outcome.definition, job.epsilon or job.rho
         warn_of_weak(errors, definition.guarantee, definition.unit, stated)
         for note in operator_notes(outcome):
             print_line(errors, note)
-        if outputs.json:
-            print_json(as_json(outcome, released, table, request, outputs, sums))
-        elif table is None and (released is None or isinstance(released, Released)):
-            show(Console(), outcome, released, outputs, sums)
+        if silently:
+            pass
+        elif written.table is None:
+            assert not isinstance(written.released, ReleasedStatistic)
+            show(Console(), outcome, written.released, outputs)
         else:
-            assert released is not None
-            assert table is not None
-            show_rows(Console(), outcome, released, table, request, outputs)
-
-
-def shown_by(request: Job, outputs: Outputs) -> Shown:
-    """What is shown of a statistic's readings."""
-    from counton.cli.readings import asked_of
-
-    return Shown(asked_of(request, outputs), outputs.over, request.top)
-
-
-def _files_of_sums(outputs: Outputs) -> dict[str, Path]:
-    """Where sums over periods are written, by the length of a period."""
-    if outputs.sums is None:
-        return {}
-    out = outputs.out
-    if out is None:
-        raise InvalidInput(
-            f"{field('sums', outputs.sums)} is written beside the table; give {field('out')} too"
-        )
-    from counton.jobs.periods import parsed_period
-
-    named = [every.strip() for every in outputs.sums.split(",")]
-    for every in named:
-        parsed_period(every)
-    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
-
-
-def _write(
-    outcome: Outcome,
-    released: Released | ReleasedStatistic,
-    outputs: Outputs,
-    sums: dict[str, Path],
-    progress: Progress,
-) -> None:
-    facts = about(outcome.stream.terms, outputs.level)
-    if not outcome.definition.plain:
-        facts["statistic"] = outcome.stream.terms.statistic
-    if outputs.out is not None:
-        progress("writing the table", 0.75)
-        write_table(released.lazy(), outputs.out, facts)
-    for every, path in sums.items():
-        assert isinstance(released, Released)
-        write_table(released.sums(every), path, facts)
-    if outputs.plot is None or not _drawn(released):
-        return
-    progress("drawing", 0.85)
-    from counton.plots.style import save_figure
-
-    if isinstance(released, Released):
-        pictures = pictures_of(outcome.definition.release, outputs.plot)
-        for what, figure in released.figures().items():
-            replace_file(pictures[what], partial(save_figure, figure))
-        return
-    figures = released.figures(title=outputs.title, axis=outputs.axis)
-    replace_file(outputs.plot, partial(save_figure, figures["statistic"]))
-
-
-def _drawn(released: Released | ReleasedStatistic) -> bool:
-    """Whether there is anything to draw: not as long as no group is large enough."""
-    if isinstance(released, Released):
-        return bool(released.groups)
-    return released.last.height > 0
+            show_rows(Console(), outcome, written, outputs)
+        return as_json(outcome, written, outputs)
 
 
 def show(
@@ -181,7 +91,6 @@ def show(
     outcome: Outcome,
     released: Released | None,
     outputs: Outputs,
-    sums: dict[str, Path],
 ) -> None:
     """Print words and the last step's table."""
     print_line(console, progress_line(outcome), bold=True)
@@ -199,7 +108,7 @@ def show(
     smaller = len(released.groups) - _SHOWN
     if smaller > 0:
         print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")
-    for every, path in sums.items():
+    for every, path in outputs.sums.items():
         print_line(console, f"sums of {every} written to {path}")
     print_files(console, outputs.out, outputs.plot if released.groups else None)
 
@@ -248,20 +157,14 @@ def _table(released: Released) -> Table:
     return table
 
 
-def as_json(
-    outcome: Outcome,
-    released: Released | ReleasedStatistic | None,
-    table: pl.DataFrame | None,
-    request: Job,
-    outputs: Outputs,
-    sums: dict[str, Path],
-) -> dict[str, Any]:
+def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, Any]:
     """The machine-readable report."""
+    job, released, table = outputs.job, written.released, written.table
     definition, until = outcome.definition, outcome.until
-    drawn = released is None or _drawn(released)
+    drawn = released is None or written.drawn
     report: dict[str, Any] = {
-        "state": str(request.state),
-        "name": request.name,
+        "state": str(job.state),
+        "name": job.name,
         "statistic": {"name": definition.what, **definition.statistic.to_dict()},
         "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
         "released": outcome.after,
@@ -277,7 +180,7 @@ def as_json(
         "delay": definition.strategy.delay,
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
-        "sums": {every: str(path) for every, path in sums.items()},
+        "sums": {every: str(path) for every, path in outputs.sums.items()},
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "last": None,
         "not_private": {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from counton.cli.options import Outputs, left_out, takes
+from counton.cli.options import Printing, left_out, takes
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import Job
@@ -48,13 +48,13 @@ def commands() -> typer.Typer:
 def command_of(app: typer.Typer, name: str, says: str) -> None:
     """Add the command of a statistic to a group of commands."""
 
-    def command(job: Job, outputs: Outputs) -> None:
+    def command(job: Job, printing: Printing) -> None:
         from counton.cli.run import perform
 
-        perform(job, outputs)
+        perform(job, printing)
 
     command.__name__, command.__doc__ = name, says
-    app.command(name=name)(takes(Job, Outputs, **left_out(name))(command))
+    app.command(name=name)(takes(Job, Printing, **left_out(name))(command))
 
 
 def parsed(words: str) -> Statistic:

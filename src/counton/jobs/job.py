@@ -106,6 +106,9 @@ class Job:
         missing: whether rows that lack a time, group, value, user or id are refused as such
             ("refuse"), or counted nowhere ("skip").
         append: the file holds new events only.
+        out, plot, sums: files of released steps, of a chart, and of sums over periods.
+        level: probability with which each interval holds that is shown or written.
+        title, axis, over, shares, ask, cut: what is shown of a statistic's readings.
     """
 
     what: str | Statistic
@@ -310,6 +313,39 @@ class Job:
         False, "the file holds new events only, not all since --from", group="Rows"
     )
 
+    out: str | os.PathLike[str] | None = asked(
+        None,
+        "write all released steps: .parquet, .csv, .json, .jsonl or .arrow",
+        group="Output",
+    )
+    plot: str | os.PathLike[str] | None = asked(
+        None, "draw all released steps: .png, .svg or .pdf", group="Output"
+    )
+    sums: str | None = asked(
+        None,
+        "also write what happened in each 1d,1w,1mo: OUT with that before its ending",
+        group="Output",
+    )
+    title: str | None = asked(
+        None, "of the chart, in other words than the statistic's own", group="Output"
+    )
+    axis: str | None = asked(None, "what the chart's axis shows", group="Output")
+    over: int | None = asked(
+        None, "show what came in the last so many steps, not in all so far", group="Output"
+    )
+    shares: str | Sequence[float] | None = asked(
+        None, "which quantiles are shown, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
+    )
+    ask: str | Sequence[str] | None = asked(
+        None, "only these words, after every step: ACG,TT; default: all, now", group="Output"
+    )
+    cut: str | None = asked(
+        None,
+        "sets of nodes, A,B;C: the weight between each set and all other nodes, every step",
+        group="Output",
+    )
+    level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
+
     def __post_init__(self) -> None:
         if not self.name:
             plain = self.what in ("count", "sum") or type(self.what).__name__ in ("Count", "Sum")
@@ -456,12 +492,13 @@ _FLAGS = (
 )
 _WHOLE = (
     *("steps", "delay", "most", "spare", "number", "cells", "top", "room", "window", "windows"),
-    *("changes", "stay", "bad_rows_most", "longest", "degree", "leaves", "nodes"),
+    *("changes", "stay", "bad_rows_most", "over", "longest", "degree", "leaves", "nodes"),
 )
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("what", "domain", "also", "levels", "columns", "target", "edges", "alphabet", "edge"),
+    *("what", "out", "plot", "shares", "ask", "level"),
+    *("domain", "also", "levels", "columns", "target", "edges", "alphabet", "edge"),
     *("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth"),
 )
 _Request = TypeVar("_Request", "Job", "RangesRequest", "HierarchyRequest", "ContingencyRequest")

@@ -1,0 +1,334 @@
+"""Job files: several jobs in TOML, as ``counton run`` carries them out.
+
+The keys of a job are the options of its command without dashes; what all jobs share stands once,
+under ``[defaults]``. Paths are those seen from the folder of the file.
+
+    [defaults]
+    state = "visits.db"
+    epsilon = 1
+
+    [jobs.visits]
+    statistic = "count"
+    events = "events/*.csv"
+    time = "time"
+    every = "1h"
+    from = "2024-03-01"
+    steps = 8760
+    out = "visits.parquet"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
+from datetime import date, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from counton.errors import InvalidInput, field
+from counton.jobs.fields import Kind, called, default_of, kind_of
+from counton.jobs.job import Job
+from counton.jobs.kinds import KINDS, others
+from counton.store.whole_file import replace_file
+
+#: How a field is called that says which statistic it is.
+STATISTIC = "statistic"
+#: Fields that name files; of a domain only where there is such a file.
+_FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows")
+#: Fields that take several texts.
+_LISTS = ("events", "domain", "also", "edges", "alphabet", "edge", "ask", "shares")
+#: Fields whose values are numbers or texts that say one.
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    "text": (str, int, float, datetime, date, list),
+    "texts": (str, list),
+    "whole": (int,),
+    "number": (int, float),
+    "flag": (bool,),
+    "path": (str,),
+}
+
+
+def _fields() -> dict[str, Field[Any]]:
+    """The fields of a job by their names in a file."""
+    return {called(item): item for item in fields(Job) if "asked" in item.metadata}
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Job]:
+    """The jobs of a file, by name, in their order.
+
+    Raises:
+        InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
+            key.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
+    >>> load(file)["visits"].what
+    'count'
+    """
+    file = Path(path)
+    try:
+        read = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    unknown = [name for name in read if name not in ("defaults", "jobs")]
+    if unknown or not isinstance(read.get("jobs"), dict) or not read["jobs"]:
+        raise InvalidInput(
+            f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
+            f"[defaults], which may be left out, and a table [jobs.NAME] for each job"
+        )
+    defaults = read.get("defaults", {})
+    return {name: _job(name, own, defaults, file) for name, own in read["jobs"].items()}
+
+
+def _job(name: str, own: Any, defaults: Any, file: Path) -> Job:
+    where = f"job {name!r} of {str(file)!r}"
+    if not isinstance(own, dict) or not isinstance(defaults, dict):
+        raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
+    what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
+    if what not in KINDS:
+        raise InvalidInput(f"{where}: statistic is {what!r}; use one of {', '.join(KINDS)}")
+    known, gone = _fields(), {*others(what), "columns"}
+    taken: dict[str, Any] = {"name": name}
+    for shared, table in ((True, defaults), (False, own)):
+        for key, value in table.items():
+            if key == STATISTIC:
+                continue
+            item = known.get(key)
+            if item is None or (item.name in gone and not shared):
+                near = get_close_matches(key, [*known, STATISTIC], 1)
+                meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
+                is_none = "belongs to another statistic" if item else "is nothing a job can say"
+                raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
+            if item.name not in gone:
+                taken[item.name] = _value(item, value, where, file.parent)
+    for needed in ("events", "state"):
+        if needed not in taken:
+            raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
+    return Job(what, **taken)
+
+
+def _value(item: Field[Any], value: Any, where: str, folder: Path) -> Any:
+    """A value as the field takes it; paths as seen from the folder of the file."""
+    kind, key = kind_of(item), called(item)
+    several = item.name in (
+        "events",
+        "domain",
+        "also",
+        "edges",
+        "alphabet",
+        "edge",
+        "ask",
+        "shares",
+    )
+    fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
+    if isinstance(value, bool) != (kind == "flag") or not fits:
+        raise InvalidInput(
+            f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be "
+            f"{_SAID[kind]}{' or a list of texts' if several else ''}"
+        )
+    if isinstance(value, list):
+        if not several or not all(isinstance(one, str | int | float) for one in value):
+            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {_SAID[kind]}")
+        return [_seen_from(item.name, str(one), folder) for one in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if kind == "text" and not isinstance(value, str):
+        value = repr(value)
+    return _seen_from(item.name, value, folder) if isinstance(value, str) else value
+
+
+_SAID: dict[Kind, str] = {
+    "text": "a text or a number",
+    "texts": "a text",
+    "whole": "a whole number",
+    "number": "a number",
+    "flag": "true or false",
+    "path": "a text",
+}
+
+
+def _seen_from(name: str, value: str, folder: Path) -> str:
+    """A path of a file as seen from another folder; what is no path stays as it is."""
+    before, quarantine, path = value.rpartition("quarantine:")
+    is_path = name in _FILES and (name != "bad_rows" or bool(quarantine))
+    if not is_path or path == "-" or "://" in path or Path(path).is_absolute():
+        return value
+    if name == "key" and path.startswith(("env:", "command:")):
+        return value
+    if name == "domain" and not (folder / path).exists():
+        return value
+    return before + quarantine + str(folder / path)
+
+
+def save(job: Job, path: str | os.PathLike[str]) -> None:
+    """Write a job into a file, beside the jobs that it has, in place of one of its name.
+
+    Comments and the order of what is there stay as they are.
+
+    Raises:
+        InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
+            file is no job file.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    file = Path(path)
+    if not isinstance(job.what, str):
+        raise InvalidInput(
+            f"{field('what')} is {job.what!r}; a job file names its statistic: one of "
+            f"{', '.join(KINDS)}"
+        )
+    try:
+        text = file.read_text("utf-8") if file.exists() else ""
+        document = tomlkit.parse(text)
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
+    written = tomlkit.table()
+    stated = said(job, file.parent)
+    gone = {*others(job.what), "columns"}
+    shared = [
+        key
+        for key in document.get("defaults", {})
+        if key not in stated and key in _fields() and _fields()[key].name not in gone
+    ]
+    if shared:
+        raise InvalidInput(
+            f"job file {str(file)!r} has defaults which the job does not state "
+            f"({', '.join(shared)}), so that it would mean something else there; state them, or "
+            f"save it into another file"
+        )
+    for key, value in stated.items():
+        written.add(key, value)
+    jobs[job.name] = written
+    replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"))
+
+
+def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
+    """What a job says, as keys and values of a job file; what has its default is left out.
+
+    Args:
+        job: which.
+        folder: from which paths are seen; None: as they are.
+
+    Raises:
+        InvalidInput: events that are a frame.
+
+    >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
+    >>> said(job)["from"], list(said(job))
+    ('2024-03-01', ['statistic', 'events', 'state', 'from'])
+    """
+    found: dict[str, Any] = {STATISTIC: job.what}
+    for key, item in _fields().items():
+        value = getattr(job, item.name)
+        same = item.name not in ("name", "events") and value == default_of(item)
+        if item.name == "name" or value is None or same:
+            continue
+        if item.name == "events":
+            several = [value] if isinstance(value, str | os.PathLike) else value
+            if not isinstance(several, Sequence) or not all(
+                isinstance(one, str | os.PathLike) for one in several
+            ):
+                raise InvalidInput(
+                    f"{field('events')} are a frame, which a job file cannot hold; name a file"
+                )
+            value = [_seen_in(item.name, os.fspath(one), folder) for one in several]
+            value = value[0] if len(value) == 1 else value
+        elif isinstance(value, os.PathLike | str):
+            value = _seen_in(item.name, os.fspath(value), folder)
+        elif isinstance(value, list | tuple):
+            value = [str(one) for one in value]
+        elif isinstance(value, datetime):
+            value = value.isoformat()
+        elif not isinstance(value, bool | int | float):
+            value = str(value)
+        found[key] = value
+    return found
+
+
+def _seen_in(name: str, value: str, folder: Path | None) -> str:
+    if folder is None or name not in _FILES or "://" in value or value == "-":
+        return value
+    before, quarantine, path = value.rpartition("quarantine:")
+    if (name == "bad_rows" and not quarantine) or path.startswith(("env:", "command:")):
+        return value
+    if name == "domain" and not Path(path).exists():
+        return value
+    return before + quarantine + os.path.relpath(path, folder)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a job file, from the fields of `Job` and what is said of them.
+
+    >>> schema()["$defs"]["job"]["properties"]["every"]["description"]
+    'length of a window: 15m, 1h, 1d, 1w, 1mo'
+    """
+    kinds: dict[Kind, list[str]] = {
+        "text": ["string", "number"],
+        "texts": ["string", "array"],
+        "whole": ["integer"],
+        "number": ["number"],
+        "flag": ["boolean"],
+        "path": ["string"],
+    }
+    properties: dict[str, Any] = {
+        STATISTIC: {
+            "enum": [*KINDS],
+            "description": "; ".join(f"{name}: {kind.says}" for name, kind in KINDS.items()),
+        }
+    }
+    for key, item in _fields().items():
+        if item.name == "columns":
+            continue
+        types = kinds[kind_of(item)]
+        if item.name in _LISTS:
+            types = list(dict.fromkeys([*types, "array"]))
+        told = {"type": types[0] if len(types) == 1 else types}
+        properties[key] = {**told, "description": item.metadata["asked"].help}
+        if default_of(item) not in (None, ""):
+            properties[key]["default"] = default_of(item)
+    job = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "jobs of counton",
+        "type": "object",
+        "properties": {
+            "defaults": {"$ref": "#/$defs/job"},
+            "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
+        },
+        "required": ["jobs"],
+        "additionalProperties": False,
+        "$defs": {"job": job},
+    }
+
+
+def schema_text() -> str:
+    """The schema as text.
+
+    >>> schema_text().splitlines()[0]
+    '{'
+    """
+    return json.dumps(schema(), indent=2)
+
+
+def chosen(jobs: Mapping[str, Job], only: Sequence[str]) -> dict[str, Job]:
+    """Some of the jobs of a file, in its order; all of them where none is named.
+
+    Raises:
+        InvalidInput: a name that no job has.
+    """
+    for name in only:
+        if name not in jobs:
+            raise InvalidInput(
+                f"{field('only', name)} is no job of the file; it has {', '.join(jobs)}"
+            )
+    return {name: job for name, job in jobs.items() if not only or name in only}

@@ -1,0 +1,227 @@
+"""What a job's outputs are: checked before anything is released, written from the journal after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.files import event_paths, refuse_among_events
+from counton.exact import check_integer
+from counton.jobs.definition import Definition
+from counton.jobs.job import Events, Job, Progress, silent
+from counton.jobs.kinds import SHOWN, numbers_of
+from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
+from counton.jobs.periods import check_periods, parsed_period
+from counton.jobs.runs import Outcome, Released
+from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
+from counton.mechanisms.intervals import check_level
+from counton.store.whole_file import replace_file
+
+#: Groups that there can be where nobody declares them, unless stated.
+ROOM = 1_000_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was released so far, and what was written of it.
+
+    Attributes:
+        released: None where nothing is released yet.
+        table: the readings of the last step, of a statistic; None of counts and sums.
+        drawn: whether there was anything to draw.
+    """
+
+    released: Released | ReleasedStatistic | None
+    table: pl.DataFrame | None
+    drawn: bool
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of a job.
+
+    Attributes:
+        job: what is asked.
+        out, plot: files of the table and the chart.
+        sums: files of sums, by the length of a period.
+        shown: what is shown of a statistic's readings.
+        level: probability with which each interval holds.
+
+    >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
+    >>> {every: file.name for every, file in Outputs.of(job).sums.items()}
+    {'1w': 'visits.1w.parquet'}
+    """
+
+    job: Job
+    out: Path | None
+    plot: Path | None
+    sums: Mapping[str, Path]
+    shown: Shown
+    level: float
+
+    @classmethod
+    def of(cls, job: Job) -> Outputs:
+        """What a job asks for, as far as it can be checked without its events.
+
+        Raises:
+            InvalidInput: a file that could not be written or is one of the run's own, a period, a
+                share or a level that is none.
+        """
+        out, plot = (None if path is None else Path(path) for path in (job.out, job.plot))
+        sums = _files_of_sums(job.sums, out)
+        for file in (out, *sums.values()):
+            read = [*_paths(job), job.domain]
+            check_outputs(file, plot, state=job.state, key=job.key, read=read)
+            refuse_among_events(cast("Any", job.events), file)
+        for given in ("title", "axis"):
+            if getattr(job, given) is not None and plot is None:
+                raise InvalidInput(
+                    f"{field(given, getattr(job, given))} is of a chart; give {field('plot')} too"
+                )
+        level = check_level(job.level)
+        return cls(job, out, plot, sums, Shown(_asked(job), job.over, job.top), level)
+
+    def approve(self, definition: Definition) -> None:
+        """Refuse what a stream of this definition does not have, before anything is released.
+
+        Raises:
+            InvalidInput: sums of a stream that has none, or readings that there are not.
+        """
+        check_shown(self.shown, definition.statistic)
+        if self.sums and (definition.discovery is not None or not definition.plain):
+            what = "groups that nobody declared, each of which is shown from some window on"
+            if not definition.plain:
+                what = f"{definition.what}, which does not add up over windows"
+            raise InvalidInput(
+                f"{field('sums', self.job.sums)} does not go with {what}; leave it out"
+            )
+        for every in self.sums:
+            check_periods(definition.windows, every, definition.strategy.delay)
+        if self.job.over is not None and definition.discovery is not None:
+            raise InvalidInput(
+                f"{field('over', self.job.over)} does not go with {field('unknown', 'discover')}, "
+                f"where no group is declared and each is shown from some step on; leave one of "
+                f"them out"
+            )
+
+    def write(self, outcome: Outcome, progress: Progress = silent) -> Written:
+        """Write the files, from the journal.
+
+        Raises:
+            OSError: a file could not be written; the old one, if any, is as it was.
+        """
+        if not outcome.after:
+            return Written(None, None, drawn=False)
+        progress("reading the journal", 0.7)
+        definition = outcome.definition
+        released = outcome.shown(self.level, self.shown)
+        if definition.what == "top-k" and definition.discovery is not None:
+            assert isinstance(released, Released)
+            return self._ranked(released)
+        facts = about(released.terms, self.level)
+        if not definition.plain:
+            facts["statistic"] = released.terms.statistic
+        if self.out is not None:
+            progress("writing the table", 0.75)
+            write_table(released.lazy(), self.out, facts)
+        for every, path in self.sums.items():
+            assert isinstance(released, Released)
+            write_table(released.sums(every), path, facts)
+        if isinstance(released, Released):
+            table, drawn = None, bool(released.groups)
+        else:
+            table = released.last
+            drawn = table.height > 0
+        if self.plot is not None and drawn:
+            progress("drawing", 0.85)
+            self._draw(released)
+        return Written(released, table, drawn)
+
+    def _draw(self, released: Released | ReleasedStatistic) -> None:
+        from counton.plots.style import save_figure
+
+        assert self.plot is not None
+        if isinstance(released, Released):
+            pictures = pictures_of(released.definition.release, self.plot)
+            for what, figure in released.figures().items():
+                replace_file(pictures[what], partial(save_figure, figure))
+            return
+        drawn = released.figures(title=self.job.title, axis=self.job.axis)
+        replace_file(self.plot, partial(save_figure, drawn["statistic"]))
+
+    def _ranked(self, released: Released) -> Written:
+        """The largest of groups that nobody declared."""
+        from counton.jobs.discovered_ranking import rankings
+
+        top = SHOWN if self.job.top is None else self.job.top
+        room = check_integer("room", self.job.room or ROOM, 1)
+        table = rankings(released, top, room, self.level)
+        if self.out is not None:
+            write_table(table, self.out, about(released.terms, self.level))
+        if self.plot is not None and table.height:
+            from counton.plots.statistic_charts import plot_statistic
+            from counton.plots.style import save_figure
+            from counton.statistics import TopK
+
+            ends = released.local_ends()
+            figure = plot_statistic(
+                TopK(list(released.groups), top),
+                {name: table[name].to_numpy() for name in table.columns},
+                lambda steps: ends[steps.start - 1 : steps.stop - 1],
+                released.terms,
+                self.level,
+                title=self.job.title,
+                axis=self.job.axis,
+            )
+            replace_file(self.plot, partial(save_figure, figure))
+        last = table.filter(table["step"] == released.steps[-1])
+        return Written(released, last, drawn=table.height > 0)
+
+
+def _paths(job: Job) -> list[object]:
+    """The files of events, where they are files."""
+    events: Events = job.events
+    several = events if isinstance(events, list | tuple) else [events]
+    if all(isinstance(one, str) or hasattr(one, "__fspath__") for one in several):
+        return [*event_paths(cast("Any", events), job.file_format)]
+    return []
+
+
+def _files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
+    """Where sums over periods are written, by the length of a period."""
+    if sums is None:
+        return {}
+    if out is None:
+        raise InvalidInput(
+            f"{field('sums', sums)} is written beside the table; give {field('out')} too"
+        )
+    named = [every.strip() for every in sums.split(",")]
+    for every in named:
+        parsed_period(every)
+    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
+
+
+def _asked(job: Job) -> tuple[Any, ...] | None:
+    """What is asked of a statistic's readings: shares, words, or sets of nodes."""
+    if job.shares is not None:
+        given = job.shares
+        shares = numbers_of(given, "shares") if isinstance(given, str) else [*map(float, given)]
+        if not all(0 < share < 1 for share in shares):
+            raise InvalidInput(
+                f"{field('shares', job.shares)} must each be above 0 and below 1; try 0.5, the "
+                f"median"
+            )
+        return tuple(dict.fromkeys(shares))
+    if job.ask is not None:
+        names = job.ask.split(",") if isinstance(job.ask, str) else job.ask
+        return tuple(dict.fromkeys(name.strip() for name in names))
+    if job.cut is not None:
+        sets = [[node.strip() for node in side.split(",")] for side in job.cut.split(";")]
+        return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
+    return None
