@@ -222,11 +222,16 @@ class _Users(Exact):
             pairs = [pair_of(event, "whether it comes (True) or goes (False)") for event in listed]
             listed = [user for user, _ in pairs]
             come = np.array([_whether(comes) for _, comes in pairs], bool)
-        digests, places = once(listed)
+        seen = len(stops) == 1 and (this.changes is None or this.stay is not None)
+        digests, places = once(listed, places=not seen)
+        come = come[: len(places)]
         self._before = self._now()
         try:
             users = self._numbered(digests)[places]
-            steps = self._step + 1 + np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+            if seen:
+                steps = np.full(len(users), self._step + 1)
+            else:
+                steps = self._step + 1 + np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
             changes = self._count(users, come, steps, len(stops))
         except BaseException:
             self.undo()
@@ -237,13 +242,18 @@ class _Users(Exact):
     def _numbered(self, digests: list[bytes]) -> NDArray[np.int64]:
         """Numbers of users; those who are new get one."""
         numbers, known = self._numbers, len(self._names)
-        self._names += [digest for digest in digests if digest not in numbers]
-        numbers.update(zip(self._names[known:], range(known, len(self._names)), strict=True))
+        new = digests
+        if not numbers.keys().isdisjoint(digests):
+            new = [digest for digest in digests if digest not in numbers]
+        self._names += new
+        numbers.update(zip(new, range(known, len(self._names)), strict=True))
         if len(self._names) > len(self._did):
             room = np.zeros((max(len(self._names), 2 * len(self._did)), 2), np.int64)
             room[:known] = self._did[:known]
             self._did = room
         self._did[known : len(self._names)] = 0
+        if new is digests:
+            return np.arange(known, len(self._names))
         return np.fromiter(map(numbers.__getitem__, digests), np.int64, len(digests))
 
     def _count(

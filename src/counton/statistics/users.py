@@ -31,8 +31,10 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
     return [blake2b(_named(user), digest_size=DIGEST).digest() for user in users]
 
 
-def once(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
+def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
     """Digests of different users, in the order of first sight; and which of these each user is.
+
+    Without ``places`` each is named once, where it does not matter how often it was seen.
 
     Raises:
         InvalidInput: a user that is neither a text nor an integer.
@@ -51,8 +53,8 @@ def once(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
     else:
         said = [*different] if names is not users else [_named(name) for name in different]
     digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
-    if len(different) == len(names):
-        return digests, np.arange(len(names), dtype=np.intp)
+    if not places or len(different) == len(names):
+        return digests, np.arange(len(different), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
 
