@@ -56,6 +56,12 @@ class ForgetsANode(Binary):
         return column[1:] if step == 5 else column
 
 
+class SaysUnitRows(HonakerOnline):
+    """Its rows have fractions."""
+
+    unit_rows = True
+
+
 class CountsTwice(Binary):
     def column(self, step: int) -> tuple[Node, ...]:
         return tuple(node._replace(weight=2) for node in super().column(step))
@@ -362,6 +368,7 @@ def test_an_honest_subclass_passes() -> None:
         (check_noise_parts, ForgetsWhereNarrow(2000)),
         (check_variance, ClaimsLessVariance(20)),
         (check_window_variance, AddsVariances(20)),
+        (check_window_variance, SaysUnitRows(20)),
         (check_window_variance, ForgetsWhatIsShared(20)),
         (check_window_variance, AddsUpAlone(4)),
         (check_factorisation, ReleasesTotals(4)),

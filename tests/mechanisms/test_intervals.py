@@ -1,6 +1,7 @@
 """Intervals: the smallest half-width with the wanted probability, neither shorter nor longer."""
 
 import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from counton import Counter
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import halfwidths, interval_halfwidth
+from counton.mechanisms import halfwidths, interval_halfwidth, intervals
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import (
     _gaussian_tail,
     _inverted_tail,
     _transformed_tail,
+    joint_halfwidths,
     laplace_tail,
     window_halfwidths,
 )
@@ -68,6 +70,15 @@ def by_convolution(law: Law, terms: int) -> NDArray[np.float64]:
 def test_halfwidth_is_the_smallest_by_direct_convolution(law: Law, terms: int) -> None:
     inside = by_convolution(law, terms)
     for level in LEVELS:
+        assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
+
+
+@pytest.mark.parametrize("terms", [257, 300, 1001])
+@pytest.mark.parametrize("scale", ["0.06", "0.1", "0.2", "1"])
+def test_many_narrow_draws_have_the_halfwidth_of_direct_convolution(scale: str, terms: int) -> None:
+    law = DiscreteLaplace(Fraction(scale))
+    inside = by_convolution(law, terms)
+    for level in (*np.arange(0.01, 1, 0.01), 0.999, 1 - 1e-9):
         assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
 
 
@@ -239,6 +250,54 @@ def test_halfwidths_of_a_year_of_hours_are_those_of_single_steps() -> None:
         assert widths[step - 1] == interval_halfwidth(law, terms)
     assert (halfwidths(strategy, law, np.array([4000, 1])) == widths[[3999, 0]]).all()
     assert halfwidths(strategy, law, range(5, 5)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [DiscreteLaplace(Fraction(s)) for s in ("1/10", "1", "5000")]
+    + [DiscreteGaussian(Fraction(s)) for s in ("1/9", "5", "2000000")],
+    ids=str,
+)
+def test_releases_that_read_many_nodes_have_the_interval_of_each_number(law: Law) -> None:
+    """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
+    tree, other = KAry(400, 800), Binary(7)
+    steps = np.array([*range(1, 20), *range(20, 240, 19), *range(250, 262), 398])
+    for level in (0.5, 0.95, 1 - 1e-9):
+        expected = [interval_halfwidth(law, terms, level) for terms in steps.tolist()]
+        assert halfwidths(tree, law, steps, level).tolist() == expected
+    widths = joint_halfwidths([(other, law, 7)], tree, law, steps)
+    assert widths.tolist() == [interval_halfwidth(law, terms + 3) for terms in steps.tolist()]
+
+
+def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed, sums = [], intervals.sum_tail
+
+    def counted(counts: Mapping[Law, int]) -> Callable[[int], float]:
+        computed.append(counts)
+        return sums(counts)
+
+    monkeypatch.setattr(intervals, "sum_tail", counted)
+    monkeypatch.setattr(KAry, "row", lambda *_: pytest.fail("rows are as long as the stream"))
+    tree = KAry(8760, 17520)
+    assert tree.height == 1
+    halfwidths(tree, DiscreteLaplace(Fraction(1, 10)), range(1, 8761), 0.951)
+    assert len(computed) < 60
+    computed.clear()
+    # Rows of thousands of nodes, and nearly as many half-widths: one sum for each, at most.
+    halfwidths(tree, DiscreteLaplace(Fraction(1000)), range(8001, 8761), 0.951)
+    assert len(computed) <= 760
+
+
+@pytest.mark.parametrize("std", [4000, 4097, 5000, 9000, 10**6])
+def test_wide_gaussians_have_intervals_of_every_level(std: int) -> None:
+    """At most one integer above the normal law's quantile, up to the highest level."""
+    law = DiscreteGaussian(Fraction(std**2))
+    for level in (0.5, 0.95, 1 - 1e-8, 1 - 1e-9):
+        width = interval_halfwidth(law, 1, level)
+        inside = math.erf((width + 0.5) / (std * math.sqrt(2)))
+        shorter = math.erf((width - 1.5) / (std * math.sqrt(2)))
+        assert inside >= level - 1e-12
+        assert shorter < level
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 95, float("nan"), 1 - 1e-10])

@@ -41,8 +41,9 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
     """Smallest c with P(|N| <= c) >= level, N the sum of ``terms`` independent draws of ``law``.
 
     Exact up to float64 (about 1e-12 in probability). Only for Gaussian sums with a standard
-    deviation beyond 4096 it rests on an integral; then its error bound, 1 / (12 variance), is added
-    to the level, so that the interval is never too short.
+    deviation beyond 4096 it rests on an integral, which is above the sum from one standard
+    deviation on; below it its error bound, 1 / (12 variance), is added to the level. So the
+    interval is never too short.
 
     Args:
         law: law of one node's noise.
@@ -64,8 +65,49 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
 @lru_cache(maxsize=4096)
 def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
     """Smallest c with P(|N| <= c) >= level, N the sum of so many draws of each law."""
-    tail = sum_tail(dict(counts))
-    return _first(lambda c: tail(c) <= 1 - level)
+    return _within(dict(counts), level, 0, None)
+
+
+def _within(counts: Mapping[Law, int], level: float, low: int, high: int | None) -> int:
+    """As `_of_sum`, from what is known: no c below ``low`` is enough, and ``high`` is."""
+    if high == low:
+        return low
+    tail = sum_tail(counts)
+    return _first(lambda c: tail(c) <= 1 - level, low, high)
+
+
+def _of_numbers(
+    law: Law, numbers: NDArray[np.int64], level: float, more: tuple[tuple[Law, int], ...] = ()
+) -> NDArray[np.float64]:
+    """`_of_sum` of so many draws of ``law``, and of ``more`` laws, for each of the numbers.
+
+    A symmetric law with one peak lies no closer around 0 once a draw is added to it. So half-widths
+    grow with the number of draws: where those of the fewest and of the most of a stretch agree, all
+    between are the same.
+    """
+    several, where = np.unique(numbers, return_inverse=True)
+    found = np.empty(len(several))
+
+    def width(place: int, low: int, high: int | None) -> int:
+        counts = Counter(dict(more))
+        counts[law] += int(several[place])
+        return _within(counts, level, low, high)
+
+    if not len(several):
+        return found
+    found[0] = lowest = width(0, 0, None)
+    found[-1] = width(len(several) - 1, lowest, None)
+    open_stretches = [(0, len(several) - 1)]
+    while open_stretches:
+        first, last = open_stretches.pop()
+        low, high = int(found[first]), int(found[last])
+        if low == high:
+            found[first:last] = low
+        elif last - first > 1:
+            middle = (first + last) // 2
+            found[middle] = width(middle, low, high)
+            open_stretches += [(first, middle), (middle, last)]
+    return found[where.reshape(-1)]
 
 
 def halfwidths(
@@ -124,9 +166,14 @@ def joint_halfwidths(
     zeros = np.zeros_like(stops)
     sums = [_summed(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits]
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
-        _, some, where = np.unique(
-            strategy.window_variance(zeros, stops), return_index=True, return_inverse=True
-        )
+        variances = strategy.window_variance(zeros, stops)
+        if strategy.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
+            fixed: Counter[Law] = Counter()
+            for part in sums:
+                fixed.update(dict(part or ()))
+            numbers = np.rint(variances).astype(np.int64)
+            return _of_numbers(law, numbers, level, tuple(fixed.items()))
+        _, some, where = np.unique(variances, return_index=True, return_inverse=True)
         own = [_summed(strategy, law, 0, int(stops[place]), 1) for place in some]
         if None not in own:
             found = np.empty(len(some))
@@ -284,7 +331,11 @@ def _of_trees(
     cells: int,
 ) -> NDArray[np.float64] | None:
     """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
-    if type(strategy).node_law is StreamStrategy.node_law or not first.any():
+    one_law = type(strategy).node_law is StreamStrategy.node_law
+    if one_law and strategy.unit_rows:
+        numbers = np.rint(strategy.window_variance(first, last)).astype(np.int64)
+        return _of_numbers(law, numbers * cells, level)
+    if one_law or not first.any():
         # Nodes of one law: the variance is their number. Else releases, apart from differences,
         # read nodes of the lowest levels, and the variance says of how many.
         variances = strategy.window_variance(first, last)
@@ -448,14 +499,15 @@ def is_narrow(law: Law) -> bool:
     return law.variance < _NARROW
 
 
-def _first(holds: Callable[[int], bool]) -> int:
-    """Smallest c >= 0 from which on ``holds``."""
-    if holds(0):
-        return 0
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
+def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
+    """Smallest c >= ``low`` from which on ``holds``; it does at ``high``, if that is given."""
+    if holds(low):
+        return low
+    if high is None:
+        step = max(low // 16, 1)
+        while not holds(low + step):
+            low, step = low + step, 2 * step
+        high = low + step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -565,7 +617,7 @@ def _inverted_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], flo
     Over a period of L integers, L so long that nothing lies beyond half of it,
     P(|N| <= c) = sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
     """
-    length = math.ceil(64 * std + 64)
+    length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
     most = min(_FREQUENCIES, length // 2) + 1
     # The transform falls from 1: how far it is above what a sum of float64 numbers notices.
     reached = 1
@@ -647,4 +699,10 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
         mass[1:] *= 2
         inner = np.cumsum(mass) / mass.sum()
         return lambda c: 1 - float(inner[c]) if c < len(inner) else 0.0
-    return lambda c: math.erfc((c + 0.5) / (sigma * math.sqrt(2))) + 1 / (12 * sigma_squared)
+
+    def tail(c: int) -> float:
+        beyond = math.erfc((c + 0.5) / (sigma * math.sqrt(2)))
+        # From sigma on the density is convex: each term is below the integral around it.
+        return beyond if c + 0.5 >= sigma else beyond + 1 / (12 * sigma_squared)
+
+    return tail

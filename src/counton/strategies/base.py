@@ -226,6 +226,8 @@ class StreamStrategy(Strategy):
         delay: the release at ``step`` counts items up to ``step - delay``.
         local: noise on a window costs time in proportion to the window; otherwise in proportion to
             the window's end.
+        unit_rows: what is released about any steps is known to read its nodes with weights +1 and
+            -1, so that its variance is their number.
         aligned: no two columns of C have a negative product, so that changes of opposite signs
             move nodes no more than if they were in different cells; and of three columns in order
             the outer two have no larger product than both have with the middle one, added up.
@@ -242,6 +244,7 @@ class StreamStrategy(Strategy):
     delay: int = 0
     local: ClassVar[bool] = True
     unit_columns: bool = True
+    unit_rows: ClassVar[bool] = False
     aligned: bool = True
     attained: bool = True
     causal: bool = False

@@ -422,7 +422,8 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """``window_variance`` is that of the rows' difference (totals) or sum (windows), exactly.
 
-    Over all pairs of ends up to 64 steps (32 where weights are fractions), over some beyond.
+    With ``unit_rows`` these have no other entries than 1, 0 and -1. Over all pairs of ends up to 64
+    steps (32 where weights are fractions), over some beyond.
 
     Raises:
         LawBroken: it is not.
@@ -447,6 +448,11 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
         for sign, step in strategy.window_rows(start, stop):
             for address, weight in rows[step].items():
                 weights[address] = weights.get(address, 0) + sign * weight
+        require(
+            not strategy.unit_rows or {abs(weight) for weight in weights.values()} <= {0, 1},
+            strategy,
+            f"says unit_rows, and from {start} to {stop} reads a node with another weight",
+        )
         exact = math.fsum(
             float(weight**2) * strategy.node_variance(level)
             for (level, _), weight in weights.items()

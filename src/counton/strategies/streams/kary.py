@@ -156,6 +156,7 @@ class KAry(StreamStrategy):
     """
 
     horizon: int
+    unit_rows = True  # where two releases differ, one reads a node or the other, or neither
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
         self.horizon = check_integer("horizon", horizon, 1)
