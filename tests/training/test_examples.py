@@ -34,3 +34,24 @@ def test_an_example_runs(name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "60" in done.stdout
     assert "rho = 0.5" in done.stdout
+
+
+def test_the_demonstration_with_digits_runs(tmp_path: Path) -> None:
+    for package in ("sklearn", "matplotlib"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: make test-training")
+    program = (
+        "import sys; sys.path.insert(0, 'examples'); from pathlib import Path\n"
+        "import digits\n"
+        "table = digits.measured((16.0,), (0.3,), 2)\n"
+        "assert len(table) == 3 and all(0 <= row[0][1] <= 1 for row in table.values()), table\n"
+        "digits.draw(table, Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "digits.png")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,10 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
 
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=processes
+        "gloo",
+        store=distributed.FileStore(store, processes),
+        rank=rank,
+        world_size=processes,
     )
     torch.manual_seed(1)
     model: Any = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3))
