@@ -24,6 +24,14 @@ class Workplace:
         self.state = folder / "state.db"
 
     def __call__(self, *arguments: str) -> Result:
+        """What a command does; the newest event says which windows have ended, unless stated."""
+        cuts = arguments[:1] in (("count",), ("sum",)) or "--time" in arguments[2:]
+        if cuts and not {"--until", "--help", "-h", "inspect"} & {*arguments}:
+            arguments = (*arguments, "--until", "newest")
+        return self.plain(*arguments)
+
+    def plain(self, *arguments: str) -> Result:
+        """What a command does, as it is typed."""
         done = CliRunner().invoke(app, list(arguments), prog_name="counton")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception

@@ -125,7 +125,7 @@ def test_python_refuses_the_same(tmp_path: Path) -> None:
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     asked = Job(
         "count", events, state, time="time", every="1h", start="2013-01-01", steps=6, epsilon=1,
-        key=state,
+        until="newest", key=state,
     )  # fmt: skip
     with pytest.raises(InvalidInput, match=r"key=.* is also a file of the state, state="):
         run(asked)

@@ -51,8 +51,9 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         return "-"
 
     request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
+    request["until"] = "newest"
     run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
-    with run(Job("count", piped(), place.state, append=True)) as outcome:
+    with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
         assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
     with pytest.raises(ReplayMismatch, match="standard input has been counted already"):
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
@@ -111,6 +112,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     request = Job(
         "count", events, place.state, time="time", every="1h", by="group", domain=("a", "b"),
         start="2013-01-01", steps=6, epsilon=100,
+        until="newest",
     )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         run(request)
@@ -226,6 +228,7 @@ def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: 
     request = Job(
         "count", place.write("e.csv", EVENTS), place.state, time="time", every="1h", by="group",
         domain=domain, start="2013-01-01", steps=6, epsilon=100,
+        until="newest",
     )  # fmt: skip
     with pytest.raises(InvalidInput, match=words):
         run(request)

@@ -110,6 +110,7 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
             every="1d",
             start="2024-03-01",
             steps=30,
+            until="newest",
             epsilon=1,
             release=release,
         )

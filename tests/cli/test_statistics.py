@@ -40,6 +40,11 @@ def written(chart: Path) -> str:
     return re.sub(r"\s", "", "".join(re.findall("(?s)<!--(.*?)-->", chart.read_text())))
 
 
+def newest(place: Any) -> list[str]:
+    """Options of a later run over data of the past."""
+    return [*place.again, "--until", "newest"]
+
+
 def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> None:
     out, plot = place.folder / "t.csv", place.folder / "t.svg"
     words = [*TOP, events, *windows(place, by="to", domain="JFK,LGA,EWR"), "--top", "2"]
@@ -51,17 +56,37 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
     first = out.read_bytes()
-    done = place(*TOP, events, "--by", "to", *place.again)
+    done = place(*TOP, events, "--by", "to", *newest(place))
     assert "Nothing new to release: 3 of 6 windows are released." in done.out
     assert "TopK(3 groups, k=2)" in done.out
     done = place(*TOP, events, "--by", "to", "--until", "2013-01-01T01:00", *place.again)
     assert "windows that ended by 2013-01-01T03:00:00+00:00, by an earlier run" in done.out
-    other = ["--domain", "EWR,LGA,JFK", "--top", "1", *place.again]  # as they are known already
+    other = [
+        "--domain",
+        "EWR,LGA,JFK",
+        "--top",
+        "1",
+        *place.again,
+        "--until",
+        "newest",
+    ]  # as they are known already
     (row,) = rows_of(place, *TOP, events, "--by", "to", *other)
     assert (row["group"], row["estimate"]) == ("JFK", 2)
-    done = place(*TOP, events, "--by", "to", "--domain", "JFK,LGA,BOS", "--top", "2", *place.again)
+    done = place(
+        *TOP,
+        events,
+        "--by",
+        "to",
+        "--domain",
+        "JFK,LGA,BOS",
+        "--top",
+        "2",
+        *place.again,
+        "--until",
+        "newest",
+    )
     assert (done.code, "--domain is 3 groups" in done.err) == (3, True)
-    done = place(*TOP, events, "--by", "to", "--top", "0", *place.again)
+    done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 shows nothing" in done.err) == (2, True)
     done = place("count", events, *windows(place), "--name", "statistic")
     assert (done.code, "is a top-k and cannot be continued as a count" in done.err) == (3, True)
@@ -77,9 +102,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert "--append" in done.err
     assert place("verify", str(place.state)).code == 0
     copy = place.folder / "copy.csv"
-    assert place("export", *place.again, "--out", str(copy)).code == 0
+    assert place("export", *newest(place), "--out", str(copy)).code == 0
     assert pl.read_csv(copy).equals(pl.read_csv(out))
-    shown = place("show", *place.again).out
+    shown = place("show", *newest(place)).out
     assert "TopK(3 groups, k=2)" in shown
     assert "one event, which counts" in shown
 
@@ -133,14 +158,19 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
 
 def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events: str) -> None:
     words = [*TOP, events, "--by", "to", "--domain", "JFK", "--unknown", "drop"]
-    done = place(*words, "--steps", "9", "--epsilon", "1", *place.again)
+    done = place(*words, "--steps", "9", "--epsilon", "1", *newest(place))
     assert (done.code, "give --time" in done.err) == (2, True)
     done = place(*words, *windows(place))
     assert "rows of undeclared groups, counted nowhere: 1" in done.err
     assert "JFK" in done.out
-    again = place(*words, *place.again)
+    again = place(*words, *newest(place))
     assert (again.code, "Nothing new" in again.out) == (0, True), again.err
-    done = place(*[word for word in words if word not in ("--unknown", "drop")], *place.again)
+    done = place(
+        *[word for word in words if word not in ("--unknown", "drop")],
+        *place.again,
+        "--until",
+        "newest",
+    )
     assert "that are not declared: 'LGA'" in done.err
 
 

@@ -33,6 +33,7 @@ NEW: dict[str, Any] = {
     "every": "1h",
     "start": "2013-01-01",
     "steps": 6,
+    "until": "newest",
     "by": "page",
     "domain": ["a", "b"],
     "guarantee": PureDP(1),
@@ -118,7 +119,7 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
         words = [
             *("count", str(tmp_path / events), "--time", "time", "--every", "1h", "--by", "page"),
             *("--from", "2013-01-01", "--steps", "6", "--domain", "a,b", "--epsilon", "1"),
-            *("--state", str(state)),
+            *("--state", str(state), "--until", "newest"),
         ]
         assert CliRunner().invoke(app, words).exit_code == 0
 
@@ -139,7 +140,7 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
     first = count_events(ROWS.filter(pl.col("time") < "2013-01-01T03"), **NEW, state=state)
     then = first.table()
     late = pl.DataFrame({"time": ["2013-01-01T00:01Z"], "page": ["b"], "paid": [0.0]})
-    second = count_events(pl.concat([ROWS, late]), state=state)
+    second = count_events(pl.concat([ROWS, late]), state=state, until="newest")
     assert (second.before, second.after, second.late) == (2, 4, 1)
     assert first.table().equals(then)  # what came later is not in it
     assert second.table().height == 8
@@ -210,11 +211,11 @@ def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     early, rest = ROWS[:20], ROWS[20:]
     count_events(early, **NEW, state=state, append=True)
-    known = count_events(early.lazy(), state=state, append=True)
+    known = count_events(early.lazy(), state=state, append=True, until="newest")
     assert (known.before, known.after) == (known.after, known.before)
     with pytest.raises(ReplayMismatch, match="the data frame has been counted already"):
         count_events(early.lazy(), state=state, append=True, until="2013-01-01T06:00")
-    assert count_events(rest, state=state, append=True).after == 4
+    assert count_events(rest, state=state, append=True, until="newest").after == 4
     whole = count_events(ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db")
     assert whole.after == 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,28 @@ def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
     assert not (folder / "s.db").exists()
     (folder / "nodes.csv").write_text("node\nx\ny\n")
     assert job(folder, time=None, steps=9, epsilon=1, domain=folder / "nodes.csv") == 2
+
+
+@each_job
+def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
+    """So how many steps there are is no matter of the data; those of the past are told to say."""
+    for steps, words in ((2, "so these are data of the past"), (9999, "of data of the past give")):
+        with pytest.raises(InvalidInput, match=words):
+            job(folder, **{**NEW, "steps": steps})
+    assert not (folder / "s.db").exists()
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)], []):
+        lines = "".join(f"{row:%Y-%m-%dT00:00},a,x,y\n" for row in rows)
+        (folder / "visits.csv").write_text(f"time,page,node,other\n{lines}")
+        start = f"{yesterday - timedelta(days=4):%Y-%m-%d}"
+        for name, until in ((f"{len(rows)}", None), (f"{len(rows)} now", "now")):
+            assert job(folder, **{**NEW, "start": start}, until=until, name=name) == 5
+
+
+@each_job
+def test_the_newest_event_decides_where_it_is_asked_to(
+    folder: Path, job: Callable[..., int]
+) -> None:
+    assert job(folder, **NEW, until="newest") == 1
+    (folder / "visits.csv").write_text(f"{ROWS}2024-03-05T01:00,a,x,y\n")
+    assert job(folder, until="newest") == 4

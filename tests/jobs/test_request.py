@@ -14,6 +14,7 @@ from counton.jobs import HierarchyRequest, Job, RangesRequest, run, run_hierarch
 
 COUNT = Job(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
+    until="newest",
     epsilon=1,
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Job:
         every="1h",
         start="2024-03-01",
         steps=24,
+        until="newest",
         epsilon=50,
     )
 
@@ -116,7 +117,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         ({"every": None}, InvalidInput, "needs every"),
         ({"time": None}, InvalidInput, "every=1h cuts time"),
         ({"columns": ()}, InvalidInput, "name the column of letters"),
-        ({"until": "2999-01-01"}, HorizonExceeded, "beyond the end of step 24"),
+        ({"until": "2999-01-01"}, InvalidInput, "in the future"),
         ({"until": "2024-04-01"}, HorizonExceeded, "beyond the end of step 24"),
         ({"start": "2024-02-28"}, HorizonExceeded, "newest event"),
         ({"clock_change": "guess"}, InvalidInput, "clock_change"),

@@ -134,12 +134,12 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.until < last:
         return [("released", f"windows that ended by {until}, by an earlier run")]
     if outcome.until_stated:
-        return [("released", f"windows that ended by {until}, as stated")]
+        return [("released", f"windows that ended by {until}")]
     return [
         (
             "released",
             f"windows that ended by {until}, the time of the newest event; that time comes "
-            f"from the data and is not protected: state --until to avoid this",
+            f"from the data and is not protected: leave --until newest out to avoid this",
         )
     ]
 

@@ -16,7 +16,7 @@ from counton.jobs.job import NEWEST, NOW
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
 #: By what windows have ended where nobody says.
-_UNSTATED = NEWEST
+_UNSTATED = NOW
 #: A stream that ended longer ago holds data of the past, of which the clock says nothing.
 _PAST = timedelta(days=31)
 

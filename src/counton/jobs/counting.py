@@ -51,7 +51,8 @@ class Run:
     >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
     >>> run = count_events(
-    ...     visits, time="time", every="1d", start="2024-03-01", steps=365, guarantee=PureDP(1),
+    ...     visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1),
     ...     state=folder.name + "/visits.db",
     ... )
     >>> print(run.describe())
@@ -202,7 +203,8 @@ def count_events(
     ...     "page": ["home", "shop", "home"],
     ... })
     >>> run = count_events(
-    ...     visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
+    ...     visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", by="page",
     ...     domain=["home", "shop"], guarantee=PureDP(1), state=folder.name + "/visits.db",
     ... )
     >>> run.before, run.after, run.table().select("step", "group").rows()
@@ -255,7 +257,8 @@ def sum_events(
     >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [20.5, 3.25]})
     >>> run = sum_events(
     ...     sales, value="paid", lower=0, upper=100, resolution="0.01", time="time", every="1d",
-    ...     start="2024-03-01", steps=365, guarantee=PureDP(1), state=folder.name + "/sales.db",
+    ...     start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/sales.db",
     ... )
     >>> run.table().columns[-4:]
     ['estimate', 'std', 'lower', 'upper']

@@ -162,6 +162,7 @@ def export(
     >>> _ = events.write_text("time,page\\n2024-03-01T09:00,home\\n2024-03-04T10:15,shop\\n")
     >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
     ...     by="page", domain="home,shop", epsilon=1,
     ... )).close()
     >>> found = export(state, steps="2:3", groups="shop", level=0.9)
@@ -380,6 +381,7 @@ def publish(
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-04T10:15\\n")
     >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
     ...     epsilon=1,
     ... )).close()
     >>> publish(state, Path(folder.name, "dashboards.db")).after

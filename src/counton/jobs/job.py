@@ -74,8 +74,8 @@ class Job:
         number, cells, edges, line, replace, top, room, window, windows, changes, stay, comes,
             alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest, beyond: of the
             statistics that have them.
-        until: windows that ended by then are released; "now", when the run begins; "newest", by
-            the time of the newest event, which is somebody's and not protected.
+        until: windows that ended by then are released; None or "now", when the run begins;
+            "newest", by the time of the newest event, which is somebody's and not protected.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         continues: a stream of the same state that ends now; this one begins where it ends.
@@ -207,7 +207,7 @@ class Job:
     )
     until: str | datetime | None = asked(
         None,
-        "release windows that ended by then, or by now; default: the newest event's time",
+        "release windows that ended by then; default: now; newest: by the newest event's time",
         group="Time",
     )
     confirmed: bool = asked(

@@ -678,6 +678,7 @@ class Outcome(Closing):
         >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
         >>> request = Job(
         ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     until="newest",
         ...     epsilon=1
         ... )
         >>> with run(request) as outcome:
@@ -743,6 +744,7 @@ def run(
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-01T11:30\\n2024-03-03T10:15\\n")
     >>> request = Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
     ...     epsilon=1
     ... )
     >>> with run(request) as outcome:
