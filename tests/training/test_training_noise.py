@@ -233,9 +233,19 @@ def test_steps_out_of_order_are_refused_and_change_nothing(key: Key) -> None:
         noise.add(13, {"w": np.zeros(3)})
 
 
+def test_no_step_is_given_noise_twice(key: Key) -> None:
+    noise = noise_of(STRATEGIES[2](), key)
+    noise.add(3, {"w": np.zeros(3)})
+    with pytest.raises(InvalidInput, match="give their difference away"):
+        noise.add(3, {"w": np.ones(3)})
+    noise.add(2, {"w": np.zeros(3)})
+
+
 @pytest.mark.parametrize(
     ("gradients", "words"),
     [
+        ({"w": np.array([0, np.nan, 0])}, "must be finite"),
+        ({"w": np.array([0, np.inf, -np.inf])}, "must be finite"),
         ({"w": np.zeros(3, int)}, "floating"),
         ({"w": "text"}, "arrays of numpy"),
         ({"a/b": np.zeros(1), "a": {"b": np.zeros(1)}}, "both called"),

@@ -119,8 +119,8 @@ class TrainingNoise:
             The same tree of new arrays.
 
         Raises:
-            InvalidInput: a step out of order or beyond the run, or gradients that are no floats;
-                nothing has changed then.
+            InvalidInput: a step out of order, given before, or beyond the run, or gradients that
+                are no finite floats; nothing has changed then.
         """
         self.strategy.check_step(step)
         found = list(trees.leaves(gradients))
@@ -133,10 +133,18 @@ class TrainingNoise:
             raise InvalidInput(f"shards name {sorted(unknown)[0]!r}, which is no gradient")
         for name, array in found:
             trees.check_floats(array, name)
+            trees.check_finite(array, name)
         places = {name: self._place(name, math.prod(array.shape), shards) for name, array in found}
         parameters = {name: self._parameter(name, *place) for name, place in places.items()}
         for parameter in parameters.values():
             parameter.check_next(step)
+            if step in parameter.released:
+                raise InvalidInput(
+                    f"step {step} has its noise already; the same noise on other gradients would "
+                    f"give their difference away: count steps up"
+                )
+        for parameter in parameters.values():
+            parameter.released.add(step)
 
         def noisy(name: str, array: Any) -> Any:
             return trees.with_noise(array, parameters[name].noise(step))
@@ -302,6 +310,7 @@ class _Parameter:
         self.strategy, self.field, self.std = strategy, field, std
         self.first, self.stop = first, stop
         self.step = 0
+        self.released: set[int] = set()
         self.buffers = np.zeros((strategy.buffers, stop - first), np.float32)
         self._spare: NDArray[np.float32] | None = None
         self._outputs = [np.float32(output) for output in strategy.outputs]

@@ -184,8 +184,8 @@ def plan(
 
     >>> for choice in plan(steps=48, epochs=4, dimension=1000).choices[:2]:
     ...     print(choice)
-    Echo-2, steps scaled: error 4.362, 2 buffers, 2.5 normals a step
-    Octave: error 4.526, 0 buffers, 20.6 normals a step
+    Echo-2, steps scaled: error 4.3..., 2 buffers, 2.5 normals a step
+    Octave: error 4.5..., 0 buffers, 20... normals a step
     >>> plan(steps=48, epochs=4, order="separated", dimension=1000).best.strategy.name
     'BLT-3, steps scaled'
     """

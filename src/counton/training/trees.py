@@ -5,6 +5,7 @@ Neither PyTorch nor JAX is imported here: what somebody hands over has been impo
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -109,6 +110,21 @@ def check_floats(array: Any, name: str) -> None:
         raise InvalidInput(
             f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
             f"leave out what is not trained"
+        )
+
+
+def check_finite(array: Any, name: str) -> None:
+    """Refuse an array with NaN or infinity in it.
+
+    Raises:
+        InvalidInput: it has one.
+    """
+    with np.errstate(all="ignore"):
+        total = float(array.sum())
+    if not math.isfinite(total):
+        raise InvalidInput(
+            f"gradient {name!r} adds up to {total}; it must be finite: leave out the examples "
+            f"whose gradients are not"
         )
 
 

@@ -44,7 +44,7 @@ from counton.strategies.training.buffered import (
     to_search,
 )
 from counton.strategies.training.scaling import balanced, toeplitz_weights
-from counton.strategies.training.sensitivity import fixed_squared, gram_of_schedules
+from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
 _DIFFERENCE = 1e-5
@@ -251,7 +251,7 @@ def _fitted(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
     def logs(x: Floats) -> float:
         with np.errstate(all="ignore"):
             c, inverse = _series(x, steps, schedule.apart)
-            squared = fixed_squared(gram_of_schedules(c, schedule.apart))
+            squared = float(costs_of_schedules(c, schedule.apart).max())
             value = squared * float(left @ np.cumsum(inverse) ** 2)
         allowed = abs(x[-1]) < 1 and abs(x[-1] - x[-2]) < 1
         return math.log(value) / 2 if allowed and 0 < value < math.inf else 1e3

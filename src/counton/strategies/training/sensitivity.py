@@ -27,18 +27,33 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
     >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
     [[1.3281, 0.3125], [0.3125, 1.25]]
     """
-    steps = len(coefficients)
-    members = -(-steps // apart)
+    members = -(-len(coefficients) // apart)
     gram = np.zeros((apart, members, members))
-    first = np.arange(apart)
     for lag in range(members):
-        sums = np.cumsum(coefficients[: steps - lag * apart] * coefficients[lag * apart :])
-        for member in range(members - lag):
-            last = steps - 1 - (first + (member + lag) * apart)  # of the terms that are added
-            value = np.where(last >= 0, np.abs(sums[np.maximum(last, 0)]), 0.0)
-            gram[:, member, member + lag] = value
-            gram[:, member + lag, member] = value
+        at = np.arange(members - lag)
+        value = by_schedule(_products(coefficients, lag * apart), apart)
+        gram[:, at, at + lag] = value
+        gram[:, at + lag, at] = value
     return gram
+
+
+def _products(coefficients: Floats, lag: int) -> Floats:
+    """|G_st| for t = s + lag, by s."""
+    sums = np.cumsum(coefficients[: len(coefficients) - lag] * coefficients[lag:])
+    return np.abs(sums[::-1])
+
+
+def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
+    """The sum over S_i x S_i of |G_st|, for every S_i of a Toeplitz C: shape ``(apart,)``.
+
+    >>> costs_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2).round(4).tolist()
+    [3.2031, 2.8125]
+    """
+    total = np.zeros(apart)
+    for lag in range(-(-len(coefficients) // apart)):
+        products = by_schedule(_products(coefficients, lag * apart), apart)
+        total += products.sum(axis=1) * (2 if lag else 1)
+    return total
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
