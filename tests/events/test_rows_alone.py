@@ -80,8 +80,10 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
     path = tmp_path / "night.parquet"
     frame.write_parquet(path)
     source = open_source(path if of == "file" else frame)
+    of_name: dict[str, Any] = {name: name}
+    columns = Columns("at", **of_name)
     with pytest.raises(InvalidInput, match=rf"column '{name}' of .* holds .*cast it to whole"):
-        marked(source, Reading(Columns("at", **{name: name}), WINDOWS))
+        marked(source, Reading(columns, WINDOWS))
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
         ordered_rows(source, [name])
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):

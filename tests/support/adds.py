@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.statistics.tallied import Part
+
 
 class Grid:
     """Values as a function puts them on a grid, in one place."""
 
     places = 1
     counts_rows = False
+    parts = (Part("value"),)
 
     def __init__(self, grid: Callable[[NDArray[np.float64]], NDArray[np.int64]]) -> None:
         self.said = grid

@@ -14,6 +14,7 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
+    OnceOptions,
     PlanOptions,
     Printing,
     PublishOptions,
@@ -24,7 +25,7 @@ from counton.cli.options import (
     left_out,
     takes,
 )
-from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
+from counton.jobs.job import ContingencyRequest, Job, RangesRequest
 
 app = typer.Typer(
     name="counton",
@@ -246,17 +247,20 @@ def verify(options: VerifyOptions) -> None:
 
 
 @app.command()
-@takes(HierarchyRequest, HierarchyFitOptions, TableOutputs)
-def hierarchy(request: HierarchyRequest, fit: HierarchyFitOptions, outputs: TableOutputs) -> None:
-    """Release counts at all levels of a hierarchy; they add up.
+@takes(Job, HierarchyFitOptions, OnceOptions, Printing, **left_out("hierarchy"))
+def hierarchy(
+    request: Job, fit: HierarchyFitOptions, once: OnceOptions, printing: Printing
+) -> None:
+    """Release counts at all levels of a hierarchy; they add up, over space and over time.
 
-    One release for a name in a state: the same command again shows the same numbers. Without
-    --target every level is equally accurate; with --target and no guarantee the cost of the wanted
-    accuracy is computed. Leaves of the domain without a row count 0.
+    With --time rows are events, or with --value counts: a stream as that of count, in which all
+    levels are released after each window. Without --time a file of counts is released once for a
+    name in a state: the same command again shows the same numbers. Without --target every level is
+    equally accurate; with --target and no guarantee the cost of the wanted accuracy is computed.
     """
-    from counton.cli.tables import perform_hierarchy
+    from counton.cli.tables import perform_hierarchy_of
 
-    perform_hierarchy(request, outputs, fit)
+    perform_hierarchy_of(request, printing, fit, once)
 
 
 @app.command()

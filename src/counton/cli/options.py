@@ -18,7 +18,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
 from counton.jobs.fields import called, default_of, kind_of, said_of
-from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
+from counton.jobs.job import ContingencyRequest, Job, RangesRequest
 from counton.jobs.kinds import KINDS, others
 
 _WIDTH = 94
@@ -106,15 +106,6 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "value": _asked(_TEXT, "column of counts; default: every row is one unit"),
         "equal": _asked(bool, "the same accuracy for every margin", "--equal"),
     },
-    HierarchyRequest: {
-        "leaves": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a leaf")],
-        "levels": _asked(str, "the level columns, coarsest first: A,B,C"),
-        "domain": _asked(str, "public table with the level columns: which leaves exist"),
-        "target": _asked(
-            _TEXT, "standard deviation by level, LEVEL=STD,...; relative with a guarantee"
-        ),
-        **_TABLE,
-    },
     RangesRequest: {
         "series": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a cell")],
         "label": _asked(_TEXT, "column that names the cells; needs --domain"),
@@ -172,6 +163,15 @@ class FitOptions:
     integers: bool = option(False, "whole numbers that add up", "--integers")
     nonnegative: bool = option(
         False, "no number below 0: biased where little is counted", "--nonnegative"
+    )
+
+
+@dataclass(frozen=True)
+class OnceOptions:
+    """Of tables that are released once, in the words that they had before there were others."""
+
+    move: bool = option(
+        False, "the same as --replace: protect where a unit is counted, not whether it is", "--move"
     )
 
 

@@ -33,7 +33,11 @@ def show_rows(
     assert table is not None
     print_line(console, progress_line(outcome), bold=True)
     words = protection(outcome)
-    if "std" in table.columns:
+    if "level" in table.columns:  # of nodes, which are functions of what is measured
+        by_level = table.group_by("level", maintain_order=True).agg("std")
+        parts = [f"{name} {max(stds):,.4g}" for name, stds in by_level.iter_rows()]
+        words.append(("noise", f"standard deviation at step {after:,}: {', '.join(parts)}"))
+    elif "std" in table.columns:
         std = float(released.terms.std(range(after, after + 1))[0])
         words.append(("noise", f"standard deviation {std:,.4g} of one cell at step {after:,}"))
     print_words(console, words)

@@ -80,7 +80,7 @@ def parsed(words: str) -> Statistic:
     fixed = {item.name: default_of(item) for item in fields(Job) if item.name not in keep}
 
     def command(job: Job) -> None:
-        found.append(kind.made(replace(job, by=job.by or "group")))
+        found.append(kind.made(replace(job, by="group") if "by" in kind.reads else job))
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     fixed |= {"what": name, "events": (), "state": ""}

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import FitOptions, HierarchyFitOptions, TableOutputs
+from counton.cli.options import (
+    FitOptions,
+    HierarchyFitOptions,
+    OnceOptions,
+    Printing,
+    TableOutputs,
+)
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -19,8 +27,10 @@ from counton.cli.printing import (
     warn_of_weak,
 )
 from counton.errors import InvalidInput, field
-from counton.jobs.job import ContingencyRequest, HierarchyRequest, RangesRequest
+from counton.jobs.fields import default_of
+from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
 from counton.jobs.outputs import about, check_outputs, write_table
+from counton.jobs.runs import is_stream
 from counton.jobs.tables import (
     Fit,
     HierarchyOutcome,
@@ -100,6 +110,87 @@ def perform_hierarchy(
     print_table(console, _level_table(outcome))
     print_table(console, _sum_table(release))
     _end(console, outcome.notes, outputs)
+
+
+def perform_hierarchy_of(
+    job: Job, printing: Printing, fit: HierarchyFitOptions, once: OnceOptions
+) -> None:
+    """A hierarchy over time, or one that is released once.
+
+    Raises:
+        CountonError: see `counton.jobs.run` and `counton.jobs.run_hierarchy`.
+    """
+    job = replace(job, replace=job.replace or once.move)
+    if is_stream(job):
+        for item in fields(fit):
+            if getattr(fit, item.name):
+                raise InvalidInput(
+                    f"{field(item.name, getattr(fit, item.name))} is for a hierarchy that is "
+                    f"released once; leave it out where there is {field('time')}"
+                )
+        from counton.cli.run import perform
+
+        perform(job, printing)
+        return
+    request = HierarchyRequest(
+        leaves=_only_file(job),
+        state=job.state,
+        levels=_stated(job, "levels"),
+        value=_stated(job, "value"),
+        domain=_stated(job, "domain"),
+        target=job.target,
+        move=job.replace,
+        name=job.name,
+        **{name: getattr(job, name) for name in ("epsilon", "delta", "rho", "unit", "key")},
+    )
+    perform_hierarchy(request, _once(job, printing, request), fit)
+
+
+def _stated(job: Job, name: str) -> Any:
+    value = getattr(job, name)
+    if value is None:
+        what = f"{field(name)} is missing: a {job.what} that is released once needs it"
+        if name == "value":
+            what = (
+                f"neither {field('time')} nor {field('value')} is given: rows with times are "
+                f"released over time, rows with counts once"
+            )
+        raise InvalidInput(f"{what}; give it")
+    return value
+
+
+def _only_file(job: Job) -> Any:
+    files = job.events if isinstance(job.events, list) else [job.events]
+    if len(files) != 1:
+        raise InvalidInput(
+            f"{field('events')} are {len(files)} files, and a table that is released once is made "
+            f"of one; give {field('time')} to release over time, or one file"
+        )
+    return files[0]
+
+
+def _once(job: Job, printing: Printing, request: _Request) -> TableOutputs:
+    """The outputs of a table that is released once.
+
+    Raises:
+        InvalidInput: no file to write, or an option of streams.
+    """
+    own = {item.name for item in (*fields(request), *fields(TableOutputs))}
+    own |= {"what", "events", "replace"}
+    for given in (job, printing):
+        for item in fields(given):
+            value = getattr(given, item.name)
+            if item.name not in own and value not in (None, False, default_of(item)):
+                raise InvalidInput(
+                    f"{field(item.name, value if isinstance(value, str | int) else None)} is of "
+                    f"tables that are released over time; give {field('time')} too, or leave it out"
+                )
+    if job.out is None:
+        raise InvalidInput(
+            f"{field('out')} is missing: a table that is released once is written; give it"
+        )
+    plot = None if job.plot is None else Path(job.plot)
+    return TableOutputs(Path(job.out), plot, job.level, printing.json)
 
 
 def perform_contingency(

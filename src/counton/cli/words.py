@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from counton.events.windows import load_zone, moment
 from counton.jobs.job import EXPIRING
 from counton.jobs.runs import plural
+from counton.statistics import Tallied
 
 if TYPE_CHECKING:
     from counton.jobs import Definition, Outcome
@@ -65,6 +66,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         from counton.privacy.guarantees import loss_of_many
 
         one = f"one row of the events is one {definition.unit}"
+        if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
+            one = f"one row of the events is as many {plural(definition.unit)} as it counts"
         if columns.id is not None:
             from counton.jobs.people import LATE_DAYS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from enum import IntEnum
 from typing import Any, Literal, Protocol, get_args
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
@@ -24,8 +25,28 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 Bound = Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
+class Part(Protocol):
+    """A part of an event: see `counton.statistics.tallied.Part`."""
+
+    @property
+    def name(self) -> str:
+        """Of the part."""
+
+    @property
+    def kind(self) -> str:
+        """Numbers, whole counts, or labels."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that are known."""
+
+
 class Adds(Protocol):
     """What rows are added up to: see `counton.statistics.Tallied`."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Of what a row consists."""
 
     @property
     def places(self) -> int:
@@ -45,6 +66,8 @@ class Adds(Protocol):
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
 _LARGEST_CELL = 2.0**61
 _SHOWN = 5
+#: A row counts so often at most.
+MOST_COUNTED = 2**32
 #: Characters of a label at most where no group is declared; longer ones are counted nowhere.
 _LONGEST_LABEL = 200
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -67,6 +90,7 @@ class Problem(IntEnum):
     NO_USER = 7
     NO_ID = 8
     NO_FLAG = 9
+    NO_COUNT = 10
 
     @property
     def words(self) -> str:
@@ -93,6 +117,7 @@ _WORDS = {
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
     Problem.NO_FLAG: "neither true nor false",
+    Problem.NO_COUNT: "no whole number from 0 to 2^32",
 }
 _REMEDIES = {
     Problem.NONE: "count it",
@@ -113,6 +138,7 @@ _REMEDIES = {
     Problem.NO_USER: "say whose event it is, or remove such rows",
     Problem.NO_ID: "give each row an id of its own, or remove such rows",
     Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
+    Problem.NO_COUNT: "write how often the row counts, or split the row",
 }
 
 
@@ -135,6 +161,7 @@ class Columns:
         time, group, value: of the event.
         user: whose event it is.
         id: what no two rows have in common, unless they are the same event.
+        several: of the parts of an event, where it is more than one number.
     """
 
     time: str
@@ -142,12 +169,26 @@ class Columns:
     value: str | None = None
     user: str | None = None
     id: str | None = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Of the parts of an event, in the order in which a statistic takes them."""
+        return self.several if self.value is None else (self.value,)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, each once."""
-        named = (self.time, self.group, self.value, self.user, self.id)
+        named = (self.time, self.group, *self.parts, self.user, self.id)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def renamed(self, old: str, new: str) -> Columns:
+        """The same with another name for one of them."""
+        named = {"time": self.time, "group": self.group, "value": self.value}
+        named |= {"user": self.user, "id": self.id}
+        changed: dict[str, Any] = {each: new for each, name in named.items() if name == old}
+        several = tuple(new if name == old else name for name in self.several)
+        return replace(self, **changed, several=several)
 
 
 @dataclass(frozen=True)
@@ -302,13 +343,13 @@ def added_up(rows: pl.LazyFrame, groups: int, adds: Adds | None) -> pl.DataFrame
 
 def _across(adds: Adds | None) -> int:
     """Cells into which a group is cut: its places, and one for rows of none that is known."""
-    if adds is None or not _by_row(adds):
+    if adds is None or not by_row(adds):
         return 1
     return adds.places + 1
 
 
-def _by_row(adds: Adds) -> bool:
-    """Whether what a row says decides in which place it counts."""
+def by_row(adds: Adds) -> bool:
+    """Whether what a row says decides in which place it counts; then it may be of none."""
     return not isinstance(adds.entries(pl.col("total"))[0][0], int)
 
 
@@ -321,14 +362,17 @@ def _added(
         sums.append(pl.col("us").max())
     if adds is not None:
         entries = adds.entries(pl.col("total"))
-        if _by_row(adds):
-            place = pl.col("total")
-            known = (place >= 0) & (place < adds.places)
+        if by_row(adds):
+            place, known = entries[0][0], pl.col("total") >= 0
+            known &= (place >= 0) & (place < adds.places)
             cell = cell * (adds.places + 1) + pl.when(known).then(place).otherwise(adds.places)
         if not adds.counts_rows:
             for number, (_, amount) in enumerate(entries):
-                sums.append(amount.sum().alias(f"total {number}"))
-                size = amount.cast(pl.Float64).abs().sum()
+                if isinstance(amount, int):  # of each row as much
+                    added, size = pl.len().cast(pl.Int64) * amount, pl.len() * float(abs(amount))
+                else:
+                    added, size = amount.sum(), amount.cast(pl.Float64).abs().sum()
+                sums.append(added.alias(f"total {number}"))
                 sums.append(size.alias(f"magnitude {number}"))
     return rows.group_by(cell.alias("cell")).agg(sums)
 
@@ -338,7 +382,7 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
-    if _by_row(adds):
+    if by_row(adds):
         group = group * adds.places + pl.col("cell") % (adds.places + 1)
         total = "rows" if adds.counts_rows else "total 0"
         return found.select("step", group.alias("group"), "rows", total=total)
@@ -398,7 +442,9 @@ def marked(
 
 def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = None) -> pl.LazyFrame:
     columns = reading.columns
+    parts = list(zip(columns.parts, _parts(reading), strict=True))
     told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
+    told += [name for name, one in parts if one is not None and one.kind == "label"]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
     us = moments(
@@ -414,8 +460,8 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
         if column is not None:
             taken[name] = pl.col(column).cast(pl.String)
-    if columns.value is not None:
-        taken["given"] = pl.col(columns.value)
+    for place, (column, _) in enumerate(parts):
+        taken[f"part {place}"] = pl.col(column)
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
@@ -425,14 +471,22 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
         for name, problem in missing
         if name in taken
     ]
-    if columns.value is not None:
-        value = pl.col("given").cast(pl.Float64, strict=False)
-        problems += [
-            (pl.col("given").is_null(), Problem.NO_VALUE),
-            (~value.is_finite().fill_null(False), Problem.NOT_FINITE),
-        ]
-        if reading.adds is not None:
-            total = _said(value, reading.adds)
+    values = []
+    for place, (_, one) in enumerate(parts):
+        given = pl.col(f"part {place}")
+        if one is not None and one.kind == "label":
+            values.append(_code(given, one.labels))
+            continue
+        value = given.cast(pl.Float64, strict=False)
+        finite = value.is_finite().fill_null(False)
+        problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
+        if one is not None and one.kind == "count":
+            whole = (value == value.floor()) & value.is_between(0, MOST_COUNTED)
+            problems.append((finite & ~whole, Problem.NO_COUNT))
+            finite &= whole
+        values.append(pl.when(finite).then(value).otherwise(0.0))
+    if values and reading.adds is not None:
+        total = _said(values, reading.adds)
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
@@ -440,6 +494,21 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step=step, total=total)
+
+
+def _parts(reading: Reading) -> Sequence[Part | None]:
+    """What is known of the columns of parts; nothing where rows are only read."""
+    if reading.adds is None:
+        return [None] * len(reading.columns.parts)
+    return [part for part in reading.adds.parts if part.name != "by"]
+
+
+def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
+    """Places of texts among the labels, `MISSING` where there is none, `OUTSIDE` for others."""
+    text = given.cast(pl.String)
+    place = text.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    nothing = text.is_null() | (text == "")
+    return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
 
 
 def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
@@ -450,13 +519,22 @@ def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _said(value: pl.Expr, adds: Adds) -> pl.Expr:
-    finite = pl.when(value.is_finite()).then(value).fill_null(0.0)
-    return finite.map_batches(
-        lambda values: pl.Series(adds.said(values.to_numpy()), dtype=pl.Int64),
-        return_dtype=pl.Int64,
-        is_elementwise=True,
-    )
+def _said(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+    """What rows say, of their parts; of a row that lacks one whatever it may be."""
+    if len(values) == 1:
+        return values[0].map_batches(
+            lambda given: pl.Series(adds.said(given.to_numpy()), dtype=pl.Int64),
+            return_dtype=pl.Int64,
+            is_elementwise=True,
+        )
+    names = [f"part {place}" for place in range(len(values))]
+
+    def said(rows: pl.Series) -> pl.Series:
+        given = [rows.struct.field(name).to_numpy() for name in names]
+        return pl.Series(adds.said(*given), dtype=pl.Int64)
+
+    together = pl.struct([one.alias(name) for name, one in zip(names, values, strict=True)])
+    return together.map_batches(said, return_dtype=pl.Int64, is_elementwise=True)
 
 
 #: Problems of rows that lack something.
@@ -525,11 +603,11 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
     columns = reading.columns
     name = {
         Problem.NO_GROUP: columns.group,
-        Problem.NO_VALUE: columns.value,
-        Problem.NOT_FINITE: columns.value,
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
+    if problem in _OF_NUMBERS:
+        name = _wrong_number(part, reading, row, problem)
     assert name is not None
     text = part.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
@@ -537,6 +615,30 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
         f"row {row:,} of {part.name} has {problem.words} in column {name!r} ({_short(text)})"
         f"{others}; {problem.remedy(reading.windows.timezone)}"
     )
+
+
+_OF_NUMBERS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+
+
+def _wrong_number(part: Rows, reading: Reading, row: int, problem: Problem) -> str:
+    """The column of numbers in which a row has a problem."""
+    parts = zip(reading.columns.parts, _parts(reading), strict=True)
+    names = [name for name, one in parts if one is None or one.kind != "label"]
+    if len(names) == 1:
+        return names[0]
+    values = part.scan(names).slice(row - 1, 1).collect()
+    numbers = values.select(pl.col(names).cast(pl.Float64, strict=False))
+    for name in names:
+        number = numbers[name][0]
+        if problem == Problem.NO_VALUE:
+            wrong = values[name][0] is None
+        elif problem == Problem.NOT_FINITE:
+            wrong = number is None or not np.isfinite(number)
+        else:
+            wrong = not (number is not None and 0 <= number <= MOST_COUNTED and number % 1 == 0)
+        if wrong:
+            return name
+    return names[0]
 
 
 def _short(value: object) -> str:
@@ -549,25 +651,45 @@ _APART = 2**40  # between numbers of rows of one file and of the next
 
 
 def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
-    outside = ~pl.col("group").is_in(list(domain))
-    numbered = [
-        _mark(part, reading)
-        .select("group")
-        .with_row_index("row", offset=1)
-        .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
-        for place, part in enumerate(source.parts)
-    ]
-    rows = pl.concat(numbered).filter(outside).group_by("group").agg(pl.col("row").min())
-    found = collected(source, rows).sort("group")
-    part, row = divmod(int(found["row"].min()), _APART)  # type: ignore[arg-type]
-    names = found["group"].to_list()
-    shown = ", ".join(_short(name) for name in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    outside = pl.lit(False)
+    if reading.columns.group is not None:
+        outside = ~pl.col("group").is_in(list(domain)).fill_null(False)
+    by_label = not collected(source, _numbered(source, reading).filter(outside).head(1)).height
+    if by_label:
+        outside = (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
+    rows = _numbered(source, reading).filter(outside)
+    if by_label:
+        parts = zip(reading.columns.parts, _parts(reading), strict=True)
+        labels = [name for name, one in parts if one is not None and one.kind == "label"]
+        first = collected(source, rows.select(pl.col("row").min())).item()
+        part, row = divmod(int(first), _APART)
+        found = source.parts[part].scan(labels, labels).slice(row - 1, 1).collect()
+        shown = _short(found.row(0) if len(labels) > 1 else found.row(0)[0])
+        what = f"rows of {', '.join(map(repr, labels))}"
+    else:
+        groups = collected(source, rows.group_by("group").agg(pl.col("row").min())).sort("group")
+        part, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
+        given = groups["group"].to_list()
+        more = f" and {len(given) - _SHOWN:,} more" if len(given) > _SHOWN else ""
+        shown = ", ".join(_short(name) for name in given[:_SHOWN]) + more
+        what = f"groups in column {reading.columns.group!r}"
     where = f" of {source.parts[part].name}" if len(source.parts) > 1 else ""
     return InvalidInput(
-        f"{source.name} has groups in column {reading.columns.group!r} that are not declared: "
-        f"{shown}{more} (first in row {row:,}{where}); correct the data or {field('domain')}, or "
-        f"drop such rows ({field('unknown', 'drop')})"
+        f"{source.name} has {what} that are not declared: {shown} (first in row {row:,}{where}); "
+        f"correct the data or {field('domain')}, or drop such rows ({field('unknown', 'drop')})"
+    )
+
+
+def _numbered(source: Source, reading: Reading) -> pl.LazyFrame:
+    """Marked rows with their numbers, which those of the next file follow at a distance."""
+    return pl.concat(
+        [
+            _mark(part, reading)
+            .drop("us", "user", "id", strict=False)
+            .with_row_index("row", offset=1)
+            .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
+            for place, part in enumerate(source.parts)
+        ]
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -259,6 +259,7 @@ class Definition:
             "time": self.columns.time or None,
             "by": self.columns.group,
             "value": self.columns.value,
+            **({"several": list(self.columns.several)} if self.columns.several else {}),
             **({} if self.cut is None else _cut_to_dict(self.cut)),
             "domain": None if self.domain is None else list(self.domain),
             "user": self.columns.user,
@@ -315,6 +316,7 @@ class Definition:
                 details["value"],
                 details["user"],
                 details["id"],
+                tuple(details.get("several", ())),
             ),
             cut=_cut_from_dict(details) if "every" in details else None,
             domain=None if details["domain"] is None else tuple(details["domain"]),
@@ -676,13 +678,7 @@ def define(asked: Asked) -> Definition:
             )
     contribution = _contribution_of(statistic, asked, ordered=ordered)
     unit = contribution.unit
-    columns = Columns(
-        request.time or "",
-        request.by,
-        asked.parts.names[0] if len(asked.parts.names) == 1 and not ordered else None,
-        request.user,
-        request.id,
-    )
+    columns = _columns(asked.parts, statistic, request, ordered=ordered)
     guarantee: Guarantee
     strategy: StreamStrategy
     release = cast("ReleaseForm", request.release or "totals")
@@ -739,6 +735,19 @@ def define(asked: Asked) -> Definition:
         parts=asked.parts,
         stated=kinds.stated(request) if isinstance(request.what, str) else {},
     )
+
+
+def _columns(parts: kinds.Parts, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
+    """Where a new stream finds its events."""
+    one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
+    value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
+    columns = Columns(request.time or "", request.by, value, request.user, request.id, several)
+    if len(columns.parts) > len(set(columns.parts)):
+        raise InvalidInput(
+            f"the columns are {', '.join(columns.parts)}; each part of an event needs its own: "
+            f"name each once"
+        )
+    return columns
 
 
 def _cut(asked: Asked) -> Windows | None:
@@ -968,8 +977,7 @@ def _renamed(definition: Definition, rename: str, step: int) -> Definition:
                 f"stream uses; it uses {', '.join(map(repr, columns.names))}"
             )
         if old in columns.names and old != new:
-            used = [item.name for item in fields(columns) if getattr(columns, item.name) == old]
-            columns = replace(columns, **dict.fromkeys(used, new))
+            columns = columns.renamed(old, new)
             done.append((old, new, step))
         elif new not in columns.names:
             raise InvalidInput(

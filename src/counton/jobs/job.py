@@ -32,6 +32,8 @@ METRICS = ("mean", "max")
 NOW = "now"
 #: The time of the newest event.
 NEWEST = "newest"
+#: Statistics that are tables, whose streams are called by them unless they are called otherwise.
+TABLES = ("hierarchy",)
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
 
@@ -71,9 +73,9 @@ class Job:
         lower, upper, resolution: of the values of a sum, an average, quantiles or weights.
         columns: of the parts of an event, in the order in which a statistic takes them that is
             given as such and not by its name.
-        number, cells, edges, line, replace, top, room, window, windows, changes, stay, comes,
-            alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest, beyond: of the
-            statistics that have them.
+        levels, target, number, cells, edges, line, replace, top, room, window, windows, changes,
+            stay, comes, alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest,
+            beyond: of the statistics that have them.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
@@ -138,6 +140,14 @@ class Job:
     )
     columns: str | Sequence[str] | None = asked(
         None, "columns of the parts of an event, in the statistic's order: A,B", group="Statistic"
+    )
+    levels: str | Sequence[str] | None = asked(
+        None, "the level columns of a hierarchy, coarsest first: A,B,C", group="Statistic"
+    )
+    target: str | Mapping[str, float] | None = asked(
+        None,
+        "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
+        group="Statistic",
     )
     number: int | None = asked(
         None, "how many values each window has, where that is public", group="Statistic"
@@ -276,7 +286,8 @@ class Job:
     )
     name: str = asked(
         "",
-        'name of the stream within the state; default: events, of other statistics "statistic"',
+        'name of the stream within the state; default: events, of other statistics "statistic", '
+        "of tables their own",
         group="State",
     )
     key: str | os.PathLike[str] | None = asked(
@@ -348,8 +359,9 @@ class Job:
 
     def __post_init__(self) -> None:
         if not self.name:
-            plain = self.what in ("count", "sum") or type(self.what).__name__ in ("Count", "Sum")
-            object.__setattr__(self, "name", "events" if plain else "statistic")
+            named = self.what if isinstance(self.what, str) else type(self.what).__name__.lower()
+            name = "events" if named in ("count", "sum") else "statistic"
+            object.__setattr__(self, "name", named if named in TABLES else name)
 
 
 class Progress(Protocol):

@@ -6,7 +6,7 @@ over a `Statistic` instead, and name its columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,7 +76,9 @@ def stated(job: Job) -> dict[str, Any]:
         value = getattr(job, name)
         if value in (None, False):
             continue
-        if isinstance(value, list | tuple):
+        if isinstance(value, Mapping):
+            found[name] = ",".join(f"{key}={one}" for key, one in value.items())
+        elif isinstance(value, list | tuple):
             found[name] = [str(one) for one in value]
         else:
             found[name] = value if isinstance(value, bool | int) and name in _WHOLE else str(value)
@@ -128,8 +130,8 @@ def _parts_of(statistic: Statistic, job: Job) -> Parts:
                 f"{field('columns')} are {', '.join(named) or 'none'}, and {statistic!r} reads "
                 f"{len(parts)} besides time, group and user: {wanted}; name one for each"
             )
-        kinds = [part.kind for part in parts]
-        return Parts(named, tuple(n for n, k in zip(named, kinds, strict=True) if k == "number"))
+        numbers = [name for name, part in zip(named, parts, strict=True) if part.kind != "label"]
+        return Parts(named, tuple(numbers))
     if job.value is not None and not named:
         return Parts((job.value,), (job.value,))
     return Parts(named)
@@ -422,6 +424,55 @@ def _sides(job: Job) -> Parts:
     return Parts((*_two(job), *more), more)
 
 
+# -------------------------------------------------------------------------------------- tables
+
+
+def _hierarchy(job: Job) -> Statistic:
+    from counton.jobs.public_tables import targets_of, tree_of
+    from counton.statistics import Hierarchy
+
+    levels, domain = _needed(job, "levels", "domain")
+    _refuse_of_tables(job)
+    return Hierarchy(
+        tree_of(domain, _names(levels, "levels"), job.value),
+        targets=targets_of(job.target),
+        counts=job.value is not None,
+        neighbours="replace" if job.replace else "add_remove",
+    )
+
+
+def _refuse_of_tables(job: Job) -> None:
+    """Refuse what does not go with rows that stand in the cells of a table."""
+    reasons = {
+        "by": "tells groups apart, which are to be a part of the table",
+        "other": "is a group of its own, and a table has no groups",
+        "spare": "reserves groups, and a table has none",
+    }
+    if job.value is not None:  # then what is protected is less than a row
+        reasons["user"] = (
+            "bounds the rows of a user, and rows with counts are of many: leave it out"
+        )
+        reasons["id"] = "counts rows once, and what is protected is less than a row: leave it out"
+    for name, why in reasons.items():
+        value = getattr(job, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} does not go with a {job.what}"
+                f"{' of counts' if name in ('user', 'id') else ''}: it {why}; leave it out"
+            )
+    if job.unknown == "discover":
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} finds groups, and the cells of a {job.what} are "
+            f"declared ({field('domain')}); leave it out"
+        )
+
+
+def _leaves(job: Job) -> Parts:
+    (levels,) = _needed(job, "levels")
+    values = () if job.value is None else (job.value,)
+    return Parts((*_names(levels, "levels"), *values), values)
+
+
 _EDGES = ("edge", "changes", "comes", "beyond")
 #: All statistics by their name in jobs and commands.
 KINDS: dict[str, Kind] = {
@@ -454,6 +505,13 @@ KINDS: dict[str, Kind] = {
         _top_k,
         _ranked,
         ("by", "domain"),
+    ),
+    "hierarchy": Kind(
+        "How much there is at every node of a tree, adding up over space and time.",
+        ("levels", "value", "target", "replace"),
+        _hierarchy,
+        _leaves,
+        ("domain",),
     ),
     "distinct": Kind(
         "How many users there are: so far, in each window, or now.",

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
-from counton.events.tally import added_up, collected
+from counton.events.tally import added_up, by_row, collected
 from counton.jobs.definition import Definition, People
 from counton.jobs.intake import KNOWN_SHARE, known_rows
 from counton.store import Stream, marks
@@ -67,7 +67,7 @@ class Held:
         wanted = [pl.col("us"), pl.col("step")]
         if domain is not None:
             wanted.append(pl.col("group").cast(pl.Enum(list(domain)), strict=False))
-        if columns.value is not None:
+        if columns.parts:
             wanted.append(pl.col("total"))
         for purpose, name in enumerate(("user", "id"), 1):
             if getattr(columns, name) is not None:
@@ -92,6 +92,9 @@ class Held:
             inside &= pl.col("group").is_not_null()
             group = pl.col("group").to_physical().cast(pl.Int64)
         total = pl.col("total") if "total" in frame.columns else pl.lit(1, pl.Int64)
+        adds = self._definition.adds
+        if adds is not None and by_row(adds):
+            inside &= total >= 0  # else it is of no cell that is known
         return frame.filter(inside).with_columns(group=group, total=total)
 
 

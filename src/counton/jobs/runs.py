@@ -44,7 +44,7 @@ from counton.jobs.definition import (
     refuse_ended,
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
-from counton.jobs.job import Job, Progress, checked, silent
+from counton.jobs.job import TABLES, Job, Progress, checked, silent
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.mechanisms.terms import largest_sum
@@ -766,6 +766,16 @@ def run(
         raise
 
 
+def is_stream(request: Job) -> bool:
+    """Whether a job releases a table over time: it has times, or its state has such a stream."""
+    if request.time is not None:
+        return True
+    store, saved = _look(request)
+    if store is not None:
+        store.close()
+    return saved is not None
+
+
 def _check_quarantine(file: Path, request: Job) -> None:
     """Refuse to set rows aside in a file that the run reads or keeps, or would read the next time.
 
@@ -814,14 +824,14 @@ def _run(
     policies = Policies.read(request.bad_rows, request.bad_rows_most, request.missing)
     if policies.quarantine is not None:
         _check_quarantine(policies.quarantine, request)
+    source = None
+    if request.what in TABLES:  # whose cells are read from the domain
+        source = open_source(request.events, request.file_format)
+        _refuse_events_as_domain(request, definition, source)
     asked = ask(request, definition)
-    letters = _is_text(asked, definition)
-    source = None if letters else open_source(request.events, request.file_format)
-    if source is not None and isinstance(request.domain, str | os.PathLike):
-        from counton.jobs.private_domain import refuse_events_as_domain
-
-        time = request.time if definition is None else definition.columns.time
-        refuse_events_as_domain(request.domain, source, time, request.time_format)
+    if source is None and not _is_text(asked, definition):
+        source = open_source(request.events, request.file_format)
+        _refuse_events_as_domain(request, definition, source)
     if definition is None:
         if asked.statistic is not None and asked.statistic.tallied and request.time is not None:
             named = _named(asked.request, () if store is None else store.units)
@@ -947,6 +957,15 @@ def _run(
         again,
         dropped,
     )
+
+
+def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
+    """Groups read from the events would say whose events are in them."""
+    if isinstance(request.domain, str | os.PathLike):
+        from counton.jobs.private_domain import refuse_events_as_domain
+
+        time = request.time if definition is None else definition.columns.time
+        refuse_events_as_domain(request.domain, source, time, request.time_format)
 
 
 def _is_text(asked: Asked, definition: Definition | None) -> bool:

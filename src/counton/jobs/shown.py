@@ -353,5 +353,7 @@ def _framed(
         columns["window_start"] = _moments(windows, ends[steps - over])
         columns["window_end"] = _moments(windows, ends[steps])
     for name in parts[0] if parts else ():
-        columns[name] = np.concatenate([part[name] for part in parts])
+        values = np.concatenate([part[name] for part in parts])
+        texts = values.dtype == object
+        columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
     return pl.DataFrame(columns)

@@ -42,6 +42,7 @@ from counton.jobs.job import (
     guarantee_from,
     needed_guarantee,
 )
+from counton.jobs.public_tables import labels_of, levels_of, names_of, read_table, targets_of
 from counton.mechanisms.adjusted import AdjustedHierarchy, check_known, notes_on
 from counton.mechanisms.contingency import ContingencyDraft, ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
@@ -422,8 +423,8 @@ def run_hierarchy(
     ['level', 'state', 'county', 'estimate', 'std', 'low', 'high']
     """
     request = checked(request)
-    levels = _levels(request.levels)
-    targets = _targets(request.target)
+    levels = levels_of(request.levels)
+    targets = targets_of(request.target)
     guarantee = guarantee_from(request.epsilon, request.delta, request.rho)
     if guarantee is None and targets is None:
         raise InvalidInput(
@@ -432,13 +433,13 @@ def run_hierarchy(
         )
     if request.value not in levels:  # else it is named twice, as is said below
         _refuse_private(request.domain, request.leaves, "leaves", request.value)
-    tree = Tree.from_leaves(_labels(_read(request.domain, levels), levels), levels)
+    tree = Tree.from_leaves(labels_of(read_table(request.domain, levels), levels), levels)
     fit = Fit() if fit is None else fit
     known = fit.known_totals(tree, request.leaves)
-    table = _read(request.leaves, [*levels, request.value], request.value)
+    table = read_table(request.leaves, [*levels, request.value], request.value)
     counts = _whole_numbers(table, request.value, request.leaves)
     draft = HierarchyDraft(
-        {**_labels(table, levels), request.value: counts},
+        {**labels_of(table, levels), request.value: counts},
         guarantee=guarantee,
         contribution=_contribution(request),
         name=request.name,
@@ -480,12 +481,12 @@ def run_contingency(
     request = checked(request)
     fit = Fit() if fit is None else fit
     fit.refuse_known()
-    columns = _names(request.columns, "columns")
+    columns = names_of(request.columns, "columns")
     guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
     domain = _declared(request, columns)
     wanted = columns if request.value is None else [*columns, request.value]
-    table = _read(request.rows, wanted, request.value)
-    rows: dict[str, Any] = dict(_labels(table, columns))
+    table = read_table(request.rows, wanted, request.value)
+    rows: dict[str, Any] = dict(labels_of(table, columns))
     if request.value is not None:
         rows[request.value] = _whole_numbers(table, request.value, request.rows)
     draft = ContingencyDraft(
@@ -502,13 +503,6 @@ def run_contingency(
     return ContingencyOutcome(release=release, level=level, fit=fit)
 
 
-def _names(given: str | Sequence[str], name: str) -> list[str]:
-    names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
-    if "" in names:
-        raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
-    return names
-
-
 def _declared(request: ContingencyRequest, columns: Sequence[str]) -> dict[str, list[str]]:
     """The values of each column, in the order stated."""
     domain = request.domain
@@ -521,9 +515,9 @@ def _declared(request: ContingencyRequest, columns: Sequence[str]) -> dict[str, 
                 f"{field('domain', text)} is the file of the rows; values found in the data would "
                 f"give it away: list what is publicly known to exist"
             )
-        table = _read(text, columns)
+        table = read_table(text, columns)
         found = {}
-        for column, labels in _labels(table, columns).items():
+        for column, labels in labels_of(table, columns).items():
             named = [label for label in labels.tolist() if label is not None]
             if labels.tolist()[: len(named)] != named:
                 raise InvalidInput(
@@ -562,9 +556,9 @@ def _totals_of(file: _Path, tree: Tree) -> dict[Any, int]:
             f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
             f"level columns from the coarsest on ({', '.join(tree.levels[1:])}) and 'total'"
         )
-    table = _read(file, [*levels, "total"], "total")
+    table = read_table(file, [*levels, "total"], "total")
     numbers = _whole_numbers(table, "total", file)
-    labels = [part.tolist() for part in _labels(table, levels).values()] if levels else []
+    labels = [part.tolist() for part in labels_of(table, levels).values()] if levels else []
     totals: dict[Any, int] = {}
     for row, total in enumerate(numbers.tolist()):
         parts = [part[row] for part in labels]
@@ -608,7 +602,9 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
                 f"{field('domain', request.domain)} names cells, but there is no {field('label')}, "
                 f"the column with their names; give it"
             )
-        return None, _whole_numbers(_read(request.series, [value], value), value, request.series)
+        return None, _whole_numbers(
+            read_table(request.series, [value], value), value, request.series
+        )
     if label in _COLUMNS:
         raise InvalidInput(
             f"{field('label', label)} is the name of a column of the released table: rename it"
@@ -620,7 +616,7 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
         )
     _refuse_private(request.domain, request.series, "counts", request.value)
     labels = read_domain(request.domain, label)
-    table = _read(request.series, [label, value], value)
+    table = read_table(request.series, [label, value], value)
     found = _whole_numbers(table, value, request.series)
     place = {name: number for number, name in enumerate(labels)}
     counts = np.zeros(len(labels), np.int64)
@@ -637,31 +633,6 @@ def _line(request: RangesRequest) -> tuple[tuple[str, ...] | None, NDArray[np.in
         seen.add(name)
         counts[place[name]] = count
     return labels, counts
-
-
-def _read(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
-    """The named columns of a file, in its order; all but that of the values hold names."""
-    for place, name in enumerate(columns):
-        if name in columns[:place]:
-            raise InvalidInput(
-                f"column {name!r} of {os.fspath(path)} is named twice; each has one meaning"
-            )
-    file = EventFile(path)
-    try:
-        names = [name for name in columns if name != value]
-        return file.scan(tuple(columns), names).collect()
-    except pl.exceptions.PolarsError as error:
-        raise file.unreadable(error) from error
-
-
-def _labels(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
-    """Columns as text; empty text counts as missing."""
-    return {
-        name: np.array(
-            [value or None for value in table[name].cast(pl.String).to_list()], dtype=object
-        )
-        for name in columns
-    }
 
 
 def _whole_numbers(table: pl.DataFrame, column: str, file: _Path) -> NDArray[np.int64]:
@@ -695,31 +666,3 @@ def _intervals(text: str | None) -> list[tuple[int, int]]:
             raise InvalidInput(f"{field('ask', part)} is reversed; write {high}:{low}")
         found.append((low, high))
     return found
-
-
-def _levels(given: str | Sequence[str]) -> list[str]:
-    levels = _names(given, "levels")
-    if "level" in levels:
-        raise InvalidInput(
-            "a column is called 'level', as a column of the released table is: rename it"
-        )
-    return levels
-
-
-def _targets(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    if not isinstance(given, str):
-        return given
-    targets = {}
-    for part in given.split(","):
-        level, equals, std = part.partition("=")
-        if level.strip() in targets:
-            raise InvalidInput(f"{field('target')} names {level.strip()!r} twice; give one of them")
-        try:
-            targets[level.strip()] = float(std)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise InvalidInput(
-                f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
-            )
-    return targets

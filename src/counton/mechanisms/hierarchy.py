@@ -308,7 +308,7 @@ def plan_hierarchy(
     unit = Contribution.add_remove() if contribution is None else contribution
     if guarantee is None and targets is None:
         raise InvalidInput("neither a guarantee nor targets are given: give at least one of them")
-    wanted, one = _wanted(tree, targets, relative=guarantee is not None)
+    wanted, one = wanted_variances(tree, targets, relative=guarantee is not None)
     if guarantee is None:
         measurement, scale = tree_strategy_for(tree, wanted, NORMS["gaussian"])
         noise_law = DiscreteGaussian(Fraction(scale) ** 2)
@@ -326,7 +326,7 @@ def plan_hierarchy(
     return HierarchyPlan(tuple(choices), guarantee, unit)
 
 
-def _wanted(
+def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
     """Target variance of each level, relative ones with the largest at 1; and the target of 1."""
@@ -583,7 +583,7 @@ class HierarchyDraft(TableDraft[HierarchyRelease]):
         self._guarantee, self._targets = guarantee, targets
         promised = stated(guarantee, contribution)
         if targets is not None:
-            _wanted(self._tree, targets, relative=guarantee is not None)
+            wanted_variances(self._tree, targets, relative=guarantee is not None)
         asked = {
             **promised,
             **self._addressed(),

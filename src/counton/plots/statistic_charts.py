@@ -27,6 +27,7 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Distinct": ("Distinct users", "users", None),
     "Edges": ("Edges of a growing graph", "edges", None),
     "Forest": ("Weight of a minimum spanning forest", "weight", None),
+    "Hierarchy": ("Running counts of a hierarchy", "count", None),
     "Quantiles": ("Running quantiles", "value", None),
     "Stars": ("Stars of a growing graph", "stars", None),
     "TopK": ("Largest groups so far", "count", None),
@@ -63,6 +64,8 @@ def plot_statistic(
     require("matplotlib")
     kind = type(statistic).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
+    if "level" in table:
+        table = _coarsest(table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
@@ -91,6 +94,15 @@ def plot_statistic(
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     curves = Curves(when, drawn, grids[0], grids[1], grids[2])
     return plot_totals(curves, title or said, promise, axis or shown)
+
+
+def _coarsest(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Of the nodes of a tree those below the total, by their names."""
+    levels = list(dict.fromkeys(table["level"].tolist()))
+    shown = levels[min(1, len(levels) - 1)]
+    kept = table["level"] == shown
+    found = {name: values[kept] for name, values in table.items() if name != "level"}
+    return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
 
 
 def _share(share: float) -> str:

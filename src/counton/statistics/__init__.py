@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from counton.statistics.episodes import Episodes as Episodes
     from counton.statistics.forest import Forest as Forest
     from counton.statistics.grouped import Grouped as Grouped
+    from counton.statistics.hierarchy import Hierarchy as Hierarchy
     from counton.statistics.local_median import LocalEstimate as LocalEstimate
     from counton.statistics.local_median import LocalMedian as LocalMedian
     from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
@@ -69,6 +70,7 @@ __all__ = [
     "Exact",
     "Forest",
     "Grouped",
+    "Hierarchy",
     "Line",
     "LocalEstimate",
     "LocalMedian",

@@ -22,6 +22,7 @@ KNOWN: dict[str, str] = {
     "Edges": "counton.statistics.edges",
     "Episodes": "counton.statistics.episodes",
     "Forest": "counton.statistics.forest",
+    "Hierarchy": "counton.statistics.hierarchy",
     "Moments": "counton.statistics.moments",
     "Grouped": "counton.statistics.grouped",
     "Quantiles": "counton.statistics.quantiles",

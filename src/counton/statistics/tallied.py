@@ -26,11 +26,13 @@ class Part(NamedTuple):
 
     Attributes:
         name: by which a job names the column, as "value".
-        kind: numbers, or labels (texts).
+        kind: numbers, whole numbers from 0 on, or labels (texts).
+        labels: those that are known, each once.
     """
 
     name: str
-    kind: Literal["number", "label"] = "number"
+    kind: Literal["number", "count", "label"] = "number"
+    labels: tuple[str, ...] = ()
 
 
 class Tallied(Statistic):
@@ -39,6 +41,7 @@ class Tallied(Statistic):
     Attributes:
         parts: of what an event consists besides its time, group and user.
         counts_rows: every row changes one place by 1, so that totals are numbers of rows.
+        counts_units: a row counts as often as it says, and what is protected is one of these times.
         plain: the cells are released as they are and need no words in the terms of a stream: the
             noise is that of a plain counter.
     """
@@ -46,14 +49,21 @@ class Tallied(Statistic):
     tallied: bool = True
     parts: tuple[Part, ...] = ()
     counts_rows: ClassVar[bool] = False
+    counts_units: bool = False
     plain: ClassVar[bool] = False
+
+    @property
+    def largest_entry(self) -> int:
+        """No measured cell is larger than this times the sum of all places."""
+        return 1
 
     @abstractmethod
     def said(self, *parts: Any) -> Integers:
         """What rows say, one integer each.
 
         Args:
-            parts: an array for each of ``parts``: floats, or texts.
+            parts: an array for each of ``parts``: floats; of labels their places among those known
+                (int64), -1 where there is none, -2 where it is another one.
 
         Returns:
             int64; below 0 where a row is of no cell that is known.

@@ -71,7 +71,7 @@ def estimates_of(
     """
     total = measurement.total * int(sums[0][0]) + int(noise.run(0, range(1))[0])
     estimate = round(total * 2**bits / measurement.total)
-    _refuse_beyond_exact(abs(estimate), bits)
+    refuse_beyond_exact(abs(estimate), bits)
     found = [np.array([estimate], dtype=np.int64)]
     for level in range(len(measurement.tree.parents)):
         found.append(_children_of(found[-1], measurement, level, sums, noise, bits))
@@ -123,12 +123,17 @@ def _children_of(
             away[np.repeat(own[family] == 0, m)] = 0
         fair = totals[family] / m
         if max(away.max(), -away.min()) + np.abs(fair).max() >= 2.0**53:
-            _refuse_beyond_exact(float(np.abs(np.repeat(fair, m) + away).max()), bits)
-        estimates[nodes], carried = _shared_out(totals[family], away, first, m, carried)
+            refuse_beyond_exact(float(np.abs(np.repeat(fair, m) + away).max()), bits)
+        estimates[nodes], carried = shared_out(totals[family], away, first, m, carried)
     return estimates
 
 
-def _refuse_beyond_exact(largest: float, bits: int) -> None:
+def refuse_beyond_exact(largest: float, bits: int) -> None:
+    """Refuse numbers of units of 2^-bits which float64 does not hold.
+
+    Raises:
+        SumOverflow: they are 2^53 or more.
+    """
     if largest >= 2**53:
         raise SumOverflow(
             f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
@@ -136,7 +141,7 @@ def _refuse_beyond_exact(largest: float, bits: int) -> None:
         )
 
 
-def _shared_out(
+def shared_out(
     totals: Integers, away: Floats, first: Integers, size: Integers, carried: float
 ) -> tuple[Integers, float]:
     """Integer shares of the parents' totals: differences of rounded running sums.

@@ -306,7 +306,12 @@ def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integer
 
 
 def tree_strategy_for(
-    tree: Tree, wanted: list[float], norm: Norm, *, unit: float = 1.0
+    tree: Tree,
+    wanted: list[float],
+    norm: Norm,
+    *,
+    unit: float = 1.0,
+    least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
     """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
 
@@ -317,6 +322,8 @@ def tree_strategy_for(
         wanted: target variance of each level, the total's first.
         norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
         unit: what the caller calls a standard deviation of 1; messages speak in it.
+        least_weight: the smallest weight: finer ones lose less to rounding, and leave sums less
+            room.
 
     Raises:
         InvalidInput: no estimates have these variances, or no integers can measure them.
@@ -354,7 +361,7 @@ def tree_strategy_for(
             f"the accuracies asked for differ by a factor of {largest / least:.3g} within the "
             f"tree; at most {most // 2**10:,} can be measured: bring the targets closer"
         )
-    scale = math.floor(min(_LEAST_WEIGHT / least, most / largest, _LARGEST_STD))
+    scale = math.floor(min(least_weight / least, most / largest, _LARGEST_STD))
     if scale < 1:
         raise InvalidInput(
             f"an accuracy of {unit / largest:.3g} was asked for; weights above {most:,} cannot be "

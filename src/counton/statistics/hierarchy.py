@@ -1,0 +1,499 @@
+"""Counts of all nodes of a public tree, as they come: they add up over space and over time.
+
+The leaves' counts are measured as C_time x C_tree (Kronecker): what `counton.strategies.trees`
+measures of a tree, an integer matrix, is applied to each step's counts exactly, and these rows are
+counted over time like any other cells. One event stands in one leaf of one step, so it moves the
+nodes of the noise by (column of C_time) x (column of C_tree), and norms multiply.
+
+Every step's estimates are put on one dyadic grid, on which children add up to their parents
+exactly. What happened between two steps is the difference of what was published of them, so it adds
+up over space too, and over time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.columns import MISSING, OUTSIDE
+from counton.errors import InvalidInput, SumOverflow
+from counton.exact import quoted
+from counton.laws import Bounded
+from counton.mechanisms import Release
+from counton.mechanisms.adjusted import all_levels
+from counton.mechanisms.hierarchy import wanted_variances
+from counton.mechanisms.intervals import check_level
+from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
+from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy.contribution import Relation
+from counton.statistics.base import ErrorOf, Events, Statistic
+from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
+from counton.statistics.tallied import Part, Tallied, X
+from counton.strategies import StreamStrategy
+from counton.strategies.base import Norm, check_norm
+from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
+from counton.strategies.trees.measuring import Measuring
+from counton.strategies.trees.strategy import tree_strategy_for
+
+#: The smallest weight of what is measured: coarser than for one release, since sums grow for ever.
+_LEAST_WEIGHT = 2**8
+#: Leaves at most: with a count of up to 2^32 their numbers fit into one integer.
+_MOST_LEAVES = 2**26
+
+
+class Hierarchy(Tallied):
+    """How much there is at every node of a tree, over time; children add up to their parents.
+
+    An event is the path of a leaf, such as ``("CA", "Napa")``; with ``counts`` a pair of a path and
+    a whole number, as often as which it counts.
+
+    Args:
+        tree: all leaves there can be, public knowledge, or what `Tree.to_dict` says.
+        targets: wanted standard deviations by level, relative to each other: see
+            `counton.plan_hierarchy`. None: equal at every level.
+        counts: each event counts so many times; what is protected is one of these times.
+        measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that have
+            the targets with least noise under the guarantee.
+        neighbours: an event is added or removed, or replaced by another in its step.
+        unit: what one protected unit is called; None: "event", or as its state calls it.
+
+    Raises:
+        InvalidInput: names of nodes that are no texts, too many leaves, targets that cannot be, or
+            a measurement of another tree.
+
+    Sensitivity: the product of both strategies' norms, exactly, for events added or removed.
+
+    >>> from counton import Key, ZCDP
+    >>> tree = Tree.from_leaves(
+    ...     {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"]
+    ... )
+    >>> visits = Hierarchy(tree)
+    >>> counter = visits.counter(24, ZCDP(2), key=Key.generate(), name="visits", batched=True)
+    >>> month = counter.release_batch([("N", "a")] * 500 + [("S", "c")] * 300)
+    >>> month["N"] == month["N", "a"] + month["N", "b"], abs(month["N"] - 500) < 60
+    (True, True)
+    >>> bool(month.total == month["N"] + month["S"])
+    True
+    """
+
+    def __init__(
+        self,
+        tree: Tree | Mapping[str, Any],
+        *,
+        targets: Mapping[str, float] | None = None,
+        counts: bool = False,
+        measurement: Mapping[str, Any] | TreeStrategy | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str | None = None,
+    ) -> None:
+        self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
+        names = [label.tolist() for label in self.tree.labels]
+        if any(type(name) is not str for part in names for name in part):
+            wrong = next(name for part in names for name in part if type(name) is not str)
+            raise InvalidInput(
+                f"the tree names a node {quoted(wrong)} of type {type(wrong).__name__}; events say "
+                f"their nodes in texts: name all nodes by texts"
+            )
+        if sum(map(len, self.tree.leaves)) > _MOST_LEAVES:
+            raise InvalidInput(
+                f"the tree has {sum(map(len, self.tree.leaves)):,} leaves; at most "
+                f"{_MOST_LEAVES:,} can be told apart: release a coarser one"
+            )
+        self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
+        wanted_variances(self.tree, self.targets, relative=True)  # refuses what are no targets
+        self.counts = self.counts_units = bool(counts)
+        self.neighbours: Relation = neighbours
+        # Says what is wrong with relation and unit.
+        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
+        self._stated = unit is not None
+        if isinstance(measurement, Mapping):
+            measurement = TreeStrategy.from_dict(measurement, self.tree)
+        self._measurement: TreeStrategy | None = measurement
+        known = tuple(tuple(dict.fromkeys(part)) for part in names)
+        self._labels = known
+        self.parts = tuple(
+            Part(level, "label", labels)
+            for level, labels in zip(self.tree.levels[1:], known, strict=True)
+        )
+        if self.counts:
+            self.parts = (*self.parts, Part("value", "count"))
+
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        """See `Tallied`."""
+        return not self.counts
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        given: dict[str, Any] = {"tree": self.tree.to_dict()}
+        if self.targets is not None:
+            given["targets"] = self.targets
+        if self.counts:
+            given["counts"] = True
+        if self._measurement is not None:
+            given["measurement"] = self._measurement.to_dict()
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        if self._stated:
+            given["unit"] = self.unit
+        return given
+
+    def __repr__(self) -> str:
+        return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"
+
+    def __hash__(self) -> int:
+        return hash((repr(self), self.tree.digest))
+
+    @cached_property
+    def measuring(self) -> Measuring:
+        """What is measured; before the guarantee is known, as under Laplace noise."""
+        return Measuring(self._measurement or self._weights(1))
+
+    def _weights(self, norm: Norm) -> TreeStrategy:
+        wanted, one = wanted_variances(self.tree, self.targets, relative=True)
+        return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=_LEAST_WEIGHT)[0]
+
+    def _best(self, norm: Norm) -> Hierarchy:
+        """With the weights for one kind of noise."""
+        return Hierarchy(
+            self.tree,
+            targets=self.targets,
+            counts=self.counts,
+            measurement=self._weights(norm),
+            neighbours=self.neighbours,
+            unit=self.unit if self._stated else None,
+        )
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Hierarchy:
+        """With the weights for the kind of noise that has the least error under a guarantee."""
+        if self._measurement is not None:
+            return self
+        if isinstance(guarantee, (PureDP, ExpiringDP)):
+            return self._best(1)
+        if not isinstance(guarantee, ApproxDP) or horizon is None:
+            return self._best(2)
+
+        def error(this: Hierarchy) -> float:
+            return this.plan(horizon, guarantee).best.mean_std
+
+        return min((self._best(2), self._best(1)), key=error)
+
+    def allows(self, other: Statistic) -> bool:
+        """See `Statistic.allows`: any measurement, unless one is stated."""
+        if self._measurement is not None or not isinstance(other, Hierarchy):
+            return self == other
+        mine = self.targets, self.counts, self.neighbours, self.unit, self.tree.digest
+        theirs = other.targets, other.counts, other.neighbours, other.unit, other.tree.digest
+        return mine == theirs
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`: what is measured."""
+        return (self.measuring.size,)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        if self.neighbours == "replace":
+            unit = Contribution.replace(unit=self.unit)
+        else:
+            unit = Contribution.add_remove(unit=self.unit)
+        moved = shift_of_cells(self.measuring.strategy, unit)
+        return Contribution.patterned(
+            Bounded(moved.l1, moved.l2_squared, once=True),
+            f"which counts in one of {self.places:,} leaves, and in all that is above it",
+            relation=self.neighbours,
+            unit=self.unit,
+        )
+
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """See `Statistic.sensitivity`; with the weights for this norm, unless some are stated."""
+        if self._measurement is not None:
+            return super().sensitivity(strategy, p, batched=batched)
+        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+
+    @cached_property
+    def law(self) -> HierarchyLaw:
+        """Variance and covariance of all estimates, where each measured cell has variance 1."""
+        return self.measuring.strategy.joint_law(1.0)
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: the mean and the largest over all nodes."""
+        variances = np.concatenate(self.law.variances)
+        mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
+        return ErrorOf("how much there is at a node, over all steps and nodes", mean, largest)
+
+    @property
+    def largest_entry(self) -> int:
+        """See `Tallied.largest_entry`."""
+        return self.measuring.strategy.largest_entry
+
+    @cached_property
+    def _leaf_of(self) -> dict[tuple[Hashable, ...], int]:
+        """Numbers of leaves by their paths."""
+        found: dict[tuple[Hashable, ...], int] = {}
+        for level, nodes in enumerate(self.tree.leaves):
+            for node in nodes.tolist():
+                found[self.tree.path(level, node)] = len(found)
+        return found
+
+    @cached_property
+    def _codes(self) -> Integers:
+        """For each leaf and level the place of its label among those of the level."""
+        place = [{name: code for code, name in enumerate(names)} for names in self._labels]
+        codes = np.full((len(self._leaf_of), len(place)), MISSING, np.int64)
+        for path, leaf in self._leaf_of.items():
+            for level, name in enumerate(path):
+                codes[leaf, level] = place[level][str(name)]
+        return codes
+
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        """See `Tallied.columns_of`: labels by level, and the counts."""
+        leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
+        for place, event in enumerate(events):
+            path: Any = event
+            count: Any = 1
+            if self.counts:
+                if not isinstance(event, (tuple, list)) or len(event) != 2:
+                    raise InvalidInput(
+                        f"event is {quoted(event)}; it must be a pair: the path of a leaf, and how "
+                        f"often it counts"
+                    )
+                path, count = event
+            whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+            if not whole or not 0 <= count <= 2**32:
+                raise InvalidInput(
+                    f"an event counts {quoted(count)} times; it must be a whole number from 0 to "
+                    f"2^32"
+                )
+            wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
+            leaf = self._leaf_of.get(wanted)
+            if leaf is None:
+                raise InvalidInput(
+                    f"event is {quoted(path)}, which is no leaf of the tree; give the path of one, "
+                    f"such as {next(iter(self._leaf_of))!r}"
+                )
+            leaves[place], counts[place] = leaf, count
+        columns = tuple(self._codes[leaves].T)
+        return (*columns, counts) if self.counts else columns
+
+    @cached_property
+    def _found_by(self) -> list[tuple[Integers, Integers, int]]:
+        """For each level: keys of its nodes in order, the nodes, and how many labels there are."""
+        found = []
+        for parents, labels, known in zip(
+            self.tree.parents, self.tree.labels, self._labels, strict=True
+        ):
+            place = {name: code for code, name in enumerate(known)}
+            own = np.array([place[name] for name in labels.tolist()], np.int64)
+            keys = parents * len(known) + own
+            order = np.argsort(keys, kind="stable")
+            found.append((keys[order], order, len(known)))
+        return found
+
+    @cached_property
+    def _leaf_numbers(self) -> list[Integers]:
+        """For each level the number of the leaf that a node is, -1 for others."""
+        found, begin = [], 0
+        for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
+            found.append(np.full(size, -1, np.int64))
+            found[-1][leaves] = np.arange(begin, begin + len(leaves))
+            begin += len(leaves)
+        return found
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: the number of the leaf, and how often the row counts."""
+        levels = parts[: len(self._labels)]
+        rows = len(levels[0])
+        node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        known = np.ones(rows, dtype=bool)
+        for level, (codes, (keys, order, count)) in enumerate(
+            zip(levels, self._found_by, strict=True), 1
+        ):
+            named = codes != MISSING
+            wanted = node * count + codes
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            known &= ~named | ((codes != OUTSIDE) & (depth == level - 1) & (keys[place] == wanted))
+            here = named & known
+            node, depth = np.where(here, order[place], node), np.where(here, level, depth)
+        leaf = np.full(rows, -1, np.int64)
+        for level, numbers in enumerate(self._leaf_numbers):
+            here = known & (depth == level)
+            leaf[here] = numbers[node[here]]
+        if not self.counts:
+            return leaf
+        counted = np.asarray(parts[-1], np.float64).astype(np.int64)
+        return np.where(leaf < 0, -1, counted * self.places + leaf)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`: leaves."""
+        return self.measuring.leaves
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        if not self.counts:
+            return [(said, 1)]
+        return [(said % self.places, said // self.places)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        return (0, 2**32) if self.counts else (1, 1)
+
+    def measured(self, sums: Integers) -> Integers:
+        """See `Tallied.measured`: rows of the tree's strategy.
+
+        Raises:
+            SumOverflow: sums of which they would not be exact.
+        """
+        most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
+        if most * self.largest_entry >= LARGEST_MEASUREMENT:
+            raise SumOverflow(
+                f"the counts of a step sum to {most:.3g}; at most "
+                f"{LARGEST_MEASUREMENT / self.largest_entry:.3g} can be measured exactly: count in "
+                f"larger units"
+            )
+        return self.measuring.cells(sums)
+
+    def read(self, release: Release) -> HierarchyReading:
+        """See `Statistic.read`."""
+        return HierarchyReading(self, release)
+
+
+class HierarchyReading(Reading):
+    """All nodes at one step, or between two: children add up to their parents.
+
+    Names are paths of nodes: ``("CA", "Napa")``, ``"CA"``, and ``()`` for everything.
+    """
+
+    statistic: Hierarchy
+
+    @cached_property
+    def _bits(self) -> int:
+        """All steps are on one grid, so that differences of them add up too."""
+        least = math.sqrt(min(float(part.min()) for part in self.statistic.law.variances))
+        return fraction_bits(float(self.release._terms.std(range(1, 2))[0]) * least)
+
+    @cached_property
+    def nodes(self) -> tuple[Integers, ...]:
+        """For each level every node, in units of 2^-16 or more."""
+        cells = np.asarray(self.release.value, np.float64)
+        return tuple(self.statistic.measuring.shared(cells, self._bits))
+
+    @property
+    def estimates(self) -> tuple[Floats, ...]:
+        """For each level ("total" first) every node's number."""
+        return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
+
+    @property
+    def total(self) -> float:
+        """Of everything."""
+        return float(self.estimates[0][0])
+
+    def since(self, earlier: Reading) -> HierarchyReading:
+        """See `Reading.since`: the difference of what was published."""
+        found = super().since(earlier)
+        assert isinstance(earlier, HierarchyReading)
+        parts = zip(self.nodes, earlier.nodes, strict=True)
+        found.__dict__["nodes"] = tuple(now - before for now, before in parts)
+        return found
+
+    def estimate(self, node: Any) -> float:
+        """Of one node, given by its path (``()`` is the total).
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self.statistic.tree.find(node)
+        return float(self.nodes[level][place] * 2.0**-self._bits)
+
+    def __getitem__(self, name: Any) -> float:
+        """See `estimate`."""
+        return self.estimate(name)
+
+    def std(self, name: Any = ()) -> float:
+        """Standard deviation of the noise of a node; of the total unless given.
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self.statistic.tree.find(name)
+        return self.release.std * math.sqrt(float(self.statistic.law.variances[level][place]))
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds a node's number with probability ``level`` at least.
+
+        Raises:
+            InvalidInput: there is no such node, or a level outside (0, 1 - 1e-9].
+        """
+        estimate, half = self.estimate(name), self._halves(np.array([self.std(name)]), level)[0]
+        return estimate - float(half), estimate + float(half)
+
+    def sum_of(self, nodes: Sequence[Any]) -> tuple[float, float]:
+        """A set of nodes together, and the standard deviation of that.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
+        """
+        if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+            raise InvalidInput(
+                f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
+            )
+        weights = [np.zeros(size) for size in self.statistic.tree.sizes]
+        value = 0.0
+        for level, place in map(self.statistic.tree.find, nodes):
+            weights[level][place] += 1
+            value += float(self.nodes[level][place] * 2.0**-self._bits)
+        return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
+
+    def covariance(self, first: Any, second: Any) -> float:
+        """Covariance of the noise of two nodes.
+
+        Raises:
+            InvalidInput: a node that is not in the tree.
+        """
+        tree, law = self.statistic.tree, self.statistic.law
+        return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
+
+    def _halves(self, std: Floats, level: float) -> Floats:
+        """Half-widths of intervals of nodes."""
+        terms, tree = self.release._terms, self.statistic.tree
+        half = combined_halfwidths(self.release, std, check_level(level))
+        # Cells may be rounded; by Cauchy and Schwarz that moves a node by no more than this.
+        each = float(terms.strategy.window_rounding(*ends_of(self.release)))
+        each *= float(terms.released_unit)
+        read = 1 + sum(int(part.max(initial=0)) for part in tree.children)
+        moved = each * std / self.release.std * math.sqrt(read) if self.release.std else 0.0
+        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, Difference) else 1)
+        return np.asarray(half + moved + grain, np.float64)
+
+    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The table of one level of the tree: its columns, estimate, std, low and high.
+
+        Args:
+            nodes: name of the tree's level.
+            level: probability with which each interval holds.
+
+        Raises:
+            InvalidInput: there is no such level, or a probability outside (0, 1).
+        """
+        tree = self.statistic.tree
+        depth = tree.level(nodes)
+        order = tree.order[depth]
+        estimate = self.estimates[depth][order]
+        std = self.release.std * np.sqrt(self.statistic.law.variances[depth])[order]
+        half = self._halves(std, level)
+        numbers = {"estimate": estimate, "std": std, "low": estimate - half}
+        return {**tree.path_columns(depth), **numbers, "high": estimate + half}
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: all levels, the total first."""
+        tree = self.statistic.tree
+        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
