@@ -316,8 +316,8 @@ def _random(path: Path, measured: Mapping[tuple[str, int], Largest]) -> Figure:
         points = [(horizon, found) for (kind, horizon), found in measured.items() if kind == name]
         middle = np.array([found.quantile for _, found in points])
         around = [
-            middle - [found.low for _, found in points],
-            np.array([found.high for _, found in points]) - middle,
+            middle - [found.lower for _, found in points],
+            np.array([found.upper for _, found in points]) - middle,
         ]
         ax.errorbar([horizon for horizon, _ in points], middle, around, color=colour, capsize=3,
                     linewidth=1.6, marker="o", markersize=4, label=name)  # fmt: skip

@@ -26,14 +26,14 @@ class Largest(NamedTuple):
 
     Attributes:
         quantile: what three of four runs stay within.
-        low: of its 95% interval.
-        high: of its 95% interval.
+        lower: of its 95% interval.
+        upper: of its 95% interval.
         runs: how many there were.
     """
 
     quantile: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     runs: int
 
 
@@ -111,7 +111,7 @@ def _bounds(measured: Mapping[tuple[str, int], Largest]) -> Iterator[Comparison]
                 "1", bound / found.quantile, at_most=True,
                 note=f"ln(sqrt(T) / 2) / 4 = {bound:.3f} at epsilon = 1, as if the proof held for "
                 f"this T (it needs 10 T^(-1/20) <= 1/12, T from 4 * 10^41 on); measured "
-                f"{found.quantile:.0f}, 95% interval {found.low:.0f} to {found.high:.0f}, "
+                f"{found.quantile:.0f}, 95% interval {found.lower:.0f} to {found.upper:.0f}, "
                 f"{found.runs} runs",
             )  # fmt: skip
 

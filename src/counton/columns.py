@@ -18,7 +18,7 @@ MISSING, OUTSIDE = -1, -2
 
 
 #: Columns that released tables add to those of the caller.
-ADDED = ("estimate", "std", "low", "high")
+ADDED = ("estimate", "std", "lower", "upper")
 
 
 def check_names(names: Any, called: str = "columns") -> None:

@@ -100,7 +100,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
     with Stream.create(state, "visits", Binary(30), PureDP(1), shape=(2,)) as stream:
         stream.release_many([[1, 2], [3, 4], [5, 6]])
         found = export(state, steps="2:3", level=0.9)
-        assert found.table().columns == ["step", "cell", "estimate", "std", "low", "high"]
+        assert found.table().columns == ["step", "cell", "estimate", "std", "lower", "upper"]
         assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
         assert stream.release([7, 8]).step == 4
         with pytest.raises(InvalidInput, match="has no times and is no line or hierarchy"):

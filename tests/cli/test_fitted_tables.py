@@ -60,7 +60,7 @@ def test_whole_numbers_add_up_and_known_totals_are_kept(desk: Desk) -> None:
     assert done.code == 0, done.err
     assert "note: non-negative: where little is counted" in done.out
     table = desk.table()
-    assert table["estimate"].dtype == table["low"].dtype == pl.Int64
+    assert table["estimate"].dtype == table["lower"].dtype == pl.Int64
     assert table["estimate"].min() >= 0  # type: ignore[operator]
     states = table.filter(pl.col("level") == "state")
     total = table.filter(pl.col("level") == "total")["estimate"].item()
@@ -86,7 +86,7 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     assert done.code == 0, done.err
     assert "Released 2 x 2 cells." in done.out
     table = desk.table()
-    assert table.columns == ["smokes", "sex", "estimate", "std", "low", "high"]
+    assert table.columns == ["smokes", "sex", "estimate", "std", "lower", "upper"]
     assert table.select("smokes", "sex").rows() == [
         (None, None), ("yes", None), ("no", None), (None, "m"), (None, "f"),
         ("yes", "m"), ("yes", "f"), ("no", "m"), ("no", "f"),

@@ -18,7 +18,7 @@ from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "02:30,a", "03:30,b", "04:05,b"]
-COLUMNS = ["step", "window_start", "window_end", "group", "estimate", "std", "low", "high"]
+COLUMNS = ["step", "window_start", "window_end", "group", "estimate", "std", "lower", "upper"]
 
 
 def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
@@ -32,7 +32,7 @@ def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
 def view(file: Path) -> list[tuple[Any, ...]]:
     return rows(
         file,
-        'SELECT step, window_start, window_end, "group", estimate, std, low, high '
+        'SELECT step, window_start, window_end, "group", estimate, std, lower, upper '
         'FROM counton_releases ORDER BY step, "group"',
     )
 
@@ -40,7 +40,7 @@ def view(file: Path) -> list[tuple[Any, ...]]:
 def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
     table = export(state, **options).table()
     times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%SZ") for name in COLUMNS[1:3]]
-    shown = table.with_columns(times).select(*COLUMNS[:-2], low="lower", high="upper")
+    shown = table.with_columns(times).select(*COLUMNS)
     return shown.sort("step", "group").rows()
 
 
@@ -118,7 +118,7 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
         publish(state, out)
         found = rows(
             out,
-            "SELECT estimate, window_estimate, window_std, window_low, window_high "
+            "SELECT estimate, window_estimate, window_std, window_lower, window_upper "
             "FROM counton_releases ORDER BY step",
         )
         table = export(state).table()
@@ -146,7 +146,8 @@ def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgre
         run_sql(f"GRANT SELECT ON counton_releases TO reader_{schema_name}")
         run_sql(f"SET ROLE reader_{schema_name}")
         found = run_sql(
-            'SELECT step, "group", estimate, low, high FROM counton_releases ORDER BY step, "group"'
+            'SELECT step, "group", estimate, lower, upper '
+            'FROM counton_releases ORDER BY step, "group"'
         ).all()
     table = export(postgres).table().select("step", "group", "estimate", "lower", "upper")
     assert [tuple(row) for row in found] == table.rows()

@@ -138,7 +138,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
         (2, "b", True),
     ]
     assert all(
-        row["low"] <= times <= row["high"] for row, times in zip(rows, (240, 120), strict=True)
+        row["lower"] <= times <= row["upper"] for row, times in zip(rows, (240, 120), strict=True)
     )
     out = place.folder / "t.csv"
     done = place(*words, "--unknown", "discover", "--out", str(out), "--top", "1")
@@ -177,7 +177,7 @@ def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events
 def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
     words = ["statistic", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
-    assert median["low"] <= 60 <= median["high"]
+    assert median["lower"] <= 60 <= median["upper"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "1")
     plot = place.folder / "t.png"
     done = place(*words, "0,6,60,80", "--over", "5", "--plot", str(plot))
@@ -217,7 +217,7 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
             assert "more or less" not in said
         table = pl.read_csv(out).filter(pl.col("cell") == "AC")
         assert table["estimate"].round().cast(pl.Int64).to_list() == [0, 1, 1, 1, 1, 2, 2, 2]
-        assert (table["low"] <= table["estimate"]).all()
+        assert (table["lower"] <= table["estimate"]).all()
         every = rows_of(place, "statistic", name, *words, "--name", name)
         assert len(every) == 4 + 16
         assert {row["cell"]: row["estimate"] for row in every}["AC"] == rows[0]["estimate"]

@@ -66,7 +66,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
     table = read[out.split(".")[1]](desk.path(out))
-    assert table.columns == ["level", "state", "county", "estimate", "std", "low", "high"]
+    assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
     by = dict(table.group_by("level").agg(pl.len()).rows())
     assert by == {"total": 1, "state": 3, "county": 3}
     states = table.filter(pl.col("level") == "state")
@@ -155,7 +155,7 @@ def test_an_older_output_is_replaced(desk: Desk) -> None:
 
 
 def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
-    for name in ("level", "estimate", "std", "low"):
+    for name in ("level", "estimate", "std", "lower"):
         places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
         domain = desk.write("known.csv", f"{name}\na\nb\n")
         done = desk(
@@ -258,8 +258,8 @@ def test_ranges_of_a_line(desk: Desk) -> None:
         "hour",
         "estimate",
         "std",
-        "low",
-        "high",
+        "lower",
+        "upper",
         "running_total",
         "running_total_std",
     ]
@@ -268,7 +268,10 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     assert table["running_total"][3] == pytest.approx(26, abs=4)
     report = json.loads(desk.ranges(*words, "--json").stdout)
     assert report["released_before"]
-    assert report["intervals"][-1]["high"] == 4
+    whole = report["intervals"][-1]
+    assert (whole["start"], whole["stop"]) == (0, 4)
+    assert whole["upper"] - whole["estimate"] == pytest.approx(whole["estimate"] - whole["lower"])
+    assert whole["lower"] <= whole["estimate"] <= whole["upper"]
     report = json.loads(desk.ranges(*words, "--json", "--name", "second").stdout)
     errors = [choice["expected_error"] for choice in report["choices"]]
     assert errors == sorted(errors)

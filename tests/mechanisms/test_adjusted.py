@@ -61,8 +61,8 @@ def test_numbers_add_up_and_are_as_asked(
             assert fitted.estimates[level][place] == total
             assert fitted.std[level][place] == 0
         table = fitted.table(level=0.9)
-        assert table.columns == ["level", "state", "county", "estimate", "std", "low", "high"]
-        assert (table["low"] <= table["high"]).all()
+        assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
+        assert (table["lower"] <= table["upper"]).all()
 
 
 def test_known_totals_are_least_squares_with_the_exact_covariance() -> None:
@@ -198,7 +198,7 @@ def test_intervals_hold_and_the_bias_is_as_stated() -> None:
         )
         fitted = release.adjusted(integers=True, nonnegative=True)
         table = fitted.table_columns("leaf")
-        held += int(((table["low"] <= truth) & (truth <= table["high"])).sum())
+        held += int(((table["lower"] <= truth) & (truth <= table["upper"])).sum())
         zeros += float(table["estimate"][:30].mean()) / rounds
         others += float((table["estimate"][30:] - 1000).mean()) / rounds
         std = float(table["std"][0])
@@ -216,7 +216,9 @@ def test_intervals_hold_as_often_as_they_say_where_totals_are_known(guarantee: A
     for _ in range(rounds):
         fitted = released(guarantee=guarantee).adjusted(known=exact, integers=True)
         table = fitted.table_columns("county", level=0.9)
-        low, high = (dict(zip(_paths(table), table[end], strict=True)) for end in ("low", "high"))
+        low, high = (
+            dict(zip(_paths(table), table[end], strict=True)) for end in ("lower", "upper")
+        )
         held += sum(low[path] <= count <= high[path] for path, count in truth.items())
     share = held / (rounds * len(truth))
     assert 0.87 < share < 0.96

@@ -71,7 +71,7 @@ def test_intervals_hold_as_often_as_they_say(
     nothing = np.zeros(300, np.int64)
     first = counter(strategy, guarantee).release_many(nothing)
     windows = [[first.window(*each, level=level) for each in ends] for level in (0.5, 0.95)]
-    half = np.array([[one.high - one.value for one in row] for row in windows])
+    half = np.array([[one.upper - one.value for one in row] for row in windows])
     starts, stops = np.array(ends).T
     runs = 500
     held = np.zeros_like(half)

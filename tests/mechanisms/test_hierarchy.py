@@ -266,7 +266,7 @@ def test_tables_in_and_tables_out(frame: Any) -> None:
     leaves = frame({"state": ["NY", "DC"], "county": ["Kings", None], "count": [700, 90]})
     release = released(leaves)
     states = release.table("state")
-    assert states.columns == ["state", "estimate", "std", "low", "high"]
+    assert states.columns == ["state", "estimate", "std", "lower", "upper"]
     assert states["state"].to_list() == ["CA", "NY", "DC"]  # as declared
     counties = release.table("county")
     assert counties.rows()[0][:2] == ("CA", "Kings")

@@ -55,17 +55,17 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
         alone = releases.window(start, stop)
         assert alone.value == pytest.approx(totals[stop] - totals[start])
         assert alone.std == float(counter.window_std(start, stop))
-        assert np.shape(alone.low) == (2, 3)
+        assert np.shape(alone.lower) == (2, 3)
         several = releases.window(start, stop, ([0, 1], [2, 0]))
         assert several.value == pytest.approx((totals[stop] - totals[start])[[0, 1], [2, 0]].sum())
         assert several.std == pytest.approx(alone.std * math.sqrt(2))
         together = releases.window(start, stop, ..., level=0.5)
         assert together.value == pytest.approx((totals[stop] - totals[start]).sum())
         assert together.std == pytest.approx(alone.std * math.sqrt(6))
-        assert together.low <= together.value <= together.high
-        assert together.high - together.low < several.high - several.low or not alone.std
+        assert together.lower <= together.value <= together.upper
+        assert together.upper - together.lower < several.upper - several.lower or not alone.std
         if strategy.fraction_bits == 0:
-            assert type(together.value) is type(together.low) is int
+            assert type(together.value) is type(together.lower) is int
 
 
 def test_windows_hold_the_truth_as_often_as_they_say() -> None:
@@ -83,7 +83,7 @@ def test_windows_hold_the_truth_as_often_as_they_say() -> None:
         for start, stop in ((0, 8), (3, 7), (7, 12)):
             truth = 5 * (stop - start)
             window = releases.window(start, stop, level=0.9)
-            covered = float(((window.low <= truth) & (truth <= window.high)).mean())
+            covered = float(((window.lower <= truth) & (truth <= window.upper)).mean())
             assert 0.9 - 0.01 < covered < 0.93
             assert np.std(window.value - truth) == pytest.approx(window.std, rel=0.03)
         low, high = releases.interval(0.9)
@@ -140,12 +140,12 @@ def test_tables_have_a_row_for_each_step_and_cell() -> None:
         counter = counter_of(Binary(20), PureDP(1), shape=shape, contribution=unit)
         releases = counter.release_many(np.ones((5, *shape)))
         table = releases.table()
-        assert table.columns == ["step", *names, "estimate", "std", "low", "high"]
+        assert table.columns == ["step", *names, "estimate", "std", "lower", "upper"]
         assert table["step"].to_list() == np.repeat(range(1, 6), math.prod(shape)).tolist()
         if shape == (2, 3):
             picked = table.filter(step=3, cell_0=1, cell_1=2)
             assert picked["estimate"].item() == releases.values[2, 1, 2]
-        assert (table["high"] - table["low"] > 2 * table["std"]).all()
+        assert (table["upper"] - table["lower"] > 2 * table["std"]).all()
         release = counter.release(np.ones(shape) if shape else 1.0)
         assert release.table().columns == table.columns
         low, high = release.interval()
@@ -186,7 +186,7 @@ def test_the_journal_answers_for_windows(tmp_path: Path) -> None:
                 found, expected = stream.window(*arguments), releases.window(*arguments)
                 assert np.array_equal(found.value, expected.value)
                 assert (found.std, found.level) == (expected.std, 0.95)
-                assert np.array_equal(found.low, expected.low)
+                assert np.array_equal(found.lower, expected.lower)
             for start, stop in ((3, 10), (-1, 3), ("3", 5), (4, 3), (2, None)):
                 with pytest.raises(InvalidInput):
                     stream.window(start, stop)  # type: ignore[arg-type]

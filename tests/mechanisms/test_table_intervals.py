@@ -138,7 +138,7 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     for level in LEVELS:
         for columns, (low, high) in ends.items():
             shown = table._with_intervals(columns, level)
-            half = (shown["high"] - shown["low"]) / 2
+            half = (shown["upper"] - shown["lower"]) / 2
             assert half == pytest.approx(float(table.ranges.halfwidth(low, high, level)))
         if grid.cell_weight is not None or equal:
             check(table.ranges, level)
@@ -159,7 +159,7 @@ def test_three_cells_of_the_example_are_covered_over_many_keys() -> None:
     for seed in range(700):
         release = release_ranges(counts, guarantee=ZCDP(2), key=InsecureSeededKey(seed))
         rows = release._rows(0.95)
-        hits += int(((rows["low"] <= counts) & (counts <= rows["high"])).sum())
+        hits += int(((rows["lower"] <= counts) & (counts <= rows["upper"])).sum())
         tries += 3
     assert hits / tries >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / tries)
 

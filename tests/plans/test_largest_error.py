@@ -29,11 +29,11 @@ def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> Non
     below = np.vectorize(math.erf)(grid / math.sqrt(2)) ** 64
     expected = float(np.trapezoid(1 - below, grid)) * math.sqrt(best.noise_law.variance)
     found = expected_largest_error(best, np.eye(64), runs=1000, level=0.999, key=KEY)
-    assert found.low < expected < found.high
-    assert found.high - found.low < 0.1 * expected
+    assert found.lower < expected < found.upper
+    assert found.upper - found.lower < 0.1 * expected
     one = expected_largest_error(choice(1, "cascade"), "nodes", runs=1000, level=0.999, key=KEY)
     std = math.sqrt(choice(1, "cascade").expected_error)
-    assert one.low < math.sqrt(2 / math.pi) * std < one.high < 0.9 * std
+    assert one.lower < math.sqrt(2 / math.pi) * std < one.upper < 0.9 * std
 
 
 @pytest.mark.parametrize("strategy", ["cascade", "dyadic", "square_root"])
@@ -51,8 +51,8 @@ def test_all_intervals_of_a_draw_are_looked_at(strategy: str) -> None:
 def test_the_interval_is_students() -> None:
     found = summed_up([1.0, 2.0, 4.0, 5.0], 0.95)
     assert found.mean == 3
-    assert found.high - 3 == pytest.approx(3.182446 * math.sqrt(10 / 3 / 4), rel=1e-6)
-    assert 3 - found.low == pytest.approx(found.high - 3)
+    assert found.upper - 3 == pytest.approx(3.182446 * math.sqrt(10 / 3 / 4), rel=1e-6)
+    assert 3 - found.lower == pytest.approx(found.upper - 3)
 
 
 def test_what_has_no_expected_largest_error_is_refused() -> None:

@@ -74,7 +74,7 @@ def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice(
     reading: Any = Cuts(5).counter(**sure, key=Key.generate()).release((0, 1))
     cut = reading.cut([0, 1], [2, 3, 4])
     # Whole numbers: what lies within half of one more is in it too.
-    assert 1.9599 <= ((cut.high - cut.low) / 2 + 0.5) / cut.std <= 2.1
+    assert 1.9599 <= ((cut.upper - cut.lower) / 2 + 0.5) / cut.std <= 2.1
     one, other = (Cuts(3, neighbours=n).shift(Binary(7)) for n in ("add_remove", "replace"))
     assert (other.l1, other.l2_squared) == (2 * one.l1, 2 * one.l2_squared)
 
@@ -138,7 +138,7 @@ def test_noise_of_a_cut_is_as_stated() -> None:
     scores = np.array(found)
     assert np.abs(scores[:, :2].mean(axis=0)).max() * 500**0.5 < 4.5
     assert np.abs((scores[:, :2] ** 2).mean(axis=0) - 1).max() < 4.5 * (5 / 500) ** 0.5
-    half = (large.high - large.low) / 2
+    half = (large.upper - large.lower) / 2
     assert (np.abs(scores[:, 1]) * large.std <= half).mean() > 0.9
 
 

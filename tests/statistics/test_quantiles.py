@@ -139,7 +139,7 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
     held, near = np.zeros((2, len(shares)))
     for reading in simulated(running, exact, 3, runs):
         columns = reading.table_columns(level, shares)
-        held += (columns["low"] <= truth) & (truth < columns["high"])
+        held += (columns["lower"] <= truth) & (truth < columns["upper"])
         near += np.abs(columns["value"] - truth) < 15
     spread = 4 * np.sqrt(level * (1 - level) / runs)
     assert held.min() / runs >= level - spread
@@ -157,7 +157,7 @@ def test_windows_and_old_values_that_expire() -> None:
     window = readings[4].since(readings[1])
     assert [window.between(*ends).value for ends in ((0, 1), (3, 5), (None, 3))] == [0, 2, 1]
     median = window.median()
-    assert (median.low, median.high) == (3, 5)
+    assert (median.lower, median.upper) == (3, 5)
     assert 3 < median.value < 5
     assert readings[1].median()[1:] == (0.5, 0, 1)
     nobody = readings[4].since(readings[4])
@@ -207,4 +207,4 @@ def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
         guarantee=ZCDP("1/900"), key=Key.generate(), name="s", strategy=Binary(3)
     ).release(1)
     found = reading.between(0, 2)
-    assert 1.9599 <= (found.high - found.low) / 2 / found.std <= 2.1
+    assert 1.9599 <= (found.upper - found.lower) / 2 / found.std <= 2.1

@@ -281,7 +281,7 @@ def test_the_sparse_counter_is_not_made_worse_than_it_is() -> None:
     found = plan_sparse(8760, 500, PureDP(1))
     assert found.best == "sparse"
     said, proven = found.sparse_quantile, found.design.largest_error
-    assert said.low <= said.value <= said.high < 0.82 * proven
+    assert said.lower <= said.value <= said.upper < 0.82 * proven
     assert str(said) in str(found)
     assert f"{proven:,.4g}" in str(found)
     rng, within = np.random.default_rng(3), np.zeros(3)
@@ -316,7 +316,7 @@ def test_the_plain_counter_is_not_made_worse_than_it_is() -> None:
     assert within[1] >= 34  # the union bound holds nearly always
     # Few runs say little, and say so; none are made where they would have to be many.
     few = largest_error_of_totals(Binary(7), DiscreteLaplace(Fraction(9)), 7, 0.9, runs=5)
-    assert few.high == math.inf
+    assert few.upper == math.inf
     assert fewest_runs(0.9) == 36
     assert plan_sparse(10**6, 500, PureDP(1), probability=0.9).plain_quantile.runs == 0
 

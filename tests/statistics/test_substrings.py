@@ -143,7 +143,7 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     values = [last[name] for name in statistic.words(2)]
     assert ranking.values.tolist() == sorted(values, reverse=True)[:3]
     wider = last.ranking(3, level=0.9)
-    assert (wider.high - wider.low > ranking.high - ranking.low).all()
+    assert (wider.upper - wider.lower > ranking.upper - ranking.lower).all()
 
 
 def test_noise_has_the_deviation_that_is_stated() -> None:

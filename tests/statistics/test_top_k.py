@@ -137,7 +137,7 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
     for reading in simulated(running, changes_of(statistic, [events.tolist()])[0], 3, keys):
         found = reading.ranking(k=40, level=level)
         place = np.array([int(name[1:]) for name in found.names])
-        held += bool(((found.low <= truth[place]) & (truth[place] <= found.high)).all())
+        held += bool(((found.lower <= truth[place]) & (truth[place] <= found.upper)).all())
         low, high = reading.release.interval(level)
         alone += bool(((low <= truth) & (truth <= high)).all())
         top = reading.ranking(level=level)

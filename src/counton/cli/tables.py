@@ -226,13 +226,13 @@ def _margins_table(columns: Sequence[str], table: Any) -> Table:
     """The total and the margins of single columns: the first rows of all margins."""
     shown = Table()
     shown.add_column("margin", overflow="fold")
-    for name in ("estimate", "std", "low", "high"):
+    for name in ("estimate", "std", "lower", "upper"):
         shown.add_column(name, justify="right")
     for row in table.head(_MARGINS).iter_rows(named=True):
         named = [f"{name} {row[name]}" for name in columns if row[name] is not None]
         if len(named) > 1:
             break
-        numbers = (f"{row[name]:,.6g}" for name in ("estimate", "std", "low", "high"))
+        numbers = (f"{row[name]:,.6g}" for name in ("estimate", "std", "lower", "upper"))
         shown.add_row(named[0] if named else "total", *numbers)
     return shown
 
@@ -304,14 +304,16 @@ def _ranking(outcome: RangesOutcome) -> Table:
 
 def _answer_table(outcome: RangesOutcome) -> Table:
     table = Table()
-    for name in ("from cell", "to before", "estimate", "std"):
+    for name in ("from cell", "to before", "estimate", "std", "lower", "upper"):
         table.add_column(name, justify="right")
     for answer in outcome.answers():
         table.add_row(
-            f"{answer['low']:,}",
-            f"{answer['high']:,}",
+            f"{answer['start']:,}",
+            f"{answer['stop']:,}",
             f"{answer['estimate']:,.2f}",
             f"{answer['std']:,.4g}",
+            f"{answer['lower']:,.2f}",
+            f"{answer['upper']:,.2f}",
         )
     return table
 

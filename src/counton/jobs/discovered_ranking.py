@@ -25,7 +25,7 @@ def rankings(released: Released, k: int, room: int, level: float = 0.95) -> pl.D
         level: probability with which all intervals of a step hold.
 
     Returns:
-        Columns step, window_start, window_end, rank, group, estimate, std, low, high, sure; a
+        Columns step, window_start, window_end, rank, group, estimate, std, lower, upper, sure; a
         group surely belongs to the k largest if no group that is not shown can be larger either.
 
     Raises:
@@ -47,14 +47,14 @@ def rankings(released: Released, k: int, room: int, level: float = 0.95) -> pl.D
         names = [groups[place] for place in there]
         best = ranked(names, values, float(half[step - 1]), k, level=level)
         std = float(released.own.std[step - 1])
-        sure = best.sure & (best.low - float(half[step - 1]) >= hidden[step - 1])
+        sure = best.sure & (best.lower - float(half[step - 1]) >= hidden[step - 1])
         found = zip(
-            *(best.names, best.values.tolist(), best.low.tolist(), best.high.tolist()),
+            *(best.names, best.values.tolist(), best.lower.tolist(), best.upper.tolist()),
             sure.tolist(),
             strict=True,
         )
         rows += [(step, rank, one[0], one[1], std, *one[2:]) for rank, one in enumerate(found, 1)]
-    names_of = ("step", "rank", "group", "estimate", "std", "low", "high", "sure")
+    names_of = ("step", "rank", "group", "estimate", "std", "lower", "upper", "sure")
     none = dict.fromkeys(names_of, pl.Int64()) | {
         "group": pl.String(),
         "std": pl.Float64(),

@@ -58,8 +58,10 @@ class Exported:
     >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
     ...     _ = stream.release_many([3, 0, 5])
     >>> found = export(folder.name + "/s.db")
-    >>> found.steps, found.table().columns, found.about["guarantee"]
-    (range(1, 4), ['step', 'estimate', 'std', 'low', 'high'], 'pure differential privacy with ...1')
+    >>> found.table().columns
+    ['step', 'estimate', 'std', 'lower', 'upper']
+    >>> found.steps, found.about["guarantee"]
+    (range(1, 4), 'pure differential privacy with ...1')
     >>> folder.cleanup()
     """
 

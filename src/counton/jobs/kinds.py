@@ -74,7 +74,7 @@ def stated(job: Job) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in kind_named(str(job.what)).takes:
         value = getattr(job, name)
-        if value in (None, False):
+        if value is None or value is False:  # 0 is a bound as any other
             continue
         if isinstance(value, Mapping):
             found[name] = ",".join(f"{key}={one}" for key, one in value.items())

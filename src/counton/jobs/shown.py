@@ -189,8 +189,8 @@ class ReleasedStatistic:
                 "group": np.array(ranking.names)[kept],
                 "estimate": ranking.values[kept],
                 "std": np.full(kept.sum(), reading.std()),
-                "low": ranking.low[kept],
-                "high": ranking.high[kept],
+                "lower": ranking.lower[kept],
+                "upper": ranking.upper[kept],
             }
         elif isinstance(self._inner, _quantiles()):
             shares: Any = reading
@@ -220,8 +220,8 @@ class ReleasedStatistic:
         found: dict[str, list[NDArray[Any]]] = {
             "estimate": [],
             "std": [],
-            "low": [],
-            "high": [],
+            "lower": [],
+            "upper": [],
         }
         for cells in asked:
             all_steps = range(steps.start, steps[-1] + 1)

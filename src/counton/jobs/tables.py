@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _Path = str | os.PathLike[str]
 #: Columns of the released line; no label may be called so.
-_COLUMNS = ("cell", "estimate", "std", "low", "high", "running_total", "running_total_std")
+_COLUMNS = ("cell", "estimate", "std", "lower", "upper", "running_total", "running_total_std")
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class RangesOutcome(TableOutcome):
     ...     outcome = run_ranges(RangesRequest(
     ...         series=line, state=Path(folder, "visits.db"), value="visits", rho="1", ask="0:1"
     ...     ))
-    >>> [(answer["low"], answer["high"]) for answer in outcome.answers()]
+    >>> [(answer["start"], answer["stop"]) for answer in outcome.answers()]
     [(0, 1), (0, 2)]
     """
 
@@ -202,21 +202,27 @@ class RangesOutcome(TableOutcome):
     workload: str
 
     def table(self) -> pl.DataFrame:
-        """One row a cell: estimate, std, low, high, and the running total up to its end."""
+        """One row a cell: estimate, std, lower, upper, and the running total up to its end."""
         labels = None if self.label is None else {self.label: self.labels or ()}
         return line_table(self.release, self.level, labels)
 
     def answers(self) -> list[dict[str, Any]]:
-        """The intervals asked for, and the whole line: low, high, estimate, std."""
-        return [
-            {
-                "low": low,
-                "high": high,
-                "estimate": float(self.release.sum(low, high)),
-                "std": float(self.release.std(low, high)),
-            }
-            for low, high in [*self.asked, (0, self.release.shape[0])]
-        ]
+        """The ranges asked for, and the whole line: start, stop, estimate, std, lower, upper."""
+        found = []
+        for start, stop in [*self.asked, (0, self.release.shape[0])]:
+            estimate = float(self.release.sum(start, stop))
+            half = float(self.release.halfwidth(start, stop, self.level))
+            found.append(
+                {
+                    "start": start,
+                    "stop": stop,
+                    "estimate": estimate,
+                    "std": float(self.release.std(start, stop)),
+                    "lower": estimate - half,
+                    "upper": estimate + half,
+                }
+            )
+        return found
 
     def details(self) -> dict[str, Any]:
         """See `TableOutcome.details`."""
@@ -257,7 +263,7 @@ class HierarchyOutcome(TableOutcome):
         return [] if self.adjusted is None else self.adjusted.notes()
 
     def table(self) -> pl.DataFrame:
-        """All levels in one table: level, the level columns, estimate, std, low, high."""
+        """All levels in one table: level, the level columns, estimate, std, lower, upper."""
         shown = self.release if self.adjusted is None else self.adjusted
         table: pl.DataFrame = shown.table(level=self.level)
         return table
@@ -363,7 +369,7 @@ def run_ranges(request: RangesRequest, *, level: float = 0.95) -> RangesOutcome:
     ...         series=line, state=Path(folder, "visits.db"), value="visits", rho="1"
     ...     ))
     >>> outcome.table().columns[:5]
-    ['cell', 'estimate', 'std', 'low', 'high']
+    ['cell', 'estimate', 'std', 'lower', 'upper']
     """
     request = checked(request)
     guarantee = needed_guarantee(request.epsilon, request.delta, request.rho)
@@ -420,7 +426,7 @@ def run_hierarchy(
     ...         value="people", domain=places, rho="0.5",
     ...     ))
     >>> outcome.table().columns
-    ['level', 'state', 'county', 'estimate', 'std', 'low', 'high']
+    ['level', 'state', 'county', 'estimate', 'std', 'lower', 'upper']
     """
     request = checked(request)
     levels = levels_of(request.levels)
@@ -476,7 +482,7 @@ def run_contingency(
     ...         rho="0.5",
     ...     ))
     >>> outcome.table().columns
-    ['sex', 'estimate', 'std', 'low', 'high']
+    ['sex', 'estimate', 'std', 'lower', 'upper']
     """
     request = checked(request)
     fit = Fit() if fit is None else fit

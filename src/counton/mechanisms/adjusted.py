@@ -79,8 +79,8 @@ class AdjustedHierarchy:
             **self.tree.path_columns(depth),
             "estimate": self.estimates[depth][order],
             "std": self.std[depth][order],
-            "low": low[order],
-            "high": high[order],
+            "lower": low[order],
+            "upper": high[order],
         }
 
     def _interval(self, depth: int, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -140,7 +140,7 @@ def all_levels(tree: Tree, parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[
             if column in part:
                 labels[stop - len(part[column]) : stop] = part[column]
         found[column] = labels
-    for column in ("estimate", "std", "low", "high"):
+    for column in ("estimate", "std", "lower", "upper"):
         found[column] = np.concatenate([part[column] for part in parts])
     return found
 

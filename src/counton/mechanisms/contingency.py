@@ -168,7 +168,7 @@ class ContingencyRelease(TableRelease):
     def table(self, *columns: str, level: float = 0.95) -> Any:
         """The margin as a polars data frame, with intervals that hold with probability ``level``.
 
-        Columns: those of `margin`, and low and high.
+        Columns: those of `margin`, and lower and upper.
 
         Raises:
             InvalidInput: as `margin`, or a level outside (0, 1).
@@ -180,7 +180,7 @@ class ContingencyRelease(TableRelease):
         found = self.margin(*columns)
         _, low, high = self._boxes([self.columns.index(name) for name in columns])
         half = self.ranges.halfwidth(low, high, level)
-        return {**found, "low": found["estimate"] - half, "high": found["estimate"] + half}
+        return {**found, "lower": found["estimate"] - half, "upper": found["estimate"] + half}
 
     def all_margins(
         self, *, level: float = 0.95, integers: bool = False, nonnegative: bool = False
@@ -228,11 +228,13 @@ class ContingencyRelease(TableRelease):
                 parts.append(part)
         table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if nonnegative:
-            table["low"], table["high"] = (np.maximum(table[end], 0) for end in ("low", "high"))
+            table["lower"], table["upper"] = (
+                np.maximum(table[end], 0) for end in ("lower", "upper")
+            )
         if integers:
-            low, high = np.ceil(table["low"] - 2.0**-20), np.floor(table["high"] + 2.0**-20)
-            table["low"] = low.astype(np.int64)
-            table["high"] = np.maximum(low, high).astype(np.int64)
+            low, high = np.ceil(table["lower"] - 2.0**-20), np.floor(table["upper"] + 2.0**-20)
+            table["lower"] = low.astype(np.int64)
+            table["upper"] = np.maximum(low, high).astype(np.int64)
         return table
 
     def _fitted(self, cells: Floats, *, integers: bool, nonnegative: bool) -> NDArray[Any]:

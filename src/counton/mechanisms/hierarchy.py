@@ -412,9 +412,8 @@ class HierarchyRelease(TableRelease):
             level: probability with which each interval holds.
 
         Returns:
-            The level columns, estimate, std, low and high, in the order in which the domain names
-            the nodes. The intervals are those of single nodes,
-            not of all together.
+            The level columns, estimate, std, lower and upper, in the order in which the domain
+            names the nodes. The intervals are those of single nodes, not of all together.
 
         Raises:
             InvalidInput: there is no such level, or a probability outside (0, 1).
@@ -428,8 +427,8 @@ class HierarchyRelease(TableRelease):
             **self.tree.path_columns(depth),
             "estimate": estimate,
             "std": std,
-            "low": estimate - half,
-            "high": estimate + half,
+            "lower": estimate - half,
+            "upper": estimate + half,
         }
 
     def table(self, nodes: str | None = None, *, level: float = 0.95) -> Any:

@@ -414,7 +414,7 @@ class RangesRelease(TableRelease):
     def table(self, level: float = 0.95) -> Any:
         """All cells as a polars data frame, with intervals that hold with probability ``level``.
 
-        Columns: ``cell`` (on a grid ``cell_0``, ``cell_1``, ...), estimate, std, low, high. The
+        Columns: ``cell`` (on a grid ``cell_0``, ``cell_1``, ...), estimate, std, lower, upper. The
         intervals are those of single cells, not of all together.
 
         Raises:
@@ -423,7 +423,7 @@ class RangesRelease(TableRelease):
 
         >>> from counton import Key, ZCDP, release_ranges
         >>> release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate()).table().columns
-        ['cell', 'estimate', 'std', 'low', 'high']
+        ['cell', 'estimate', 'std', 'lower', 'upper']
         """
         return data_frame(self._rows(level))
 
@@ -440,8 +440,8 @@ class RangesRelease(TableRelease):
             **named,
             "estimate": estimate,
             "std": std,
-            "low": estimate - half,
-            "high": estimate + half,
+            "lower": estimate - half,
+            "upper": estimate + half,
         }
 
     def halfwidth(self, low: ArrayLike, high: ArrayLike, level: float = 0.95) -> Any:

@@ -41,9 +41,9 @@ class _Stated:
     def table(self, level: float = 0.95) -> Any:
         """One row for each step and cell as a polars data frame.
 
-        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, low, high.
-        Each interval from low to high holds the true value with probability ``level`` at least; it
-        speaks of one number, not of all at once.
+        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
+        upper. Each interval from lower to upper holds the true value with probability ``level`` at
+        least; it speaks of one number, not of all at once.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
@@ -130,7 +130,7 @@ class Releases(_Stated):
     >>> len(releases), releases.values.dtype, releases.std.round(2).tolist()
     (3, dtype('int64'), [7.06, 7.06, 9.98])
     >>> releases.table().columns
-    ['step', 'estimate', 'std', 'low', 'high']
+    ['step', 'estimate', 'std', 'lower', 'upper']
     """
 
     steps: range
@@ -184,7 +184,7 @@ class Releases(_Stated):
         >>> counter = Counter(Binary(31), ZCDP(2), key=Key.generate(), name="visits", shape=(3,))
         >>> releases = counter.release_many([[3, 0, 5]] * 8)
         >>> window = releases.window(4, 8, cells=[0, 2])
-        >>> window.std, window.high - window.value
+        >>> window.std, window.upper - window.value
         (2.23..., 4)
         """
         return window_of(self._terms, self._read, start, stop, cells, level)
@@ -198,7 +198,7 @@ class Releases(_Stated):
         return self.values[first - self.steps.start : stop - self.steps.start]
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The rows of `table` as arrays: step, cell, estimate, std, low, high."""
+        """The rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
         low, high = self.interval(level)
         cells = max(math.prod(self._terms.shape), 1)
         return {
@@ -206,8 +206,8 @@ class Releases(_Stated):
             **_cells(self._terms.shape, len(self.steps)),
             "estimate": self.values.ravel(),
             "std": np.repeat(self.std, cells),
-            "low": low.ravel(),
-            "high": high.ravel(),
+            "lower": low.ravel(),
+            "upper": high.ravel(),
         }
 
 
@@ -219,27 +219,27 @@ class Window(_Stated):
         start, stop: the step before the first (0: the beginning), and the last.
         value: private count or sum, in data units: a number, or an array of the stream's shape.
         std: standard deviation of its noise, in data units.
-        low, high: ends of the interval, as ``value``.
+        lower, upper: ends of the interval, as ``value``.
         level: probability with which the interval holds the true value, at least.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import GrowingCascade
     >>> counter = Counter(GrowingCascade(5), ZCDP(2), key=Key.generate(), name="visits")
     >>> counter.release_many([3, 0, 5, 4]).window(1, 3)
-    Window(start=1, stop=3, value=..., std=1.08..., low=..., high=..., level=0.95)
+    Window(start=1, stop=3, value=..., std=1.08..., lower=..., upper=..., level=0.95)
     """
 
     start: int
     stop: int
     value: Any
     std: float
-    low: Any
-    high: Any
+    lower: Any
+    upper: Any
     level: float
     _terms: StreamTerms = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """One row a cell as arrays: start, stop, cell, estimate, std, low, high.
+        """One row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
 
         Raises:
             InvalidInput: another level than that of the window.
@@ -256,8 +256,8 @@ class Window(_Stated):
             **_cells(value.shape),
             "estimate": value.ravel(),
             "std": np.full(value.size, self.std),
-            "low": np.asarray(self.low).ravel(),
-            "high": np.asarray(self.high).ravel(),
+            "lower": np.asarray(self.lower).ravel(),
+            "upper": np.asarray(self.upper).ravel(),
         }
 
     def table(self, level: float | None = None) -> Any:

@@ -37,8 +37,8 @@ class LargestError(NamedTuple):
 
     Attributes:
         mean: over the runs, in units of the counts.
-        low: the expectation lies between ``low`` and ``high`` ...
-        high: see ``low``.
+        lower: the expectation lies between ``lower`` and ``upper`` ...
+        upper: see ``lower``.
         level: ... with this confidence (Student's interval).
         runs: how many independent draws of all noise there were.
 
@@ -47,14 +47,14 @@ class LargestError(NamedTuple):
     """
 
     mean: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     level: float
     runs: int
 
     def __str__(self) -> str:
         return (
-            f"{self.mean:.4g}, between {self.low:.4g} and {self.high:.4g} with "
+            f"{self.mean:.4g}, between {self.lower:.4g} and {self.upper:.4g} with "
             f"{100 * self.level:.4g}% confidence ({self.runs:,} runs)"
         )
 
@@ -85,7 +85,7 @@ def expected_largest_error(
     >>> from counton import ApproxDP, plan_ranges
     >>> cascade = plan_ranges(1024, guarantee=ApproxDP(0.1, 1e-9), strategy="cascade").best
     >>> found = expected_largest_error(cascade, "nodes", runs=50)
-    >>> found.low < found.mean < found.high
+    >>> found.lower < found.mean < found.upper
     True
     """
     every = [*largest_errors(choice, workload, runs=runs, key=key)]
@@ -96,7 +96,7 @@ def summed_up(every: ArrayLike, level: float) -> LargestError:
     """Mean of one number a run, with Student's interval.
 
     >>> summed_up([1.0, 2.0, 3.0], 0.95)
-    LargestError(mean=2.0, low=-0.48..., high=4.48..., level=0.95, runs=3)
+    LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
     """
     from scipy.special import stdtrit
 
@@ -144,8 +144,8 @@ class ErrorQuantile(NamedTuple):
 
     Attributes:
         value: estimated from the runs, in units of the counts.
-        low: it lies between ``low`` and ``high`` ...
-        high: see ``low``; infinite where the runs are too few to tell.
+        lower: it lies between ``lower`` and ``upper`` ...
+        upper: see ``lower``; infinite where the runs are too few to tell.
         level: ... with this confidence (order statistics, exact for any law).
         runs: how many independent draws of all noise there were; 0 for a bound that is proven.
 
@@ -154,8 +154,8 @@ class ErrorQuantile(NamedTuple):
     """
 
     value: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     level: float
     runs: int
 
@@ -163,8 +163,8 @@ class ErrorQuantile(NamedTuple):
         if not self.runs:
             return f"{self.value:,.4g} (a union bound)"
         return (
-            f"{self.value:,.4g} ({self.runs:,} runs; between {self.low:,.4g} and {self.high:,.4g} "
-            f"with {100 * self.level:.4g}% confidence)"
+            f"{self.value:,.4g} ({self.runs:,} runs; between {self.lower:,.4g} and "
+            f"{self.upper:,.4g} with {100 * self.level:.4g}% confidence)"
         )
 
 
@@ -205,7 +205,7 @@ def largest_error_of_totals(
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
     >>> found = largest_error_of_totals(best.strategy, best.noise_law, 365, 2 / 3, runs=20)
-    >>> found.low < found.value < found.high
+    >>> found.lower < found.value < found.upper
     True
     >>> plan(365, PureDP(1)).largest_error(best, 2 / 3) > 1.2 * found.value
     True

@@ -80,7 +80,7 @@ def plot_statistic(
     if "share" in table:
         names = np.array([_share(share) for share in table["share"]])
     estimate = "estimate" if "estimate" in table else "value"
-    ends = [np.asarray(table[end], float) for end in (estimate, "low", "high")]
+    ends = [np.asarray(table[end], float) for end in (estimate, "lower", "upper")]
     last = place == len(steps) - 1
     when = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if bars:

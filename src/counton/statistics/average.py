@@ -318,8 +318,8 @@ class AverageReading(Reading):
             "name": np.array(_NAMES),
             "estimate": np.array([self[name] for name in _NAMES]),
             "std": np.array([self.std(name) for name in _NAMES]),
-            "low": np.array([low for low, _ in ends]),
-            "high": np.array([high for _, high in ends]),
+            "lower": np.array([low for low, _ in ends]),
+            "upper": np.array([high for _, high in ends]),
         }
 
 

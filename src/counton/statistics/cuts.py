@@ -66,7 +66,7 @@ class Cuts(Statistic):
     >>> counter = cuts.counter(100, ZCDP(1), key=Key.generate(), name="calls")
     >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
     >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
-    >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.low <= cut.estimate <= cut.high
+    >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.estimate <= cut.upper
     (True, True)
     """
 
@@ -254,13 +254,13 @@ class Cut(NamedTuple):
     Attributes:
         estimate: of the weight of all edges between the two sets.
         std: standard deviation of its noise.
-        low, high: ends of its interval.
+        lower, upper: ends of its interval.
     """
 
     estimate: Any
     std: float
-    low: Any
-    high: Any
+    lower: Any
+    upper: Any
 
 
 class CutsReading(OnDemandReading):

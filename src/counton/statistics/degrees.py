@@ -192,6 +192,6 @@ class DegreesReading(Reading):
             "degree": np.array(names),
             "estimate": np.ravel(self.release.value),
             "std": np.full(len(names), self.release.std),
-            "low": np.ravel(low),
-            "high": np.ravel(high),
+            "lower": np.ravel(low),
+            "upper": np.ravel(high),
         }

@@ -186,7 +186,7 @@ class ForestReading(Reading):
         """See `Reading.table_columns`."""
         low, high = self.interval("weight", level)
         columns = {"step": self.step, "estimate": self.weight, "std": self.std()}
-        return {name: np.array([v]) for name, v in {**columns, "low": low, "high": high}.items()}
+        return {name: np.array([v]) for name, v in {**columns, "lower": low, "upper": high}.items()}
 
 
 class _Forest(Exact):

@@ -351,8 +351,8 @@ class MomentsReading(Reading):
             "name": np.array([one if isinstance(one, str) else " ".join(one) for one in asked]),
             "estimate": np.array([self[name] for name in asked]),
             "std": np.array([self._std(one.slopes) for one in found]),
-            "low": np.array([low for low, _ in ends]),
-            "high": np.array([high for _, high in ends]),
+            "lower": np.array([low for low, _ in ends]),
+            "upper": np.array([high for _, high in ends]),
         }
 
     # ------------------------------------------------------------------ functions of the sums

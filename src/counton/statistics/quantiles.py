@@ -55,27 +55,27 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 class Estimate(NamedTuple):
     """An estimate, its standard deviation, and the ends of its interval.
 
-    >>> Estimate(12.0, 2.5, 7.1, 16.9).high
+    >>> Estimate(12.0, 2.5, 7.1, 16.9).upper
     16.9
     """
 
     value: float
     std: float
-    low: float
-    high: float
+    lower: float
+    upper: float
 
 
 class Quantile(NamedTuple):
     """A value below which a share of all values lies, and the ends of its interval.
 
-    >>> Quantile(0.5, 14.2, 10.0, 20.0).low
+    >>> Quantile(0.5, 14.2, 10.0, 20.0).lower
     10.0
     """
 
     share: float
     value: float
-    low: float
-    high: float
+    lower: float
+    upper: float
 
 
 class Quantiles(Tallied):
@@ -107,7 +107,7 @@ class Quantiles(Tallied):
     >>> counter = delays.counter(24, ZCDP(2), key=Key.generate(), name="delays", batched=True)
     >>> hour = counter.release_batch([10] * 300 + [40] * 500 + [90] * 100)
     >>> median = hour.quantile(0.5)
-    >>> median.low <= 40 < median.high, abs(hour.between(35, 50).value - 500) < 60
+    >>> median.lower <= 40 < median.upper, abs(hour.between(35, 50).value - 500) < 60
     (True, True)
     """
 

@@ -21,25 +21,25 @@ class Ranking:
     """The largest of some estimates, and how sure that is. Made by `ranked`.
 
     With probability ``level`` all of this is true at once: every true value lies between its
-    ``low`` and ``high``; those that are ``sure`` belong to the k largest; and nobody belongs to
+    ``lower`` and ``upper``; those that are ``sure`` belong to the k largest; and nobody belongs to
     them who is neither shown nor among ``others``. (Belonging means: fewer than k are larger.)
 
     Attributes:
         names: of those shown, largest estimate first; in the given order where estimates agree.
         values: their estimates.
-        low, high: ends of their intervals.
+        lower, upper: ends of their intervals.
         sure: whether each surely belongs to the k largest.
         level: see above.
 
     >>> found = ranked(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
-    >>> found.low.tolist(), found.high.tolist(), found.settled, found.others
+    >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
     ([27, 6], [33, 12], True, ())
     """
 
     names: tuple[Any, ...]
     values: NDArray[Any]
-    low: NDArray[Any]
-    high: NDArray[Any]
+    lower: NDArray[Any]
+    upper: NDArray[Any]
     sure: NDArray[np.bool_]
     level: float
     _all: Sequence[Any] = field(repr=False)

@@ -54,8 +54,8 @@ class Difference(Release):
         low, high = (np.ravel(end) for end in self.interval(level))
         start = np.full(len(low), self.start)
         return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
-            "low": low,
-            "high": high,
+            "lower": low,
+            "upper": high,
         }
 
 
@@ -356,6 +356,6 @@ class OnDemandReading(Reading):
             "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),
             "estimate": values,
             "std": np.full(len(cells), self.std()),
-            "low": values - half,
-            "high": values + half,
+            "lower": values - half,
+            "upper": values + half,
         }

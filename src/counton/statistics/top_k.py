@@ -60,7 +60,7 @@ class TopK(Tallied):
     >>> key = Key.generate()
     >>> counter = TopK(["JFK", "LGA", "EWR"], k=2).counter(24, ZCDP(2), key=key, name="to")
     >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.999999)
-    >>> len(ranking.names), ranking.names[0], bool(ranking.low[0] < 20 < ranking.high[0])
+    >>> len(ranking.names), ranking.names[0], bool(ranking.lower[0] < 20 < ranking.upper[0])
     (2, 'JFK', True)
     """
 
@@ -226,7 +226,7 @@ class TopKReading(Reading):
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`; a row for each shown rank, best first.
 
-        Columns: rank, group, estimate, std, low, high, sure. Intervals hold for all at once.
+        Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
         found = self.ranking(level=level)
         shown = len(found.names)
@@ -235,8 +235,8 @@ class TopKReading(Reading):
             "group": np.array(found.names),
             "estimate": found.values,
             "std": np.full(shown, self.release.std),
-            "low": found.low,
-            "high": found.high,
+            "lower": found.lower,
+            "upper": found.upper,
             "sure": found.sure,
         }
 

@@ -76,10 +76,10 @@ values = _of_stream(
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
 _VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
-    v.estimate, w.std, v.estimate - w.half AS low, v.estimate + w.half AS high,
+    v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
     v.window_estimate, w.window_std,
-    v.window_estimate - w.window_half AS window_low,
-    v.window_estimate + w.window_half AS window_high,
+    v.window_estimate - w.window_half AS window_lower,
+    v.window_estimate + w.window_half AS window_upper,
     s.level, s.step AS last_step
 FROM counton_published_streams s
 JOIN counton_published_groups g ON g.stream_id = s.id
