@@ -17,4 +17,4 @@ private = make_private(optimizer, noise, model, batch_size=50)
 for batch in sampler:
     torch.nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
     optimizer.step()
-print(best, private.step, "steps", noise.guarantee, sep="; ")
+print(best, private.step, noise.promise, sep="; ")

@@ -211,6 +211,14 @@ def test_rounded_weights_stay_within_the_room_that_is_left_for_them(
     assert worst < strategy.squared_sensitivity() * (1 + 1e-5)
 
 
+def test_decays_that_float32_cannot_hold_are_refused(key: Key) -> None:
+    near = BufferedToeplitz(9, (1 - 1e-7,), (1 - 1.23e-6,))
+    with pytest.raises(InvalidInput, match="float32"):
+        noise_of(near, key)
+    exactly = float(np.float32(1 - 1.23e-6))
+    noise_of(BufferedToeplitz(9, (1 - 1e-7,), (exactly,)), key)
+
+
 def test_multipliers_of_the_guarantees() -> None:
     assert noise_multiplier(ZCDP(Fraction(1, 2))) == 1
     assert noise_multiplier(ApproxDP(2, 1e-5)) == pytest.approx(1.993812446)

@@ -77,6 +77,14 @@ class TrainingNoise:
             raise InvalidInput(f"clip is {clip}; it must be above 0: the largest gradient norm")
         if sampler is not None:
             check_fit(strategy, sampler)
+        for decay in strategy.decays:
+            used = float(np.float32(decay))
+            if not used < 1 or abs(used - decay) > ROUNDING / 10 * (1 - decay):
+                raise InvalidInput(
+                    f"a buffer decays by {decay!r}, which float32 rounds to {used!r}: too far from "
+                    f"it for the sensitivity that is claimed; use the fit of the strategy, whose "
+                    f"zeros are float32 numbers"
+                )
         self._key = check_key(key)
         self.strategy, self.name, self.guarantee = strategy, name, guarantee
         self.clip, self.group = float(bound), check_integer("group", group, 1)
@@ -102,6 +110,34 @@ class TrainingNoise:
 
     def __repr__(self) -> str:
         return f"<noise of {self.name!r}: {self.strategy.name}, {self.guarantee}>"
+
+    @property
+    def promise(self) -> str:
+        """What is promised, to whom, against which neighbours, under which batches: one sentence.
+
+        >>> from counton import Key
+        >>> from counton.training import plan
+        >>> best = plan(steps=8, epochs=2, dimension=3).best
+        >>> print(best.noise(key=Key.generate(), name="a").promise)
+        zero-concentrated differential privacy with rho = 0.5 for all 8 steps together, for one
+        example present or its place left empty, which counts in 2 steps at most, in the same place
+        of each epoch, with a gradient of norm at most 1
+        """
+        times, apart, fixed = self.strategy.schedule
+        unit = "one example" if self.group == 1 else f"any {self.group} examples"
+        chance = self._terms["sampled"] is not None
+        change = "more or less" if chance else "present or its place left empty"
+        if chance:
+            when = "which each step takes by chance and in secret"
+        else:
+            when = f"which counts in {times} step{'s' * (times > 1)} at most"
+            if times > 1:
+                order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
+                when = f"{when}, {order}"
+        return (
+            f"{self.guarantee} for all {self.strategy.steps} steps together, for {unit} {change}, "
+            f"{when}, with a gradient of norm at most {self.clip:g}"
+        )
 
     def add(
         self, step: int, gradients: Any, shards: Mapping[str, tuple[int, int]] | None = None
