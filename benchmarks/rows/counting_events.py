@@ -109,7 +109,14 @@ def _runs(folder: Path) -> Iterator[Row]:
         words = [
             *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
             *("--every", every, "--from", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
-            *("--state", str(folder / "s.db"), "--out", str(folder / "out.parquet")),
+            *(
+                "--until",
+                "newest",
+                "--state",
+                str(folder / "s.db"),
+                "--out",
+                str(folder / "out.parquet"),
+            ),
         ]
         used = process(["-m", "counton", *words])
         released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()

@@ -131,7 +131,7 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     words = [
         *("counton", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
         *("--domain", "a,b", "--steps", "100", "--from", "2013-01-01", "--epsilon", "1"),
-        *("--state", str(state), "--out", str(tmp_path / "out.csv")),
+        *("--state", str(state), "--out", str(tmp_path / "out.csv"), "--until", "newest"),
     ]
     program = (
         "import json, sys\n"
