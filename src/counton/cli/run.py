@@ -25,7 +25,8 @@ from counton.cli.words import operator_notes, progress_line, protection
 from counton.events.windows import moment
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
-from counton.jobs.runs import subject
+from counton.jobs.job import checked
+from counton.jobs.runs import recalled, subject
 from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.writing import Outputs, Written
 
@@ -66,6 +67,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
+    job = recalled(checked(job))
     outputs = Outputs.of(job)
     with (
         working(errors, always=bar) as progress,

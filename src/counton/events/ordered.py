@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.events.files import Rows, Source
+from counton.events.policies import Policies, set_aside
 from counton.events.tally import Problem, collected
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
@@ -35,6 +36,7 @@ class Ordered(NamedTuple):
         before: rows before the first window, which count nowhere.
         beyond: rows after the last window.
         left_out: rows with values that are none of those known.
+        skipped, quarantined: rows that lack something, and rows that cannot be read.
     """
 
     events: list[Any] | NDArray[Any]
@@ -43,6 +45,8 @@ class Ordered(NamedTuple):
     before: int = 0
     beyond: int = 0
     left_out: int = 0
+    skipped: int = 0
+    quarantined: int = 0
 
     def __repr__(self) -> str:
         return "Ordered(secret)"
@@ -65,6 +69,7 @@ def ordered_rows(
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
     ties: bool = False,
+    policies: Policies | None = None,
 ) -> Ordered:
     """Rows by time (of equal times in their order), or each a step in the order of the file.
 
@@ -76,6 +81,7 @@ def ordered_rows(
         only: values that a column may have; rows with others are left out.
         time, windows: steps are windows of this column's times; None: each row is a step.
         clock_change, time_format: see `counton.events.windows.moments`.
+        policies: what happens to rows that cannot be read; None: they are refused.
         ties: rows of equal times are ordered by their parts, so that their order does not matter.
 
     Raises:
@@ -90,7 +96,8 @@ def ordered_rows(
     (['a', 'b'], [1, 1, 2, 2])
     """
     timed = time is not None and windows is not None
-    parts = []
+    parts, skipped, aside = [], 0, list[tuple[object, ...]]()
+    policies = Policies() if policies is None else policies
     for part in source.parts:
         told = [name for name in columns if name not in numbers]
         frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), told)
@@ -104,8 +111,20 @@ def ordered_rows(
             dtype = frame.collect_schema()[time]
             taken["us"] = moments(time, dtype, windows.timezone, clock_change, time_format)
         rows = collected(Source((part,), part.name), frame.select(**taken))
-        _check(rows, part, columns, numbers, time, windows)
+        if policies == Policies():
+            _check(rows, part, columns, numbers, time, windows)
+        else:
+            rows, lacking = _sorted_out(rows, part, columns, numbers, time, policies, aside)
+            skipped += lacking
+            _check(rows, part, columns, numbers, time, windows)
         parts.append(rows)
+    if policies.quarantine is not None:
+        if len(aside) > policies.most:
+            raise InvalidInput(
+                f"more than {policies.most:,} rows of {source.name} cannot be read, which is as "
+                f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
+            )
+        set_aside(policies.quarantine, [*([time] if time else []), *columns], aside)
     rows, left_out = pl.concat(parts), 0
     for name, known in (only or {}).items():
         kept = rows.filter(pl.col(f"part {columns.index(name)}").is_in(list(known)))
@@ -126,7 +145,49 @@ def ordered_rows(
         before,
         rows.height - within,
         left_out,
+        skipped,
+        len(aside),
     )
+
+
+def _sorted_out(
+    rows: pl.DataFrame,
+    part: Rows,
+    columns: Sequence[str],
+    numbers: Sequence[str],
+    time: str | None,
+    policies: Policies,
+    aside: list[tuple[object, ...]],
+) -> tuple[pl.DataFrame, int]:
+    """Rows that can be read, and how many lack something; those set aside are added to a list."""
+    problem = pl.lit(0, pl.Int64)
+    for place, name in reversed([*enumerate(columns)]):
+        value, kind = pl.col(f"part {place}"), rows.schema[f"part {place}"]
+        if name in numbers:
+            bad, why = ~value.is_finite().fill_null(False), Problem.NOT_FINITE
+        elif kind == pl.Boolean:
+            bad, why = value.is_null(), Problem.NO_FLAG
+        else:
+            bad, why = value.is_null() | (value == ""), Problem.NO_VALUE
+        problem = pl.when(bad).then(int(why)).otherwise(problem)
+    if "us" in rows.columns:
+        untimed = NO_MOMENT - pl.col("us")
+        problem = pl.when(pl.col("us") < NO_MOMENT).then(untimed).otherwise(problem)
+    told = rows.select(problem=problem).with_row_index("row", offset=1)
+    named = [*([time] if time is not None else []), *dict.fromkeys(columns)]
+    texts = part.scan(tuple(dict.fromkeys(named)), named).collect()
+    empty = pl.any_horizontal(
+        (pl.col(name).is_null() | (pl.col(name).cast(pl.String) == "")) for name in named
+    )
+    lacks = texts.select(empty.alias("lacks"))["lacks"]
+    found = told["problem"] > 0
+    gone = found & lacks if policies.missing == "skip" else found & ~found
+    skipped = int(gone.sum())
+    if policies.quarantine is not None:
+        for row, why in told.filter(found & ~gone).iter_rows():
+            aside.append((part.name, row, Problem(why).words, *texts.row(row - 1)))
+        gone = gone | found
+    return rows.filter(~gone), skipped
 
 
 def _flag(given: pl.Expr) -> pl.Expr:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from counton.jobs.publishing import Published as Published
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import Released as Released
+    from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
     from counton.jobs.shown import ReleasedStatistic as ReleasedStatistic
     from counton.jobs.shown import Shown as Shown
@@ -83,6 +84,7 @@ _HOME = {
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
+    "recalled": "counton.jobs.runs",
     "run": "counton.jobs.runs",
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
@@ -111,6 +113,7 @@ __all__ = [
     "count_events",
     "export",
     "publish",
+    "recalled",
     "run",
     "run_contingency",
     "run_hierarchy",

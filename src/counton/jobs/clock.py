@@ -6,6 +6,7 @@ The newest event decides only where it is asked to by name, since it is somebody
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -38,7 +39,12 @@ class Seen(NamedTuple):
 
 
 def ended(
-    until: str | datetime | None, windows: Windows, seen: Seen, *, confirmed: bool
+    until: str | datetime | None,
+    windows: Windows,
+    seen: Seen,
+    *,
+    confirmed: bool,
+    watermark: str | None = None,
 ) -> tuple[int, int]:
     """Until when windows are released, in microseconds, and how many have ended by then.
 
@@ -47,6 +53,7 @@ def ended(
         windows: of the stream.
         seen: of the events.
         confirmed: release also what looks like a mistake.
+        watermark: windows end so much later, where no time is stated.
 
     Raises:
         InvalidInput: a time that has not passed, is before the first window, or is many windows
@@ -55,8 +62,9 @@ def ended(
     """
     end, now = moment(windows.end).isoformat(), datetime.now(UTC)
     stated, until = until is not None, _UNSTATED if until is None else until
+    late = 0 if watermark is None else length_of(watermark)
     if until == NEWEST:
-        us = _newest(windows, seen, end, now)
+        us = _newest(windows, seen, end, now) - late
         return us, windows.ended_by(us)
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not confirmed:
@@ -66,7 +74,7 @@ def ended(
                 f"up to which they are ({field('until', NEWEST)}: that of the newest event, which "
                 f"is not protected)"
             )
-        us, given = min(microseconds(now), windows.end), field("until", NOW)
+        us, given = min(microseconds(now) - late, windows.end), field("until", NOW)
     else:
         text = until.isoformat() if isinstance(until, datetime) else str(until)
         us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
@@ -81,6 +89,8 @@ def ended(
             f"{field('until', end)} for the rest of this stream and start another one for what "
             f"follows"
         )
+    if us <= microseconds(windows.start) and until == NOW and late:
+        return us, 0
     if us <= microseconds(windows.start):
         raise InvalidInput(
             f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
@@ -90,6 +100,26 @@ def ended(
     if not confirmed:
         _refuse_quiet(given, count, windows, seen, stated=stated)
     return us, count
+
+
+_UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def length_of(watermark: str) -> int:
+    """A length of time in microseconds.
+
+    Raises:
+        InvalidInput: it is none.
+
+    >>> length_of("6h") == 6 * 3_600_000_000
+    True
+    """
+    found = re.fullmatch(r"(\d{1,6})([smhd])", watermark.strip())
+    if found is None:
+        raise InvalidInput(
+            f"{field('watermark')} is {watermark!r}; write a length such as 90s, 15m, 6h or 2d"
+        )
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def is_stated(until: str | datetime | None) -> bool:

@@ -125,6 +125,8 @@ class Definition:
         renamed: columns that are called otherwise, old and new, since which step.
         continues: the stream that this one goes on from, if any.
         ended: the step at which it ended; None: it goes on.
+        parts, stated: columns of a statistic, and what was said of it.
+        remembered: policies and outputs of the last job.
         discovery: how groups are found where none is declared; then none is kept here.
         unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
         people: whose events they are, and how many count; None where single events are protected.
@@ -164,6 +166,7 @@ class Definition:
     discovery: Discovery | None = None
     parts: kinds.Parts = attribute(default_factory=kinds.Parts)
     stated: Mapping[str, Any] = attribute(default_factory=dict)
+    remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
 
     @property
     def windows(self) -> Windows:
@@ -278,6 +281,7 @@ class Definition:
             "ended": self.ended,
             "parts": self.parts._asdict(),
             "stated": dict(self.stated),
+            "remembered": dict(self.remembered),
             **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),
         }
 
@@ -338,6 +342,7 @@ class Definition:
             discovery=None if found is None else _discovery(found),
             parts=kinds.Parts(**{name: tuple(part) for name, part in details["parts"].items()}),
             stated=details["stated"],
+            remembered=details.get("remembered", {}),
         )
 
 
@@ -458,7 +463,11 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
 
 
 def _check_choices(request: Job) -> None:
-    for name, known in (("unknown", UNKNOWN), ("clock_change", CLOCK_CHANGE)):
+    for name, known in (
+        ("late", ("refuse", "drop")),
+        ("unknown", UNKNOWN),
+        ("clock_change", CLOCK_CHANGE),
+    ):
         given = getattr(request, name)
         if given not in known:
             raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
@@ -546,7 +555,7 @@ def _statistic(
         known: dict[str, Any] = {
             given: value
             for given, value in saved.stated.items()
-            if getattr(request, given) in (None, False)
+            if getattr(request, given) is None or getattr(request, given) is False
         }
         says_nothing = set(known) == set(saved.stated) and not kinds.stated(request)
         of_domain = request.domain is not None and "domain" in kinds.kind_named(name).reads
@@ -811,7 +820,7 @@ def _refuse_of_ordered(request: Job, statistic: Statistic, cut: Windows | None) 
     own = ("most", "first") if isinstance(statistic, TopK) and cut is None else ()
     for name, why in _IN_ORDER.items():
         value = getattr(request, name)
-        if value in (None, False) or name in own or (name, value) == ("release", "totals"):
+        if value is None or value is False or name in own or (name, value) == ("release", "totals"):
             continue
         what = "where each row is a step," if statistic.tallied else "whose rows count in order,"
         raise InvalidInput(

@@ -78,6 +78,8 @@ class Job:
             beyond: of the statistics that have them.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
+        watermark: a window is released so long after its end, where the clock or the newest event
+            says when it ended: rows that are late by less count in their own window.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         continues: a stream of the same state that ends now; this one begins where it ends.
@@ -107,6 +109,8 @@ class Job:
             file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
         missing: whether rows that lack a time, group, value, user or id are refused as such
             ("refuse"), or counted nowhere ("skip").
+        late: rows that come for a released window, of a statistic whose rows count in their order:
+            refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
         append: the file holds new events only.
         out, plot, sums: files of released steps, of a chart, and of sums over periods.
         level: probability with which each interval holds that is shown or written.
@@ -220,6 +224,11 @@ class Job:
         "release windows that ended by then; default: now; newest: by the newest event's time",
         group="Time",
     )
+    watermark: str | None = asked(
+        None,
+        "release a window only so long after its end, as in 6h: late rows fall into their own",
+        group="Time",
+    )
     confirmed: bool = asked(
         False, "release also many windows after the newest event", "yes", group="Time"
     )
@@ -319,6 +328,11 @@ class Job:
     bad_rows_most: int = asked(1000, "with quarantine: so many rows may be set aside", group="Rows")
     missing: str = asked(
         "refuse", "rows that lack a time, group, value, user or id: refuse or skip", group="Rows"
+    )
+    late: str = asked(
+        "refuse",
+        "rows of released windows, where rows count in order: refuse, or drop them",
+        group="Rows",
     )
     append: bool = asked(
         False, "the file holds new events only, not all since --from", group="Rows"

@@ -156,7 +156,7 @@ def refuse_others(job: Job) -> None:
     own = kind_named(job.what).takes
     for name in _ANY:
         value = getattr(job, name)
-        if name in own or value in (None, False):
+        if name in own or value is None or value is False:
             continue
         having = ", ".join(each for each, kind in KINDS.items() if name in kind.takes)
         raise InvalidInput(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.ordered import Ordered, letters_of, ordered_rows
+from counton.events.policies import Policies
 from counton.events.windows import ClockChange
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job, Progress
@@ -45,13 +46,19 @@ def read_letters(job: Job, statistic: Statistic) -> Ordered:
     return letters_of(events, statistic.parameters.get("alphabet", ()))
 
 
-def read_rows(job: Job, definition: Definition, source: Source) -> Ordered:
+def read_rows(job: Job, definition: Definition, source: Source, policies: Policies) -> Ordered:
     """The rows of a source in the order in which they happened.
 
     Raises:
         InvalidInput: a column is missing, or a row that is no event.
     """
     parts, statistic = definition.parts, definition.statistic
+    if definition.cut is None and policies != Policies():
+        name = "missing" if policies.missing == "skip" else "bad_rows"
+        raise InvalidInput(
+            f"{field(name, getattr(job, name))} leaves rows out, and where each row is a step how "
+            f"many steps there are would tell of them; give {field('time')}, or repair the rows"
+        )
     only = None
     if job.unknown == "drop" and isinstance(statistic, TopK):
         if definition.cut is None:
@@ -71,6 +78,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Ordered:
         clock_change=cast("ClockChange", job.clock_change),
         time_format=job.time_format,
         ties=in_any_order(definition),
+        policies=policies,
     )
 
 
@@ -111,11 +119,13 @@ class Taking:
         definition: of the stream.
         events: all rows since the first step.
         ended: how many steps have ended.
+        late: whether rows of released windows are refused ("refuse") or count nowhere ("drop").
     """
 
     definition: Definition
     events: Ordered
     ended: int
+    late: str = "refuse"
 
     def tried(self) -> None:
         """Refuse events that are none, before anything is spent on them."""
@@ -134,7 +144,7 @@ class Taking:
                 f"the file holds {len(stops):,} events, and {before:,} have been released, one a "
                 f"step: rows have disappeared; give the file of all events"
             )
-        if before:
+        if before and self.late == "refuse":
             progress("comparing", 0.4)
             self._compare(stream, before)
         chunks = list(self._chunks(before))
@@ -155,7 +165,8 @@ class Taking:
                 order = "rows of one time must keep their order, from file to file too; "
             raise ReplayMismatch(
                 f"{error} ({order}late rows and corrections cannot be entered into steps that are "
-                f"released; release later, by {field('until')}, or leave them out)"
+                f"released; release later ({field('watermark', '6h')}, {field('until')}), or leave "
+                f"them out: {field('late', 'drop')})"
             ) from error
 
     def _chunks(self, before: int) -> Iterator[range]:

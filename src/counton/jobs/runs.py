@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from dataclasses import field as attribute
 from functools import cached_property
 from pathlib import Path
@@ -755,7 +755,7 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
-    request = checked(request)
+    request = recalled(checked(request))
     progress("choosing a strategy", 0.05)
     store, saved = _look(request)
     try:
@@ -774,6 +774,67 @@ def is_stream(request: Job) -> bool:
     if store is not None:
         store.close()
     return saved is not None
+
+
+#: What a stream remembers of the jobs that released it, besides what defines it. A later job that
+#: leaves a policy out has it again; one that says nothing of outputs has those of the last job that
+#: wrote a file.
+POLICIES = (
+    *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
+    *("clock_change", "time_format", "file_format"),
+)
+OUTPUTS = (
+    *("out", "plot", "sums", "title", "axis", "over", "shares", "ask", "cut", "level"),
+    *("top", "room"),
+)
+_PATHS = ("out", "plot", "bad_rows")
+
+
+def recalled(job: Job) -> Job:
+    """A job with what the stream remembers of earlier ones, where it says nothing else.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> recalled(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
+    True
+    """
+    store, saved = _look(job)
+    if store is None:
+        return job
+    with store:
+        kept = {} if saved is None else saved.details.get("remembered", {})
+    defaults = {item.name: item.default for item in fields(Job)}
+    own = any(getattr(job, name) != defaults[name] for name in OUTPUTS)
+    told = {
+        name: value
+        for name, value in kept.items()
+        if getattr(job, name) == defaults[name] and not (own and name in OUTPUTS)
+    }
+    return replace(job, **told) if told else job
+
+
+def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be remembered of a job, as JSON values; of paths where they are.
+
+    Args:
+        job: which.
+        before: what is remembered of earlier ones.
+    """
+    defaults = {item.name: item.default for item in fields(Job)}
+    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
+    found = {} if writes else {name: before[name] for name in OUTPUTS if name in before}
+    for name in (*POLICIES, *OUTPUTS) if writes else POLICIES:
+        value = getattr(job, name)
+        if value == defaults[name] or (name == "unknown" and value == "discover"):
+            continue
+        if name in _PATHS:
+            start, quarantine, path = os.fspath(value).rpartition("quarantine:")
+            value = start + quarantine + os.path.abspath(path)
+        elif isinstance(value, list | tuple):
+            value = [str(one) for one in value]
+        found[name] = value
+    return found
 
 
 def _check_quarantine(file: Path, request: Job) -> None:
@@ -841,11 +902,15 @@ def _run(
             definition = succession.continued(definition, request.continues, predecessor, end.step)
     else:
         check(definition, asked)
+    kept = _remembered(request, definition.remembered)
+    if definition.statistic.on_demand:  # what is asked of it is asked anew
+        kept = {name: value for name, value in kept.items() if name in POLICIES}
+    definition = replace(definition, remembered=kept)
     if approve is not None:
         approve(definition)
     progress("reading events", 0.25)
     if definition.ordered:
-        return _run_ordered(request, asked, definition, source, store, saved, progress)
+        return _run_ordered(request, asked, definition, source, store, saved, policies, progress)
     assert source is not None
     if store is not None and saved is not None and request.append:
         source = _new_files(source, store, request, definition)
@@ -982,6 +1047,7 @@ def _run_ordered(
     source: Source | None,
     store: Store | None,
     saved: Found | None,
+    policies: Policies,
     progress: Progress,
 ) -> Outcome:
     """The same where rows are taken one after the other."""
@@ -991,19 +1057,20 @@ def _run_ordered(
     if source is None:
         rows = read_letters(request, definition.statistic)
     else:
-        rows = read_rows(request, definition, source)
+        rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
         raise _changed(part)
     rows = fitting(rows, definition, released)
     found = Tally(
-        pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond, rows.left_out
+        *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
+        *(rows.left_out, rows.skipped, rows.quarantined),
     )
     until: int | None = None
     ended = len(rows.stops)
     if definition.cut is not None:
         assert source is not None
         until, ended = _ended(request, definition, source, found, released)
-    taking = Taking(definition, rows, ended)
+    taking = Taking(definition, rows, ended, late=request.late)
     if store is None or saved is None:
         taking.tried()
         if store is not None:
@@ -1159,7 +1226,13 @@ def _ended(
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
     seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
-    return clock.ended(request.until, definition.windows, seen, confirmed=request.confirmed)
+    return clock.ended(
+        request.until,
+        definition.windows,
+        seen,
+        confirmed=request.confirmed,
+        watermark=request.watermark,
+    )
 
 
 def _create(request: Job, definition: Definition) -> Stream:

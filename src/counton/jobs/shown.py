@@ -44,6 +44,9 @@ class Shown:
             shares of quantiles; or groups, instead of the largest.
         over: what came in so many steps up to each; None: in all steps so far.
         top: how many groups are ranked.
+
+    >>> Shown(over=24).over
+    24
     """
 
     ask: tuple[Any, ...] | None = None
@@ -64,6 +67,21 @@ class ReleasedStatistic:
         first: the first step that tables and charts show.
         shown: what is shown of each reading.
         groups: those that are shown, where they are not all.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton.jobs import Job, run
+    >>> from counton.statistics import Average
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> paid = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
+    >>> job = Job(
+    ...     Average(0, 9, resolution=1), paid, folder.name + "/s.db", value="paid", time="at",
+    ...     every="1d", start="2024-03-01", steps=365, until="2024-03-03", epsilon=1,
+    ... )
+    >>> with run(job) as outcome:
+    ...     outcome.shown().table()["step"].unique().to_list()
+    [1, 2]
+    >>> folder.cleanup()
     """
 
     definition: Definition
@@ -307,6 +325,8 @@ def check_shown(shown: Shown, statistic: Statistic) -> None:
     inner = statistic.inner if isinstance(statistic, Grouped) else statistic
     if shown.over is not None:
         check_over(shown.over, inner)
+    if shown.top is not None and shown.top < 1:
+        raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
     if shown.ask is None:
         return
     if not (inner.on_demand or isinstance(inner, TopK | _quantiles())):

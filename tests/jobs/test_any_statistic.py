@@ -1,0 +1,184 @@
+"""What every statistic has in common: guards, policies and late rows, since there is one run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
+from counton.jobs import Job, recalled, run
+from counton.jobs.kinds import KINDS
+
+HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
+ROWS = [
+    "00:10,home,ann,3,u,v,1,a,1",
+    "00:40,shop,bob,5,v,w,1,b,2",
+    "02:30,home,ann,4,u,w,1,a,3",
+]
+EDGES: dict[str, Any] = {"edge": "from,to"}
+OWN: dict[str, dict[str, Any]] = {
+    "count": {},
+    "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "quantiles": {"value": "paid", "edges": "0,4,9", "line": "identity"},
+    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
+    "distinct": {"user": "user"},
+    "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
+    "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
+    "edges": EDGES,
+    "triangles": {**EDGES, "degree": 3},
+    "stars": {**EDGES, "degree": 3, "leaves": 2},
+    "degrees": {**EDGES, "degree": 3},
+    "cuts": {**EDGES, "domain": "u,v,w"},
+    "forest": {**EDGES, "weight": "paid", "largest": 9},
+}
+TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct")
+
+
+@pytest.fixture(params=[name for name in KINDS if name in OWN])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
+    return made(request.param, tmp_path)
+
+
+def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
+    return Job(
+        name, written(folder, rows), folder / "s.db", time="at", every="1h", start="2024-03-01",
+        steps=6, until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **OWN[name],
+    )  # fmt: skip
+
+
+def written(folder: Path, rows: list[str]) -> Path:
+    (folder / "e.csv").write_text(HEADER + "".join(f"2024-03-01T{row}\n" for row in rows))
+    return folder / "e.csv"
+
+
+def table(job: Job) -> pl.DataFrame:
+    with run(job) as outcome:
+        return outcome.shown().table()
+
+
+def test_all_kinds_are_here() -> None:
+    tables = {"hierarchy", "ranges", "contingency", "moments"}
+    assert set(KINDS) - tables == set(OWN)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"until": "2999-01-01"}, InvalidInput),  # in the future
+        ({"until": "2024-03-01T09:00"}, HorizonExceeded),  # beyond the last window
+        ({"until": None}, InvalidInput),  # data of the past, without a time
+        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, None),
+        ({"delta": "0.5"}, InvalidInput),
+        ({"clock_change": "guess"}, InvalidInput),
+        ({"late": "maybe"}, InvalidInput),
+        ({"watermark": "soon", "until": "newest"}, InvalidInput),
+        ({"bad_rows": "quarantine:"}, InvalidInput),
+        ({"epsilon": None}, InvalidInput),
+        ({"every": None}, InvalidInput),
+        ({"start": None}, InvalidInput),
+        ({"steps": None}, InvalidInput),
+        ({"name": "no\x00name"}, InvalidInput),
+    ],
+    ids=str,
+)
+def test_every_guard_stands_before_every_statistic(
+    job: Job, changed: dict[str, Any], error: type[Exception] | None
+) -> None:
+    changed_job = replace(job, **changed)
+    if error is None:
+        run(changed_job).close()
+        return
+    with pytest.raises(error):
+        run(changed_job)
+    assert not Path(str(job.state)).exists()
+
+
+def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    first = table(replace(job, out=out, watermark="1h"))
+    again = Job(job.what, job.events, job.state, name="it", until=job.until)
+    assert table(again).equals(first)
+    assert recalled(again).out == str(out)
+    assert recalled(again).watermark == "1h"
+    others: tuple[dict[str, Any], ...] = (
+        *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
+    )
+    for changed in others:
+        with pytest.raises(StateError):
+            run(replace(job, **changed))
+    other = "average" if job.what != "average" else "count"
+    with pytest.raises(StateError, match="cannot be continued"):
+        run(replace(made(other, tmp_path), state=job.state))
+
+
+def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
+    bad = ["never,home,ann,3,u,w,1,a,9", "01:10,,,,,,,,", "01:20,moon,cy,x,u,w,maybe,z,"]
+    policies: dict[str, Any] = {
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
+        "late": "drop",
+    }  # fmt: skip
+    lenient = replace(job, **policies)
+    if job.what in ("substrings", "episodes", "cuts"):  # letters and nodes that are none of theirs
+        bad = bad[:2]
+    before = table(lenient)
+    written(tmp_path, [*ROWS[:1], *bad, *ROWS[1:], "01:50,shop,bob,1,v,w,1,b,10"])
+    later = replace(lenient, until="2024-03-01T04:00")
+    with run(later) as outcome:
+        assert outcome.after == 4
+        shown = outcome.shown().table()
+    assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before) or (
+        job.what in ("substrings", "episodes", "cuts", "degrees")  # the last step alone is shown
+    )
+
+
+@pytest.mark.parametrize("name", TALLIED)
+def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> None:
+    job = replace(made(name, tmp_path), id="id", append=True, epsilon=10**6)
+    with run(job) as outcome:
+        assert outcome.after == 3
+    late = "00:50,shop,cy,2,v,w,1,b,4"
+    written(tmp_path, [ROWS[1], late])  # one row again, one late
+    with run(replace(job, until="2024-03-01T05:00")) as outcome:
+        assert (outcome.after, outcome.known) == (5, 1)
+        together = outcome.stream.releases().values[-1]
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    whole = replace(made(name, folder, [*ROWS, late]), until="2024-03-01T05:00", epsilon=10**6)
+    with run(whole) as outcome:
+        assert (outcome.stream.releases().values[-1] == together).all()
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name not in TALLIED])
+def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    refused_options: dict[str, Any] = {"append": True, "id": "id", "most": 3, "release": "windows"}
+    for option, value in refused_options.items():
+        with pytest.raises(InvalidInput) as refused:
+            run(replace(made(name, tmp_path), **{option: value}))
+        assert option in refused.value.fields
+        assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["average", "quantiles", "distinct"])
+def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> None:
+    job = replace(made(name, tmp_path), by="page", domain="home,shop", epsilon=1000)
+    with run(job) as outcome:
+        shown = outcome.shown().table()
+        assert set(shown["group"]) == {"home", "shop"}
+
+
+def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
+    for events in ("at\n", HEADER, "", "no,columns\n1,2\n"):
+        (tmp_path / "e.csv").write_text(events)
+        try:
+            run(job).close()
+        except CountonError:
+            assert not Path(str(job.state)).exists()
+        else:
+            Path(str(job.state)).unlink()
+            Path(f"{job.state}.key").unlink()
+            Path(f"{job.state}.key.witness").unlink(missing_ok=True)
