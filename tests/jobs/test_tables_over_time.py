@@ -60,7 +60,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
     with run(months(tmp_path)) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         table = outcome.shown().table()
-        assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "low", "high"]
+        assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
         last = outcome.shown(shown=Shown(over=1)).table()
         assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
         whole = [Fraction(one) for one in table["estimate"].to_list()]

@@ -475,7 +475,7 @@ class HierarchyReading(Reading):
         return np.asarray(half + moved + grain, np.float64)
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The table of one level of the tree: its columns, estimate, std, low and high.
+        """The table of one level of the tree: its columns, estimate, std, lower and upper.
 
         Args:
             nodes: name of the tree's level.
@@ -490,8 +490,8 @@ class HierarchyReading(Reading):
         estimate = self.estimates[depth][order]
         std = self.release.std * np.sqrt(self.statistic.law.variances[depth])[order]
         half = self._halves(std, level)
-        numbers = {"estimate": estimate, "std": std, "low": estimate - half}
-        return {**tree.path_columns(depth), **numbers, "high": estimate + half}
+        numbers = {"estimate": estimate, "std": std, "lower": estimate - half}
+        return {**tree.path_columns(depth), **numbers, "upper": estimate + half}
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`: all levels, the total first."""
