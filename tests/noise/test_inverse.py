@@ -200,3 +200,19 @@ def test_exponentials_are_bracketed_however_many_bits_are_asked_for(bits: int) -
 def test_the_exponentials_carry_more_digits_than_any_draw_asks_for() -> None:
     for bits in (16, 32_656, 10**6, 10**9):
         assert _context(bits).prec >= bits * math.log10(2) + 30 + GUARD_DIGITS
+
+
+@pytest.mark.parametrize("sigma_squared", ["1/7", "3", "1000/3", str(2**66 + 1)])
+@pytest.mark.parametrize("work", [128, 400])
+def test_weights_of_blocks_err_by_less_than_their_sums_allow_for(
+    sigma_squared: str, work: int
+) -> None:
+    """Found one from the other, against each by itself."""
+    spread, bits = Fraction(sigma_squared), 0
+    while spread / 4 ** (bits + 1) >= 64**2:
+        bits += 1
+    blocks = GaussianBlocks(spread, bits)
+    for offset in (0, 1):
+        for place, weight in enumerate(blocks._weights(offset, 300, work)):
+            exponent = Fraction((offset + (place << bits)) ** 2) / (2 * spread)
+            assert abs(2 * weight - sum(exp_bracket(exponent, work))) <= 4

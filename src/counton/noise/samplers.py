@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,17 +167,34 @@ class GaussianBlocks(CumulativeLaw):
             while exp_bracket(self._rate * self.nearest(half) ** 2, work + 64)[1] > 4:
                 half = max(2 * half, 1)
             lowest, highest = -half - 1, half
-            sums, total = [], 0
-            weights: dict[int, int] = {}
-            for block in range(lowest, highest + 1):
-                distance = abs(self.nearest(block))
-                if distance not in weights:
-                    weights[distance] = sum(exp_bracket(self._rate * distance**2, work)) // 2
-                total += weights[distance]
-                sums.append(total)
+            before, after = self._weights(1, -lowest, work), self._weights(0, highest + 1, work)
+            sums = list(accumulate([*reversed(before), *after]))
             # each weight errs by at most 2; what lies beyond the ends is below 2**-60 of one unit
             self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
         return self._sums[bits]
+
+    def _weights(self, offset: int, count: int, work: int) -> list[int]:
+        """exp(-rate x^2) times 2**work at x = offset, offset + block, ..: each errs by at most 2.
+
+        The ratio of one to the one before falls by the same factor from step to step. A product of
+        two numbers below 1 that err by a and b units errs by at most a + b + 1: the n-th ratio errs
+        by 2 n + 3 of 2**-(work + 64), the n-th weight by (n + 2)^2, which is below one of 2**-work.
+        """
+        finer = work + 64
+
+        def exact(exponent: Fraction) -> int:
+            return sum(exp_bracket(exponent, finer)) // 2
+
+        square = self._rate * self._block**2
+        weight = exact(self._rate * offset**2)
+        ratio = exact(square + 2 * self._rate * self._block * offset)
+        factor = exact(2 * square)
+        weights = []
+        for _ in range(count):
+            weights.append(weight >> 64)
+            weight = weight * ratio >> finer
+            ratio = ratio * factor >> finer
+        return weights
 
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
         """See `CumulativeLaw.bracket`."""

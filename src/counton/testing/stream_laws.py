@@ -90,7 +90,7 @@ def check_parameters(strategy: StreamStrategy) -> None:
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
     rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
-    steps = range(1, min(strategy.horizon or 32, 32) + 1)
+    steps = range(1, min(strategy.longest or 32, 32) + 1)
     same = rebuilt == strategy and all(rebuilt.row(t) == strategy.row(t) for t in steps)
     require(same, strategy, "to_dict does not rebuild it")
 
@@ -104,7 +104,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
     """
-    beyond = [] if strategy.horizon is None else [strategy.horizon + 1]
+    beyond = [] if strategy.longest is None else [strategy.longest + 1]
     calls: list[Callable[[int], object]] = [
         strategy.row,
         lambda step: strategy.variance([step]),

@@ -12,12 +12,16 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
-    LONGEST,
+    NODES,
     first_of,
     node_variance,
+    norms_of,
     quarter,
+    series_bits,
     squared_norms,
 )
+from counton.strategies.streams.square_root import square_root_coefficients
+from counton.testing import HashedNoise, check_strategy
 
 #: sigma = 1; to the last digit.
 NORMS = {
@@ -71,7 +75,7 @@ def test_variances_far_out_are_the_known_ones() -> None:
 
 def test_long_and_short_variances_agree() -> None:
     root = GrowingSquareRoot()
-    exact = growing_root._Beginning(2**13, 18)
+    exact = growing_root._Beginning(2**13, 18, 2**20)
     long = growing_root._variances_of_long_rows(exact.shares, exact.widths)
     assert long == pytest.approx(exact.variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])
@@ -88,23 +92,68 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int) -> None:
 
     Every class of nodes has one variance, so that norms are sums of running sums.
     """
-    root = GrowingSquareRoot(weight_bits)
-    beginning = root._beginning(LONGEST)
-    sums = np.concatenate([[0], np.cumsum(beginning.root.numerators**2)])
-    weights = beginning.weights
+    bits = series_bits(weight_bits)
+    numerators = np.rint(square_root_coefficients(NODES) * 2.0**bits).astype(np.int64)
+    sums = np.concatenate([[0], np.cumsum(numerators**2)])
     rng = np.random.default_rng(5)
-    items = [*range(1, 40), LONGEST, LONGEST - 1, *rng.integers(1, LONGEST, 60).tolist()]
-    for item in items:
+    items = [*range(1, 40), NODES, NODES - 1, 2**20, *rng.integers(1, NODES, 60).tolist()]
+    norms = norms_of(np.array(items))
+    for item, weight in zip(items, np.floor(2.0**weight_bits / np.sqrt(norms)), strict=True):
         cost = Fraction(0)
         level = quarter(item)
-        while first_of(level) <= LONGEST:
+        while first_of(level) <= NODES:
             low = max(first_of(level), item) - item
-            high = min(first_of(level + 1), LONGEST + 1) - item
+            high = min(first_of(level + 1), NODES + 1) - item
             cost += Fraction(int(sums[high] - sums[low])) / node_variance(level)
             level += 1
-        exact = cost * int(weights[item - 1]) ** 2 / 4**root.lattice_bits
+        exact = cost * int(weight) ** 2 / 4 ** (bits + weight_bits)
         assert exact <= 1
         assert exact >= 0.999 or item > 9 or weight_bits == 4
+
+
+class Small(GrowingSquareRoot):
+    """Eight single steps, four blocks of two, two of four."""
+
+    singles, growth, kinds = 8, 2, 3
+
+
+class Threes(GrowingSquareRoot):
+    """Six single steps, three blocks of three, one of nine."""
+
+    singles, growth, kinds = 6, 3, 3
+
+
+@pytest.mark.parametrize("weight_bits", [4, 18])
+@pytest.mark.parametrize("root", [Small, Threes])
+def test_blocks_keep_every_law(root: type[GrowingSquareRoot], weight_bits: int) -> None:
+    strategy = root(weight_bits)
+    assert strategy.longest == 24
+    check_strategy(strategy, 24)
+    for steps in (3, 7, 9, 13, 24):
+        variances = strategy.variance(range(1, steps + 1))
+        assert strategy.mean_variance(steps) == pytest.approx(variances.mean(), rel=1e-12)
+        assert strategy.largest_variance(steps) == pytest.approx(variances.max(), rel=1e-12)
+
+
+def test_an_item_in_a_block_costs_no_more_in_both_roots() -> None:
+    strategy = Threes()
+    for item in range(1, 25):
+        cost = Fraction(0)
+        for level, _, weight in strategy.column_until(item, 24):
+            law = strategy.node_law(DiscreteGaussian(Fraction(1)), level)
+            assert isinstance(law, DiscreteGaussian)
+            cost += Fraction(weight) ** 2 / law.sigma_squared
+        assert 0.1 < cost <= 1
+
+
+def test_places_far_out() -> None:
+    root = GrowingSquareRoot()
+    assert root.longest == 5461 * 2**20
+    at = root._place(2**20 + 13)
+    assert (at.kind.size, at.block, at.step, at.over) == (8, 1, 5, 2**20 + 1)
+    last = root._place(root.longest)
+    assert last.kind.size == last.step == 8**6
+    assert last.over == last.node == NODES - 2**14
 
 
 def test_classes_of_nodes_are_quarter_octaves() -> None:
@@ -112,13 +161,12 @@ def test_classes_of_nodes_are_quarter_octaves() -> None:
         first = first_of(level)
         assert quarter(first) == level
         assert first == 1 or quarter(first - 1) == level - 1
-    assert quarter(LONGEST) == 68
+    assert quarter(2**20) == 68
+    assert quarter(NODES) == 72
     assert node_variance(4) >= Fraction(12, 11) ** 4 > node_variance(4) - Fraction(1, 2**30)
 
 
 def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
-    from counton.testing import HashedNoise
-
     root = GrowingSquareRoot()
     field = HashedNoise(spread=2**30)
     short = root.noise(field, range(1, 900))
@@ -127,8 +175,8 @@ def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
 
 def test_what_it_cannot_serve_is_refused() -> None:
     root = GrowingSquareRoot()
-    with pytest.raises(HorizonExceeded, match="1048577 lies beyond the horizon of 1048576"):
-        root.row(LONGEST + 1)
+    with pytest.raises(HorizonExceeded, match="lies beyond the horizon of 5726273536"):
+        root.variance([root.longest + 1])
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.l1_sensitivity()
     with pytest.raises(InvalidInput, match="use Gaussian noise"):

@@ -12,6 +12,10 @@ every item costs 1, to the end of time: the guarantee holds for all releases tog
 there will be. Budget follows time, and the price of an unknown end is a constant, a quarter of
 the variance of the best for an end that is known.
 
+After 2^20 steps the root goes on over the totals of blocks, of 8 steps, then of 64, and so on, half
+as many of each kind as of the one before; within a block a square root of its own counts the steps.
+An item in a block costs 3/4 in the one and 1/4 in the other.
+
 This mechanism is counton's own; that any positive q with sum 1 / (k q(k)) finite will do is easily
 seen, and this one is within 3 percent of the best for ends that are equally likely on a logarithmic
 scale.
@@ -20,10 +24,10 @@ scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +36,17 @@ from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
-from counton.strategies.base import Metric, Node, NodeNoise, Norm, Relation, Steps, StreamStrategy
+from counton.strategies.base import (
+    ROWS_CHUNK,
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    Relation,
+    Steps,
+    StreamStrategy,
+    nodes_per_chunk,
+)
 from counton.strategies.participation import schedule_for
 from counton.strategies.streams.normalised_sqrt import (
     NormalisedSqrt,
@@ -44,16 +58,23 @@ from counton.strategies.streams.normalised_sqrt import (
 from counton.strategies.streams.series import convolve, fft_length
 from counton.strategies.streams.square_root import square_root_coefficients
 
-#: Longest stream: the series behind it is exact up to here.
-LONGEST = 2**20
+#: The root never has more nodes: its series is exact up to here.
+NODES = 2**21
+#: How much of what an item costs is for the root over blocks, as a part of its standard deviation,
+#: rounded down, and the variance of noise within blocks, where that part is 3/4.
+_OF_BLOCKS, _WITHIN = 0.866025, 4
+#: Levels from here on are of nodes within blocks.
+_FIRST_WITHIN = 128
 _WEIGHT_BITS = 18
 #: Variances of nodes are multiples of 2^-30, rounded up.
 _VARIANCE_BITS = 30
 #: Quarter octaves with variance 1, and how it grows from one to the next.
 _EQUAL, _GROWTH = 12, Fraction(12, 11)
-#: Sums over f^2 are taken one by one up to twice the longest stream, beyond in closed form over so
+#: Sums over f^2 are taken one by one up to twice as many nodes, beyond in closed form over so
 #: many quarter octaves.
-_SUMMED, _BEYOND = 2 * LONGEST, 160
+_SUMMED, _BEYOND = 2 * NODES, 160
+#: Convolutions with fewer numbers are sums of shifted copies.
+_SHORT_SERIES = 2**16
 #: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4.
 _SHORTEST, _EXACT_ROWS = 2**10, 2**13
 
@@ -128,13 +149,21 @@ def squared_norms(count: int) -> Floats:
     >>> squared_norms(10)[[0, 1, 7, 8, 9]].round(6).tolist()
     [2.380566, 2.367248, 2.246367, 2.204896, 2.095829]
     """
+    return norms_of(np.arange(1, count + 1))
+
+
+def norms_of(items: Integers) -> Floats:
+    """`squared_norms` of some items.
+
+    >>> norms_of(np.array([10])).round(6).tolist()
+    [2.095829]
+    """
     squares = square_root_coefficients(_SUMMED) ** 2
     sums = np.concatenate([[0.0], np.cumsum(squares)])
-    items = np.arange(1, count + 1)
-    total = np.zeros(count)
+    total = np.zeros(len(items))
     # Smallest first, in a definite order.
     last = len(_spans(_SUMMED))
-    beyond = np.zeros(count)
+    beyond = np.zeros(len(items))
     for level in reversed(range(last, last + _BEYOND)):
         low, high = first_of(level) - items, first_of(level + 1) - items
         part = _logarithm((high - 1) / (low - 1)) / (math.pi * float(node_variance(level)))
@@ -150,20 +179,27 @@ def squared_norms(count: int) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The first steps, as a root with columns divided by d_i instead of their own norms."""
+    """The first nodes of the root, with columns divided by d_i instead of their own norms.
 
-    def __init__(self, horizon: int, weight_bits: int) -> None:
-        super().__init__(horizon)
+    Args:
+        horizon: so many nodes.
+        weight_bits: of weights.
+        singles: nodes from here on stand for blocks.
+    """
+
+    def __init__(self, horizon: int, weight_bits: int, singles: int) -> None:
+        super().__init__(min(horizon, _SHORTEST))
+        self.horizon, self.singles = horizon, singles
         self.weight_bits = weight_bits
         self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
         self.lattice_bits = self.root.lattice_bits + weight_bits
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """1 / d_i, rounded down, in units of 2^-weight_bits; they never fall."""
-        return np.floor(2.0**self.weight_bits / np.sqrt(squared_norms(self.horizon))).astype(
-            np.int64
-        )
+        """1 / d_i, less for blocks, rounded down, in units of 2^-weight_bits."""
+        exact = 2.0**self.weight_bits / np.sqrt(squared_norms(self.horizon))
+        exact[self.singles :] *= _OF_BLOCKS
+        return np.floor(exact).astype(np.int64)
 
     @cached_property
     def widths(self) -> Floats:
@@ -178,7 +214,7 @@ class _Beginning(NormalisedSqrt):
         """Of the releases, in units of the first node's."""
         d, a, q = self.shares, self.inverse, self.widths
         if self.horizon > _EXACT_ROWS:
-            exact = _Beginning(_EXACT_ROWS, self.weight_bits).variances
+            exact = _Beginning(_EXACT_ROWS, self.weight_bits, self.singles).variances
             return np.concatenate([exact, _variances_of_long_rows(d, q)[_EXACT_ROWS:]])
         total = np.zeros(self.horizon)
         for k in range(self.horizon):  # node k + 1 in all releases
@@ -195,6 +231,84 @@ class _Beginning(NormalisedSqrt):
             read = convolve(within, a[:stop], stop)[::-1]
             found[place] = float((read**2 * q[:stop]).sum())
         return found
+
+
+class _Within(NormalisedSqrt):
+    """The square root within a block: all of its steps but the last."""
+
+    def __init__(self, horizon: int, weight_bits: int) -> None:
+        super().__init__(horizon)
+        self.weight_bits = weight_bits
+        self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
+        self.lattice_bits = self.root.lattice_bits + weight_bits
+
+    @cached_property
+    def weights(self) -> NDArray[np.int64]:
+        """1 over the norms of columns, rounded down; they never fall."""
+        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.lattice_bits
+        return np.floor(2.0**self.weight_bits / norms * (1 - 1e-12)).astype(np.int64)
+
+
+class _OfBlocks:
+    """Noise within some blocks, side by side, as that of one block of so many coordinates."""
+
+    def __init__(self, field: NodeNoise, level: int, size: int, blocks: range) -> None:
+        self._field, self._level, self._size, self._blocks = field, level, size, blocks
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self._blocks), *self._field.shape)
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        """Noise of consecutive nodes of every block, from 1 on."""
+        first, count = self._blocks.start * self._size, len(self._blocks)
+        if count == 1:
+            some = range(first + nodes.start - 1, first + nodes.stop - 1)
+            return self._field.run(self._level, some)[:, None]
+        drawn = self._field.run(self._level, range(first, first + count * self._size))
+        of_blocks = drawn.reshape(count, self._size, *self._field.shape)
+        return np.swapaxes(of_blocks, 0, 1)[nodes.start - 1 : nodes.stop - 1]
+
+
+class _Kind(NamedTuple):
+    """Blocks of one size.
+
+    Attributes:
+        number: 0 for single steps.
+        size: steps of a block.
+        before: the last step before them.
+        nodes: the last node before them.
+        blocks: how many there are.
+    """
+
+    number: int
+    size: int
+    before: int
+    nodes: int
+    blocks: int
+
+    @property
+    def last(self) -> int:
+        """The last step of them."""
+        return self.before + self.size * self.blocks
+
+
+class _Place(NamedTuple):
+    """Where a step is: in a block of its kind, at a step of it from 1 on; before it are nodes."""
+
+    kind: _Kind
+    block: int
+    step: int
+
+    @property
+    def node(self) -> int:
+        """Of its block."""
+        return self.kind.nodes + self.block + 1
+
+    @property
+    def over(self) -> int:
+        """Nodes that are over with the step: its own, if it is the last one of its block."""
+        return self.node - (self.step < self.kind.size)
 
 
 class _ByClass:
@@ -222,8 +336,8 @@ class GrowingSquareRoot(StreamStrategy):
 
     The noise of release t is that of t - 1 and d_t (F^-1 z)_t, F the root; node noise grows with
     time. Root and weights are rounded, to multiples of 2^-16 and of 2^-weight_bits or coarser ones;
-    noise is rounded correctly. It serves up to 2^20 steps, 119 years of hours: what follows them is
-    another stream, which costs nothing more.
+    noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks, some
+    billions of them.
 
     Args:
         weight_bits: from 4 to 18; fewer cost a little and leave room for wider noise.
@@ -243,11 +357,17 @@ class GrowingSquareRoot(StreamStrategy):
     unit_columns = False
     aligned = False
     attained = False
+    #: Single steps; and how much longer blocks of each kind are than those of the one before.
+    singles: ClassVar[int] = 2**20
+    growth: ClassVar[int] = 8
+    #: Kinds of blocks, that of single steps included.
+    kinds: ClassVar[int] = 7
 
     def __init__(self, weight_bits: int = _WEIGHT_BITS) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
         self._beginnings: dict[int, _Beginning] = {}
+        self._within: dict[int, _Within] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -261,20 +381,45 @@ class GrowingSquareRoot(StreamStrategy):
 
     @property
     def longest(self) -> int:
-        """2^20."""
-        return LONGEST
+        """Some billions."""
+        return self._every[-1].last
 
-    def _beginning(self, steps: int) -> _Beginning:
-        """At least so many of the first steps."""
-        length = max(1 << (steps - 1).bit_length(), _SHORTEST)
+    @cached_property
+    def _every(self) -> list[_Kind]:
+        found, before, nodes = [], 0, 0
+        for number in range(self.kinds):
+            found.append(_Kind(number, self.growth**number, before, nodes, self.singles >> number))
+            before, nodes = found[-1].last, nodes + found[-1].blocks
+        return found
+
+    def _place(self, step: int) -> _Place:
+        kind = next(one for one in self._every if step <= one.last)
+        block, within = divmod(step - kind.before - 1, kind.size)
+        return _Place(kind, block, within + 1)
+
+    def _beginning(self, nodes: int) -> _Beginning:
+        """At least so many of the first nodes."""
+        length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
-            self._beginnings[length] = _Beginning(length, self.weight_bits)
+            self._beginnings[length] = _Beginning(length, self.weight_bits, self.singles)
         return self._beginnings[length]
+
+    def _inside(self, kind: _Kind) -> _Within:
+        """The square root within blocks of a kind."""
+        if kind.number not in self._within:
+            self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
+        return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; early steps only."""
-        row = self._beginning(self.check_step(step)).row(step)
-        return tuple(Node(quarter(node), node, weight) for _, node, weight in row)
+        at = self._place(self.check_step(step))
+        row = self._beginning(at.over).row(at.over) if at.over else ()
+        nodes = [Node(quarter(node), node, weight) for _, node, weight in row]
+        if at.step < at.kind.size:
+            level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
+            inside = self._inside(at.kind).row(at.step)
+            nodes += [Node(level, first + node - 1, weight) for _, node, weight in inside]
+        return tuple(nodes)
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Refused: an item enters ever more nodes as the stream goes on.
@@ -287,14 +432,25 @@ class GrowingSquareRoot(StreamStrategy):
         )
 
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
-        """Nodes ``step``, ..., ``last`` with the coefficients of the root times the weight."""
-        step, last = self.check_step(step), self.check_step(last)
-        beginning = self._beginning(last)
-        weight, unit = int(beginning.weights[step - 1]), 1 << self.lattice_bits
-        return tuple(
-            Node(quarter(step + k), step + k, Fraction(weight * int(value), unit))
-            for k, value in enumerate(beginning.root.numerators[: max(last - step + 1, 0)])
-        )
+        """Its node and later ones with the coefficients of the root; and those within its block."""
+        at, end = self._place(self.check_step(step)), self._place(self.check_step(last))
+        beginning = self._beginning(at.node)
+        if end.over >= at.node:
+            beginning = self._beginning(end.over)
+        weight, unit = int(beginning.weights[at.node - 1]), 1 << self.lattice_bits
+        nodes = [
+            Node(quarter(at.node + k), at.node + k, Fraction(weight * int(value), unit))
+            for k, value in enumerate(beginning.root.numerators[: max(end.over - at.node + 1, 0)])
+        ]
+        if at.step < at.kind.size:
+            level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
+            read = end.step if (end.kind, end.block) == (at.kind, at.block) else at.kind.size
+            nodes += [
+                Node(level, first + node - 1, entry)
+                for _, node, entry in self._inside(at.kind).column(at.step)
+                if node <= read
+            ]
+        return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
         """Refused: with Laplace noise no item has a finite norm.
@@ -351,7 +507,7 @@ class GrowingSquareRoot(StreamStrategy):
     @property
     def largest_entry(self) -> int:
         """Entries only rise along the diagonal, where 1 / d_i^2 is at most q(i)."""
-        widest = node_variance(quarter(LONGEST)) * 4**self.lattice_bits
+        widest = node_variance(quarter(NODES)) * 4**self.lattice_bits
         return math.isqrt(math.ceil(widest)) + 1
 
     @property
@@ -360,31 +516,48 @@ class GrowingSquareRoot(StreamStrategy):
         return float(self._beginning(1).shares[0])
 
     def node_variance(self, level: int) -> float:
-        """q of the class."""
-        return float(node_variance(level))
+        """q of the class, and 4 within blocks."""
+        return float(_WITHIN if level >= _FIRST_WITHIN else node_variance(level))
 
     def node_law(self, base: Law, level: int) -> Law:
-        """The base law with q times its variance.
+        """The base law with q times its variance, within blocks 4 times.
 
         Raises:
             InvalidInput: a Laplace law, or noise that later nodes have no room for.
         """
         if not isinstance(base, DiscreteGaussian):
             self._laplace()
-        if base.sigma_squared * node_variance(quarter(LONGEST)) > LARGEST_SPREAD**2:
+        if base.sigma_squared * node_variance(quarter(NODES)) > LARGEST_SPREAD**2:
             raise InvalidInput(
-                f"noise of {self!r} would be wider than 2^40 units of its lattice at step "
-                f"{LONGEST:,}: raise rho or epsilon, take fewer weight_bits, or coarsen the "
+                f"noise of {self!r} would be wider than 2^40 units of its lattice at node "
+                f"{NODES:,}: raise rho or epsilon, take fewer weight_bits, or coarsen the "
                 f"resolution"
             )
-        return DiscreteGaussian(base.sigma_squared * node_variance(level))
+        factor = Fraction(_WITHIN) if level >= _FIRST_WITHIN else node_variance(level)
+        return DiscreteGaussian(base.sigma_squared * factor)
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the releases, in units of the variance of the first node."""
         at = self.check_steps(steps)
         if not at.size:
             return np.zeros(at.shape)
-        return self._beginning(int(at.max())).variances[at - 1]
+        found = np.zeros(at.shape)
+        of_nodes = self._of_nodes(int(at.max()))
+        for kind in self._every:
+            some = (at > kind.before) & (at <= kind.last)
+            if some.any():
+                block, within = np.divmod(at[some] - kind.before - 1, kind.size)
+                whole = within == kind.size - 1
+                found[some] = of_nodes[kind.nodes + block + whole]
+                if kind.size > 1:
+                    inside = np.append(self._inside(kind)._variances, 0.0)
+                    found[some] += _WITHIN * inside[within]
+        return found
+
+    def _of_nodes(self, step: int) -> Floats:
+        """Variances of the root's releases up to a step, at 0 that of nothing."""
+        over = self._place(step).over
+        return np.concatenate([[0.0], self._beginning(max(over, 1)).variances])
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Of differences; each takes time in proportion to its end."""
@@ -393,10 +566,28 @@ class GrowingSquareRoot(StreamStrategy):
         alone = (first == 0) & (last > 0)
         found[alone] = self.variance(last[alone])
         both = (first > 0) & (last > first)
-        if both.any():
-            beginning = self._beginning(int(last[both].max()))
-            found[both] = beginning.differences(first[both], last[both])
+        pairs = zip(first[both].tolist(), last[both].tolist(), strict=True)
+        ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
+        if ends:
+            nodes = np.array([[max(one.over, 0) for one in pair] for pair in ends]).T
+            beginning = self._beginning(max(int(nodes.max()), 1))
+            found[both] = beginning.differences(nodes[0], nodes[1])
+            found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
         return found
+
+    def _difference_inside(self, start: _Place, stop: _Place) -> float:
+        """What noise within blocks adds to a difference, in variances of a node of a block."""
+        if (start.kind, start.block) == (stop.kind, stop.block):
+            if stop.step < stop.kind.size:
+                inside = self._inside(stop.kind)
+                return float(inside.window_variance(start.step, stop.step))
+            return self._inside_until(start)
+        return self._inside_until(start) + self._inside_until(stop)
+
+    def _inside_until(self, at: _Place) -> float:
+        if at.step == at.kind.size:
+            return 0.0
+        return float(self._inside(at.kind)._variances[at.step - 1])
 
     def mean_variance(self, steps: int, law: Law | None = None) -> float:
         """Mean of the variances of the first so many releases.
@@ -406,13 +597,38 @@ class GrowingSquareRoot(StreamStrategy):
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
         """
-        steps = self.check_step(steps)
-        return float(self._beginning(steps).variances[:steps].mean()) * self._unit(law)
+        steps, total = self.check_step(steps), 0.0
+        of_nodes = self._of_nodes(steps)
+        for kind in self._every:
+            blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
+            if blocks < 0:
+                break
+            # Steps of a block but the last have the root's release before it, and their own.
+            before = of_nodes[kind.nodes : kind.nodes + blocks + 1]
+            total += (kind.size - 1) * before[:blocks].sum() + before[1:].sum()
+            total += rest * before[blocks]
+            if kind.size > 1:
+                inside = self._inside(kind)._variances
+                total += _WITHIN * (blocks * inside.sum() + inside[:rest].sum())
+        return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: Law | None = None) -> float:
         """Largest variance of the first so many releases; units as of `mean_variance`."""
-        steps = self.check_step(steps)
-        return float(self._beginning(steps).variances[:steps].max()) * self._unit(law)
+        steps, largest = self.check_step(steps), 0.0
+        of_nodes = self._of_nodes(steps)
+        for kind in self._every:
+            blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
+            if blocks < 0:
+                break
+            before = of_nodes[kind.nodes : kind.nodes + blocks + 1]
+            largest = max(largest, float(before[1:].max(initial=0.0)))
+            if kind.size > 1:
+                inside = _WITHIN * self._inside(kind)._variances
+                if blocks:
+                    largest = max(largest, float(before[:blocks].max() + inside.max()))
+                if rest:
+                    largest = max(largest, float(before[blocks] + inside[:rest].max()))
+        return largest * self._unit(law)
 
     def _unit(self, law: Law | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
@@ -427,6 +643,12 @@ class GrowingSquareRoot(StreamStrategy):
             f"{self!r} serves a stream without an end; use mean_variance(steps) or variance([step])"
         )
 
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Half a unit a release, and half of one for what is within a block."""
+        first, last = self.check_ends(starts, stops)
+        twice = (first > self.singles) * 0.5 + (last > self.singles) * 0.5
+        return np.asarray(super().window_rounding(first, last) + np.where(first < last, twice, 0.0))
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
 
@@ -434,9 +656,43 @@ class GrowingSquareRoot(StreamStrategy):
             SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
         self.check_window(steps)
-        if not steps:
-            return np.empty((0, *field.shape), np.int64)
-        return self._beginning(steps.stop - 1).noise(_ByClass(field), steps)
+        parts = [np.empty((0, *field.shape), np.int64)]
+        for kind in self._every:
+            low, high = max(steps.start, kind.before + 1), min(steps.stop - 1, kind.last)
+            if low <= high and kind.size == 1:
+                parts.append(self._beginning(high).noise(_ByClass(field), range(low, high + 1)))
+            elif low <= high:
+                parts += self._in_blocks(field, kind, self._place(low), self._place(high))
+        return np.concatenate(parts)
+
+    def _in_blocks(
+        self, field: NodeNoise, kind: _Kind, low: _Place, high: _Place
+    ) -> Iterator[NDArray[np.int64]]:
+        """B z from one step to another of a kind, some blocks at a time."""
+        window = range(max(low.node - 1, 1), max(high.over, low.node - 1) + 1)
+        over = self._beginning(window.stop - 1).noise(_ByClass(field), window)
+        level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
+        size = max(1, nodes_per_chunk(field.shape, ROWS_CHUNK) // kind.size)
+        for at in range(low.block, high.block + 1, size):
+            blocks = range(at, min(at + size, high.block + 1))
+            # Of a block alone no more is drawn than is needed; of several all.
+            first = low.step if at == low.block and len(blocks) == 1 else 1
+            last = high.step if blocks[-1] == high.block and len(blocks) == 1 else kind.size
+            steps = range(first, min(last, kind.size - 1) + 1)
+            own = np.swapaxes(inside.noise(_OfBlocks(field, level, kind.size, blocks), steps), 0, 1)
+            before = kind.nodes + blocks.start - window.start  # of the release before the block
+            values = own + over[before : before + len(blocks)][:, None]
+            if last == kind.size:
+                ends = over[before + 1 : before + 1 + len(blocks)]
+                if len(ends) < len(blocks):  # the last block is not over
+                    ends = np.concatenate([ends, ends[:0].sum(axis=0, keepdims=True)])
+                values = np.concatenate([values, ends[:, None]], axis=1)
+            values = values.reshape(-1, *field.shape)
+            skip = low.step - first if at == low.block else 0
+            stop = len(values)
+            if blocks[-1] == high.block:
+                stop -= last - high.step
+            yield values[skip:stop]
 
 
 def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:
@@ -450,9 +706,21 @@ def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:
     rule, a = mixture_of_powers(horizon)
     length = fft_length(horizon)
     of_q = np.fft.rfft(q, length)
+    starts = np.flatnonzero(np.diff(q, prepend=0.0))
+    rises = np.diff(q, prepend=0.0)[starts]
 
     def with_q(x: Floats) -> Floats:
-        return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
+        if len(x) > _SHORT_SERIES:
+            return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
+        # From where the variance of nodes rises on, so much more of the running sums.
+        sums, found, past = np.cumsum(x), np.zeros(horizon), 0.0
+        for start, rise, stop in zip(starts, rises, [*starts[1:], horizon], strict=True):
+            found[start:stop] += past
+            some = found[start : start + len(x)]
+            some += rise * (sums[: len(some)] - sums[-1])
+            found[start:stop] += rise * sums[-1]
+            past += rise * sums[-1]
+        return found
 
     cross = np.zeros(horizon)
     cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -283,13 +283,13 @@ class NormalisedSqrt(StreamStrategy):
         """Write floor(2^fraction_bits B z + offset) of one block of coordinates.
 
         With s the noise of the square root, B z at t is d_t s_t + sum over i < t of
-        (d_i - d_{i+1}) s_i: positive weights that add up to d_1, and so do errors of s.
+        (d_i - d_{i+1}) s_i: weights whose magnitudes bound how errors of s add up.
         """
         sums, error = self._root.sums(np.ascontiguousarray(z.T, dtype=np.float64))
         w = self.weights[: len(z)].astype(np.float64)
         falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
         before, depth = _running_sums(falls * sums[:, :-1])
-        largest = float(self.shares[0])
+        largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + self.shares[: len(z)]).max())
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         within = slice(steps.start - 1, steps.stop - 1)
         total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
@@ -313,7 +313,8 @@ class NormalisedSqrt(StreamStrategy):
             total = shares[-1] * sums[-1]
             total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
             # Shares are less than 1 too small, their differences off by less than 1.
-            error = shares[0] * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
+            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
+            error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer + self.lattice_bits - self.fraction_bits
             low, high = (
