@@ -46,7 +46,8 @@ def make_private(
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: a parameter of the optimiser that the model does not have.
+        InvalidInput: a parameter of the optimiser that the model does not have, or sharded ones
+            whose gradients are not ``clipped``.
 
     Example (``pip install opacus``)::
 
@@ -89,6 +90,11 @@ class PrivateSteps:
             raise InvalidInput(
                 "the optimizer has a parameter that the model has not: make it from "
                 "model.parameters()"
+            )
+        if not clipped and any(hasattr(parameter, "placements") for parameter in mine):
+            raise InvalidInput(
+                "parameters are sharded over processes, where the gradients of single examples are "
+                "not known: clip yourself and state clipped=True, or use DistributedDataParallel"
             )
         self._parameters = {names[id(parameter)]: parameter for parameter in mine}
         self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -66,6 +67,23 @@ def test_noise_is_that_of_add_under_jit_and_scan(strategy: TrainingStrategy) -> 
     assert int(state.step) == 6
     for step in range(6):
         assert near(jax.tree_util.tree_map(lambda a, at=step: a[at], found), right[step])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+def test_registered_nodes_are_trees_too() -> None:
+    noise = noise_of(Octave.fit(2))
+    plain = noise.add(1, {"first": {"w": np.zeros(3), "b": np.zeros(2)}})
+    found = noise_of(Octave.fit(2)).add(1, {"first": Layer(jnp.zeros(3), jnp.zeros(2))})
+    assert isinstance(found["first"], Layer)
+    assert near(found["first"].w, plain["first"]["w"])
+    with pytest.raises(InvalidInput, match="arrays of numpy"):
+        noise.add(2, {"w": object()})
 
 
 def test_gradients_of_examples_are_clipped_and_summed() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     import numpy as np
+    import pytest
     import torch
     import torch.distributed as distributed
     from torch.func import functional_call, grad, vmap
 
     from counton import ZCDP
+    from counton.errors import InvalidInput
     from counton.noise import InsecureSeededKey
     from counton.strategies.training import BufferedToeplitz
     from counton.torch import make_private
@@ -53,6 +55,8 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
 
         fully_shard(model)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with pytest.raises(InvalidInput, match="sharded over processes"):
+            make_private(optimizer, noise, model, batch_size=8)
         make_private(optimizer, noise, model, batch_size=8, clipped=True)
         for _ in range(4):
             optimizer.zero_grad()

@@ -55,7 +55,11 @@ def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> A
         return type(tree)(*(inner(name, child) for name, child in named))
     if isinstance(tree, (list, tuple)):
         return type(tree)(inner(place, child) for place, child in enumerate(tree))
-    raise _unknown(tree, prefix)
+    registered = _registered(tree)
+    if registered is None:
+        raise _unknown(tree, prefix)
+    parts, whole = registered
+    return whole.unflatten([inner(name, child) for name, child in parts])
 
 
 def _children(tree: Any) -> Iterator[tuple[object, Any]]:
@@ -67,7 +71,29 @@ def _children(tree: Any) -> Iterator[tuple[object, Any]]:
         return iter(zip(tree._fields, tree, strict=True))
     if isinstance(tree, Sequence) and not isinstance(tree, (str, bytes)):
         return iter(enumerate(tree))
-    raise _unknown(tree, "")
+    registered = _registered(tree)
+    if registered is None:
+        raise _unknown(tree, "")
+    return iter(registered[0])
+
+
+def _registered(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
+    """Children of a node of a kind that is registered with JAX, and what puts them together."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return None
+    found, whole = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda it: it is not tree)
+    if len(found) == 1 and found[0][1] is tree:
+        return None
+    return [(_plain(path[-1]), child) for path, child in found], whole
+
+
+def _plain(entry: Any) -> object:
+    """The name in a path of JAX: of a key, a place or an attribute."""
+    for kind in ("key", "idx", "name"):
+        if hasattr(entry, kind):
+            return getattr(entry, kind)
+    return entry
 
 
 def _unknown(tree: object, prefix: str) -> InvalidInput:
