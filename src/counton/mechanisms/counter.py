@@ -296,7 +296,8 @@ class Counter:
         count = len(totals)
         if terms.strategy.delay:
             totals, waiting = waiting.then(totals)
-        values = np.empty(totals.shape, np.int64)
+        values: NDArray[Any] = np.empty(totals.shape, np.int64)
+        released = values
         start = 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
@@ -310,8 +311,15 @@ class Counter:
             if terms.strategy.fraction_bits:
                 exact <<= terms.strategy.fraction_bits
             exact += noise
+            # Part by part, while it is in the cache, and in the place of what it is made from.
+            shown = terms.to_data(exact)
+            if shown is not exact:
+                released = values.view(shown.dtype)
+                released[part] = shown
             start = part.stop
-        return terms.to_data(values), Progress(step + count, sums, waiting)
+        if not count:
+            released = terms.to_data(values)
+        return released, Progress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact sums: keep it as secret as data.

@@ -350,7 +350,7 @@ _LARGEST_TABLE_SIGMA = 128
 _DIGIT_BITS = 8
 _BLOCKS_PER_SIGMA = 64
 #: Samples handled at once: what is between two passes over them stays in the second-level cache.
-SPAN = 2**15
+SPAN = 2**16
 
 
 class Sampler(ABC):

@@ -100,7 +100,10 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     if resolution == 1:
         return cells
     top, bottom = resolution.numerator, resolution.denominator
-    if top < 2**53 and bottom < 2**53 and np.abs(cells).max(initial=0) <= 2**53 // top:
+    smallest, largest = extremes(cells)
+    if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
+        if top == 1 and bottom.bit_count() == 1:
+            return cells * (1 / float(bottom))  # exact
         return cells * float(top) / float(bottom)  # one rounding: both operands are exact
     exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
     return np.array(exact, dtype=np.float64).reshape(cells.shape)

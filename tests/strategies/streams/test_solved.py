@@ -22,7 +22,7 @@ from counton.privacy import ZCDP, Guarantee
 from counton.strategies import Solved, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import Dense, Haar, Hats, least_squares
 from counton.strategies.participation import Schedule
-from counton.strategies.streams import solved
+from counton.strategies.streams import block_tree, solved
 from counton.testing import HashedNoise
 from counton.testing.rows import columns_in_order
 
@@ -103,10 +103,37 @@ def test_what_is_solved_approximately_never_changes_a_value(
         wrong.append(off)
         with monkeypatch.context() as patch:
             patch.setattr(least_squares, "_RESERVE", reserve)
-            patch.setattr(solved, "_CHUNK", chunk)
+            patch.setattr(solved, "_SOLVED", chunk)
+            patch.setattr(solved, "_PASSED", chunk)
+            patch.setattr(block_tree, "_DIVIDED", chunk)
             again = Solved.from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
+
+
+@pytest.mark.parametrize("coordinates", [1, 3])
+@pytest.mark.parametrize(
+    ("spread", "smallest"), [(2**12, 1), (2**30, 2**10), (2**30, 2**24), (2**52, 2**20), (2**60, 3)]
+)
+def test_division_by_floats_is_that_by_integers(
+    spread: int, smallest: int, coordinates: int
+) -> None:
+    """Also at halves, where floats do not decide, and where numbers are too large for them."""
+    rng = np.random.default_rng(spread + smallest)
+    weights = rng.integers(smallest, 4 * smallest + 1, (20_000, 1))
+    drawn = rng.integers(-spread, spread + 1, (len(weights), coordinates))
+    # A quarter next to halves of the grid: z = (2 k + 1) w / 2^25, rounded.
+    odd = 2 * rng.integers(-(2**22), 2**22, (len(weights) // 4, coordinates)) + 1
+    drawn[::4] = [
+        [int(a) * int(w) >> 25 for a in row] for row, (w,) in zip(odd, weights[::4], strict=True)
+    ]
+    expected = [
+        [(int(z) * 2**24 + int(w) // 2) // int(w) for z in row]
+        for row, (w,) in zip(drawn, weights, strict=True)
+    ]
+    if spread == 2**60:  # beyond int64 in units of 2^-24 there is nothing to compare
+        expected = [[(x + 2**63) % 2**64 - 2**63 for x in row] for row in expected]
+    assert block_tree._divided(drawn, weights).tolist() == expected
 
 
 @pytest.mark.parametrize("strategy", [SOLVED[1], SOLVED[2], Solved(line(33))], ids=repr)

@@ -253,14 +253,18 @@ class Hats(OwnCells):
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
         """See `OwnCells.under`."""
         out = np.zeros((len(hats), self.cells), hats.dtype)
-        for level in self._levels:
-            knots, count = level.first, len(level.starts)
+        spread = np.empty_like(out)
+        for level, interval in zip(self._levels, self._intervals, strict=True):
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
-                each = hats[:, knots + shift : knots + shift + count]
-                spread = np.repeat(each, level.lengths, axis=1)
+                np.take(hats, interval + (level.first + shift), axis=1, out=spread, mode="clip")
                 spread *= weights.astype(hats.dtype)
                 out += spread
         return out
+
+    @cached_property
+    def _intervals(self) -> list[Integers]:
+        """For each level the number of the interval in which each cell lies."""
+        return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     def measure(self, counts: Integers) -> Integers:
         """See `LineStrategy.measure`; the hats of each level first, then the cells."""
@@ -621,11 +625,31 @@ class _HatEquations(NormalEquations):
     def _eliminated(self, right: Floats) -> Floats:
         """K^-1 right, (hats, lines); in place."""
         own = self._own.tolist()
+        if right.shape[1] == 1:
+            right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
+            return right
         for event, hat in enumerate(own):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
         right[self._own] /= self._pivots[:, None]
         for event in range(len(own) - 1, -1, -1):
             right[own[event]] -= self._ratios[event] @ right[self._others[event]]
+        return right
+
+    def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
+        """`_eliminated` of one line: for so few numbers a loop is faster than arrays."""
+        others = self._others.tolist()
+        ratios = self._ratios.tolist()
+        for hat, theirs, each in zip(own, others, ratios, strict=True):
+            value = right[hat]
+            for other, ratio in zip(theirs, each, strict=True):
+                right[other] -= ratio * value
+        for hat, pivot in zip(own, self._pivots.tolist(), strict=True):
+            right[hat] /= pivot
+        for hat, theirs, each in zip(own[::-1], others[::-1], ratios[::-1], strict=True):
+            read = 0.0
+            for other, ratio in zip(theirs, each, strict=True):
+                read += ratio * right[other]
+            right[hat] -= read
         return right
 
     def _square(self, right: Floats) -> Floats:

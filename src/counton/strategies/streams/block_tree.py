@@ -24,6 +24,14 @@ LARGEST_BLOCK = 2**22
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
+#: Where float64 leaves more of its results in doubt than such a part, integers decide all of them.
+_DOUBTFUL = 2.0**-8
+#: Added to a number of magnitude below 2^51 it leaves the nearest integer in the last bits.
+_SHIFT = 1.5 * 2.0**52
+_SHIFTED = int(np.float64(_SHIFT).view(np.int64))
+_CAST = 2**50
+#: Numbers divided at a time.
+_DIVIDED = 2**14
 
 
 class BlockTree:
@@ -102,35 +110,29 @@ class BlockTree:
         """Noise of counts as measured, (nodes, coordinates), in units of 2^-24."""
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
-        weights = self.shares[level] * own[np.arange(nodes.start, nodes.stop) // per_block]
-        whole, rest = np.divmod(drawn, weights[:, None])
-        rest <<= INNER_BITS
-        rest += weights[:, None] // 2
-        rest //= weights[:, None]
-        whole <<= INNER_BITS
-        whole += rest
-        return whole
+        first, stop = nodes.start // per_block, -(-nodes.stop // per_block)
+        weights = np.repeat(self.shares[level] * own[first:stop], per_block)
+        return _divided(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
-    def _estimates(
-        self, field: NodeNoise, own: Integers, level: int, nodes: range, below: Integers | None
-    ) -> Integers:
-        """Of nodes' counts from their own measurement and numbers of their children."""
-        if level == 0:
-            return self._measured(field, own, 0, nodes)
+    def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
+        """What `_measured` says of the children of nodes of a level above 0."""
         radix = self.radices[level - 1]
-        if below is None:
-            children = range(nodes.start * radix, nodes.stop * radix)
-            below = self._measured(field, own, level - 1, children)
-        sums = below.reshape(len(nodes), radix, -1).sum(axis=1)
-        if not self.shares[level]:
-            return np.asarray(sums)
+        children = range(nodes.start * radix, nodes.stop * radix)
+        return self._measured(field, own, level - 1, children)
+
+    def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
+        """Of nodes' counts, from their own measurement if any, which they overwrite, and below it
+        what is known of their children.
+        """
+        sums = _added(below, self.radices[level - 1])
+        if measured is None:
+            return sums
         weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
-        found = self._measured(field, own, level, nodes)
-        lack = sums - found
+        lack = sums - measured
         # By parts, so that no product leaves int64.
-        found += (lack >> _WEIGHT_BITS) * weight
-        found += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
-        return np.asarray(found)
+        measured += (lack >> _WEIGHT_BITS) * weight
+        measured += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
+        return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
         """Noise of the upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
@@ -140,8 +142,12 @@ class BlockTree:
         for at in range(0, len(blocks), step := max(1, PART // (each * size))):
             some = blocks[at : at + step]
             children = range(some.start * radix, some.stop * radix)
-            below = self._estimates(field, own, self.top - 1, children, None)
-            found[at : at + step] = self._estimates(field, own, self.top, some, below)
+            below = self._measured(field, own, self.top - 1, children)
+            if self.top > 1:
+                inner = self._children(field, own, self.top - 1, children)
+                below = self._estimates(self.top - 1, below, inner)
+            alone = self._measured(field, own, self.top, some) if self.shares[self.top] else None
+            found[at : at + step] = self._estimates(self.top, alone, below)
         return found
 
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
@@ -151,23 +157,31 @@ class BlockTree:
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
+        measured = self._children(field, own, self.top, range(first, first + len(totals)))
         for level in range(self.top - 1, -1, -1):
             radix, width = self.radices[level], self.widths[level]
             children = range(first * radix, (first + len(totals)) * radix)
-            found = self._estimates(field, own, level, children, None)
-            groups = found.reshape(len(totals), radix, -1)
-            lack = totals - groups.sum(axis=1)
-            groups += ((2 * lack + radix) // (2 * radix))[:, None]
-            ends = np.cumsum(groups, axis=1)
-            ends += starts[:, None]
-            begins = np.empty_like(ends)
-            begins[:, 0], begins[:, 1:] = starts, ends[:, :-1]
+            found = measured
+            if level:
+                below = self._children(field, own, level, children)
+                found = self._estimates(level, measured, below)
+            groups, counted = found.reshape(len(totals), radix, -1), _added(found, radix)
+            added = (2 * (totals - counted) + radix) // (2 * radix)
+            groups += added[:, None]
             low = steps.start // width - children.start
             high = (steps.stop - 1) // width + 1 - children.start
             first = children.start + low
-            totals = found[low:high]
-            starts = begins.reshape(found.shape)[low:high]
-        return np.asarray(starts + totals)
+            totals = found[low:high] if level else totals
+            # One running sum, in which each family begins where it should.
+            ends = found.copy() if level else found
+            ends[::radix] += starts
+            ends[radix::radix] -= (starts + counted + radix * added)[:-1]
+            np.cumsum(ends, axis=0, out=ends)
+            if level:
+                starts = ends[low:high] - totals
+                inner = self.radices[level - 1]
+                measured = below[low * inner : high * inner]
+        return ends[low:high]
 
     @property
     def rounding(self) -> tuple[float, float]:
@@ -281,3 +295,62 @@ class BlockTree:
                 over = part if child == node else Fraction(child < node)
                 self._read(weights, level, child, taken * (over - read))
             part = read
+
+
+def _added(below: Integers, radix: int) -> Integers:
+    """Sums over the children of each node: (nodes * radix, n) to (nodes, n)."""
+    return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
+
+
+def _divided(drawn: Integers, weights: Integers) -> Integers:
+    """drawn / weights in units of 2^-24, a half rounded up: floor(2^24 drawn / weight + h).
+
+    h is a half, or less by 1 / (2 weight) for odd weights. By float64, of whose results those that
+    lie near a half are computed again.
+
+    >>> (_divided(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
+    [[1.0], [1.25], [2.667]]
+    """
+    found = np.empty(drawn.shape, np.int64)
+    step = max(1, _DIVIDED // drawn.shape[1])
+    # Used again: what a new array costs is mostly that its memory is new.
+    scratch = np.empty((2, min(step, len(drawn)), drawn.shape[1]))
+    for at in range(0, len(drawn), step):
+        part = slice(at, at + step)
+        _divide(drawn[part], weights[part], found[part], scratch)
+    return found
+
+
+def _divide(drawn: Integers, weights: Integers, found: Integers, scratch: Floats) -> None:
+    """See `_divided`: numbers of which the second-level cache holds all that is made of them."""
+    real, shifted = scratch[:, : len(drawn)]
+    # Integers to floats and back by their bits, which is faster than casts and as exact.
+    np.add(drawn, _SHIFTED, out=found)
+    np.subtract(found.view(np.float64), _SHIFT, out=real)
+    real *= np.divide(2.0**INNER_BITS, weights, out=shifted[:, :1])
+    np.add(real, _SHIFT, out=shifted)
+    np.subtract(shifted.view(np.int64), _SHIFTED, out=found)
+    shifted -= _SHIFT
+    largest = max(float(shifted.max()), -float(shifted.min()))
+    # The quotient, the product and the number itself are each off by 2^-53 of it, at most.
+    doubt = (largest + 1) * 2.0**-51 + 1 / float(weights.min())
+    if doubt > _DOUBTFUL or max(int(drawn.max()), -int(drawn.min())) > _CAST:
+        found[...] = _divided_exactly(drawn, weights)
+        return
+    real -= shifted
+    np.abs(real, out=real)
+    (at,) = (real > 0.5 - doubt).reshape(-1).nonzero()
+    if len(at):
+        by = weights[at // drawn.shape[1], 0]
+        found.reshape(-1)[at] = _divided_exactly(drawn.reshape(-1)[at], by)
+
+
+def _divided_exactly(drawn: Integers, weights: Integers) -> Integers:
+    """`_divided`, by integers alone."""
+    whole, rest = np.divmod(drawn, weights)
+    rest <<= INNER_BITS
+    rest += weights // 2
+    rest //= weights
+    whole <<= INNER_BITS
+    whole += rest
+    return np.asarray(whole)

@@ -60,8 +60,12 @@ LARGEST_EXACT = 256
 _LARGEST_STD = 2.0**20
 #: Sums of blocks stand on multiples of 2^-14.
 _OUTER = 14
-#: Numbers that are solved for at a time.
+#: Means over longer streams are taken block by block.
 _CHUNK = 2**18
+#: Steps inside blocks that are looked at together; measured. Values never depend on it.
+_PASSED = 2**18
+#: Numbers that are solved for at a time; measured. Values never depend on it.
+_SOLVED = 2**14
 #: The largest read is looked for at the ends of all blocks of lines up to so many cells; of longer
 #: ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
@@ -666,7 +670,7 @@ class _Held(Reader):
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
         known = self._known(range(cells), size)
         sums = np.zeros((cells + 1, size), np.int64)
-        for at in range(0, size, width := max(1, _CHUNK // cells)):
+        for at in range(0, size, width := max(1, _SOLVED // cells)):
             part = slice(at, at + width)
             sums[1:, part] = self._solved(rows[:, part].T, known[:, part].T).T
         del strategy
@@ -712,7 +716,11 @@ class _Held(Reader):
         """See `StreamStrategy.noise_parts`."""
         self._strategy.check_window(steps)
         if not self._strategy.radices:
-            yield self.noise(steps)
+            sums = self._sums
+            size = max(1, PART // sums.shape[1])
+            for at in range(0, len(steps), size):
+                part = sums[steps.start : steps.stop][at : at + size]
+                yield part.reshape(len(part), *self._field.shape)
             return
         for part in self._inside(steps):
             yield part.reshape(len(part), *self._field.shape)
@@ -720,7 +728,7 @@ class _Held(Reader):
     def _inside(self, steps: range) -> Iterator[Integers]:
         """Noise of steps within blocks, some at a time."""
         strategy, sums = self._strategy, self._sums
-        size = max(1, PART // sums.shape[1])
+        size = max(1, _PASSED // sums.shape[1])
         for at in range(0, len(steps), size):
             some = range(steps.start - 1, steps.stop - 1)[at : at + size]
             first, stop = some.start // strategy.block, (some.stop - 1) // strategy.block + 1
