@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.errors import HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, run
+from counton.statistics import Average, Grouped
 
 ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"
 STEPS = 400
@@ -131,3 +133,51 @@ def test_the_newest_event_decides_where_it_is_asked_to(
     assert job(folder, **NEW, until="newest") == 1
     (folder / "visits.csv").write_text(f"{ROWS}2024-03-05T01:00,a,x,y\n")
     assert job(folder, until="newest") == 4
+
+
+IN_ORDER: dict[str, dict[str, Any]] = {
+    "average": {"value": "weight", "lower": 0, "upper": 9, "resolution": 1, "number": 1},
+    "edges": {"edge": "node,other"},
+    "forest": {"edge": "node,other", "weight": "weight", "largest": 9},
+    "substrings": {"letter": "page", "alphabet": "ab", "longest": 2},
+}
+
+
+REFUSED_IN_ORDER: dict[str, Any] = {
+    "user": "node",
+    "missing": "skip",
+    "bad_rows": "quarantine:bad.csv",
+    "append": True,
+}
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("what", IN_ORDER)
+def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, timed: bool) -> None:
+    """Who asks for users is not given single edges; who asks for a policy is not left without."""
+    text = "time,page,node,other,weight\n2024-03-01T09:00,a,x,y,3\n2024-03-02T10:00,b,y,z,4\n"
+    (tmp_path / "visits.csv").write_text(text)
+    times = {"time": "time", "every": "1d", "start": "2024-03-01", "until": "2024-03-03"}
+    asked = {"steps": 2, "epsilon": 1, **IN_ORDER[what], **(times if timed else {})}
+    state = tmp_path / "s.db"
+    job = Job(what, tmp_path / "visits.csv", state, **asked)
+    for name, value in REFUSED_IN_ORDER.items():
+        with pytest.raises(InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"):
+            run(replace(job, **{name: value}))
+    assert not state.exists()
+    run(job).close()
+    for name, value in REFUSED_IN_ORDER.items():
+        with pytest.raises((InvalidInput, StateError), match=f"^{name}"):
+            run(replace(Job(what, job.events, state), **{name: value}))
+
+
+def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:
+    """They stopped in the middle, with the stream made and its privacy spent."""
+    events, state = folder / "visits.csv", folder / "s.db"
+    asked = {**NEW, "time": "time", "until": "2024-03-03"}
+    with pytest.raises(InvalidInput, match="spare=2 reserves cells for counts and sums"):
+        run(Job("top-k", events, state, by="page", domain="a,b", spare=2, **asked))
+    grouped = Grouped(Average(0, 10, 1), ["a", "b"])
+    with pytest.raises(InvalidInput, match="holds groups, which a job reads from a column"):
+        run(Job(grouped, events, state, value="page", **asked))
+    assert not state.exists()

@@ -674,12 +674,13 @@ def define(asked: Asked) -> Definition:
     statistic, domain = asked.statistic, _with_other(request, asked.domain)
     cut = _cut(asked)
     if domain is not None and isinstance(statistic, TopK):
+        _refuse_spare(request, statistic)
         statistic = TopK(**{**statistic.parameters, "groups": domain})
     elif domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
         statistic = _by_group(statistic, domain, request, cut)
     ordered = cut is None or not statistic.tallied
     if ordered:
-        _refuse_of_ordered(request, statistic, cut)
+        refuse_of_ordered(request, statistic, asked.parts, each_row=cut is None)
         if cut is not None and not asked.parts.names:
             raise InvalidInput(
                 f"{field('time', request.time)} is a column of a table, and the events are a text "
@@ -786,11 +787,7 @@ def _by_group(
     """A statistic of each declared group."""
     if getattr(statistic, "nodes", None):
         return statistic  # whose nodes they are
-    if request.spare:
-        raise InvalidInput(
-            f"{field('spare', request.spare)} reserves cells for counts and sums, and "
-            f"{statistic!r} has cells of its own in each group; leave it out"
-        )
+    _refuse_spare(request, statistic)
     if cut is None:
         raise InvalidInput(
             f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
@@ -799,9 +796,17 @@ def _by_group(
     return Grouped(statistic, domain)
 
 
+def _refuse_spare(request: Job, statistic: Statistic) -> None:
+    if request.spare:
+        raise InvalidInput(
+            f"{field('spare', request.spare)} reserves cells for counts and sums, and "
+            f"{statistic!r} has cells of its own; leave it out"
+        )
+
+
 #: What a statistic whose rows come in order cannot have, and why.
 _IN_ORDER = {
-    "append": "is compared with all events since the first step, so that order and late rows show",
+    "user": "protects what it says itself, and reads no column of users",
     "id": "takes rows as they stand; leave out those that come twice",
     "release": "has totals alone",
     "continues": "knows its events from the first step on, and begins anew",
@@ -815,12 +820,37 @@ _IN_ORDER = {
 }
 
 
-def _refuse_of_ordered(request: Job, statistic: Statistic, cut: Windows | None) -> None:
-    """Refuse what does not go with rows that are taken in their order."""
-    own = ("most", "first") if isinstance(statistic, TopK) and cut is None else ()
-    for name, why in _IN_ORDER.items():
+#: Of these every run may say something else.
+_RUNS_IN_ORDER = {
+    "append": "is compared with all events since the first step, so that order and late rows show",
+    "missing": "takes every row, and none that lacks something",
+    "bad_rows": "takes every row, and none that cannot be read",
+}
+_USUAL = {"release": "totals", "missing": "refuse", "bad_rows": "refuse"}
+
+
+def refuse_of_ordered(
+    request: Job, statistic: Statistic, parts: kinds.Parts | None = None, *, each_row: bool
+) -> None:
+    """Refuse what does not go with rows that are taken in their order.
+
+    Args:
+        request: what is asked.
+        statistic: of the stream.
+        parts: the columns of a new stream; None: of a later run only what is its own is looked at.
+        each_row: whether each row is a step.
+
+    Raises:
+        InvalidInput: naming what does not go with it, and why.
+    """
+    own: tuple[str, ...] = ()
+    if isinstance(statistic, TopK) and each_row:
+        own = ("most", "first")
+    if parts is not None and request.user in parts.names and statistic.protects == "user":
+        own = (*own, "user")
+    for name, why in {**(_IN_ORDER if parts is not None else {}), **_RUNS_IN_ORDER}.items():
         value = getattr(request, name)
-        if value is None or value is False or name in own or (name, value) == ("release", "totals"):
+        if value is None or value is False or value == _USUAL.get(name) or name in own:
             continue
         what = "where each row is a step," if statistic.tallied else "whose rows count in order,"
         raise InvalidInput(

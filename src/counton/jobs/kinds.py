@@ -118,8 +118,13 @@ def settled(job: Job) -> tuple[Statistic, Parts]:
 
 def _parts_of(statistic: Statistic, job: Job) -> Parts:
     """The columns of a statistic that is given as such."""
-    from counton.statistics import Tallied
+    from counton.statistics import Grouped, Tallied
 
+    if isinstance(statistic, Grouped):
+        raise InvalidInput(
+            f"{statistic!r} holds groups, which a job reads from a column: give "
+            f"{statistic.inner!r}, with {field('by')} and {field('domain')}"
+        )
     named = () if job.columns is None else _names(job.columns, "columns")
     if isinstance(statistic, Tallied) and job.time is not None:
         parts = [part for part in statistic.parts if part.name != "by"]

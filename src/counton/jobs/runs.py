@@ -42,6 +42,7 @@ from counton.jobs.definition import (
     check,
     define,
     refuse_ended,
+    refuse_of_ordered,
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.job import TABLES, Job, Progress, checked, silent
@@ -1054,6 +1055,7 @@ def _run_ordered(
     from counton.jobs.ordered_rows import Taking, fitting, read_letters, read_rows
 
     released = None if saved is None else saved.step
+    refuse_of_ordered(request, definition.statistic, each_row=definition.cut is None)
     if source is None:
         rows = read_letters(request, definition.statistic)
     else:
