@@ -102,9 +102,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert "--append" in done.err
     assert place("verify", str(place.state)).code == 0
     copy = place.folder / "copy.csv"
-    assert place("export", *newest(place), "--out", str(copy)).code == 0
+    assert place("export", *place.again, "--out", str(copy)).code == 0
     assert pl.read_csv(copy).equals(pl.read_csv(out))
-    shown = place("show", *newest(place)).out
+    shown = place("show", *place.again).out
     assert "TopK(3 groups, k=2)" in shown
     assert "one event, which counts" in shown
 

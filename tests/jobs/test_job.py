@@ -67,6 +67,17 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
+def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
+    bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
+    first = replace(request_, what="average", name="a", by=None, domain=None, **bounds)  # type: ignore[arg-type]
+    run(first).close()
+    again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
+    with pytest.raises(StateError, match="lower"):
+        run(replace(again, lower=0))
+    with run(again) as outcome:
+        assert (outcome.before, outcome.after) == (3, 6)
+
+
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
     forever = replace(request_, expire=True, steps=None)
     with run(forever) as outcome, run(replace(forever, name="late", delay=1)) as late:

@@ -187,10 +187,10 @@ class ContingencyRelease(TableRelease):
     ) -> dict[str, NDArray[Any]]:
         """Every margin, the total first and the cells last, as arrays.
 
-        Columns: those of the table, None where a margin adds up all values, and estimate, std, low
-        and high. Whole and non-negative numbers are chosen from the first column on, each value's
-        number shared out among those of the next (`whole_numbers`): all margins are sums of these
-        cells. Intervals are those of the unadjusted estimates, cut to what is possible.
+        Columns: those of the table, None where a margin adds up all values, and estimate, std,
+        lower and upper. Whole and non-negative numbers are chosen from the first column on, each
+        value's number shared out among those of the next (`whole_numbers`): all margins are sums of
+        these cells. Intervals are those of the unadjusted estimates, cut to what is possible.
 
         Args:
             level: probability with which each interval holds.
