@@ -10,6 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton.jobs.exports import export
+
 Contents = Callable[[], dict[str, bytes]]
 
 
@@ -75,10 +77,44 @@ def test_whole_numbers_add_up_and_known_totals_are_kept(desk: Desk) -> None:
     ].to_list() == [700]
     notes = json.loads(pl.read_parquet_metadata(desk.folder / "out.parquet")["counton"])["notes"]
     assert len(notes) == 2
-    # The release is the same; how it is made to fit is no part of it.
-    again = desk.hierarchy(out="plain.parquet")
-    assert "Nothing new" in again.out
-    assert desk.table("plain.parquet")["estimate"].dtype == pl.Float64
+
+
+def test_one_table_has_one_number_a_cell_everywhere(desk: Desk) -> None:
+    fit = ("--integers", "--nonnegative", "--known", "totals.csv")
+    first = desk.hierarchy(*fit)
+    assert first.code == 0, first.err
+    numbers = desk.table().select("level", "state", "county", "estimate")
+    total = numbers.filter(pl.col("level") == "total")["estimate"].item()
+    states = dict(numbers.filter(pl.col("level") == "state").select("state", "estimate").rows())
+    for node, number in {"total": total, **states}.items():
+        (line,) = [one for one in first.out.splitlines() if f" {node} " in one and "." in one][-1:]
+        assert f" {number:,.2f} " in line
+    # Asked again without a word, and from the state alone: the same numbers.
+    again = desk.hierarchy("--json", out="again.parquet")
+    assert json.loads(again.out)["total"] == total
+    done = desk.place("export", "--state", "s.db", "--out", "export.parquet")
+    assert done.code == 0, done.err
+    for out in ("again.parquet", "export.parquet"):
+        assert desk.table(out).select(numbers.columns).equals(numbers), out
+    (figure,) = export("s.db").figures().values()
+    written = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert any(f"{states['NY']:,}" in text and "NY" in text for text in written), written
+    for words in (
+        desk.hierarchy("--integers", out="other.parquet"),
+        desk.place("export", "--state", "s.db", "--out", "other.parquet", "--integers"),
+    ):
+        assert (words.code, "one table has one number a cell" in words.err) == (3, True)
+    assert not (desk.folder / "other.parquet").exists()
+
+
+def test_a_contingency_table_keeps_its_whole_numbers(desk: Desk) -> None:
+    done = desk.contingency("--integers", "--nonnegative")
+    assert done.code == 0, done.err
+    numbers = desk.table()["estimate"].to_list()
+    desk.contingency(out="again.parquet")
+    desk.place("export", "--state", "s.db", "--out", "export.parquet")
+    for out in ("again.parquet", "export.parquet"):
+        assert desk.table(out)["estimate"].to_list() == numbers
 
 
 def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> None:

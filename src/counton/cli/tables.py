@@ -40,7 +40,6 @@ from counton.jobs.tables import (
     run_hierarchy,
     run_ranges,
 )
-from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file
 
@@ -99,7 +98,13 @@ def perform_hierarchy(
 
         levels = ", ".join(release.tree.levels[1:])
         _draw(
-            plot_hierarchy(release, f"{request.value.capitalize()} by {levels}", _promise(outcome)),
+            plot_hierarchy(
+                release,
+                f"{request.value.capitalize()} by {levels}",
+                _promise(outcome),
+                outcome.estimates,
+                outcome.stds,
+            ),
             outputs,
         )
     how = f"{release.plan.family}, children add up to their parents exactly"
@@ -108,7 +113,7 @@ def perform_hierarchy(
         return
     console.print()
     print_table(console, _level_table(outcome))
-    print_table(console, _sum_table(release))
+    print_table(console, _sum_table(outcome))
     _end(console, outcome.notes, outputs)
 
 
@@ -329,11 +334,11 @@ def _level_table(outcome: HierarchyOutcome) -> Table:
     higher = 0.0  # leaves that stand above a level belong to its sum
     for level, size in zip(release.tree.levels, release.tree.sizes, strict=True):
         depth = release.tree.level(level)
-        estimates = release.estimates[depth]
+        estimates = outcome.estimates[depth]
         table.add_row(
             level,
             f"{size:,}",
-            f"{release.std(level):,.4g}",
+            f"{float(outcome.stds[depth].max()):,.4g}",
             f"{float(np.median(estimates)):,.0f}",
             f"{float(estimates.sum()) + higher:,.2f}",
         )
@@ -344,25 +349,25 @@ def _level_table(outcome: HierarchyOutcome) -> Table:
     return table
 
 
-def _sum_table(release: HierarchyRelease) -> Table:
+def _sum_table(outcome: HierarchyOutcome) -> Table:
     """The total, the coarsest level and the largest of the next: what adds up to what."""
-    tree = release.tree
+    tree, estimates = outcome.release.tree, outcome.estimates
     table = Table()
     table.add_column("node", overflow="fold")
     table.add_column("estimate", justify="right")
     table.add_column("std", justify="right")
 
     def add(level: int, node: int, text: str) -> None:
-        std = float(np.sqrt(release.plan.joint_law.variances[level][node]))
-        table.add_row(text, f"{float(release.estimates[level][node]):,.2f}", f"{std:,.4g}")
+        std = float(outcome.stds[level][node])
+        table.add_row(text, f"{float(estimates[level][node]):,.2f}", f"{std:,.4g}")
 
     add(0, 0, "total")
     if len(tree.levels) == 1:
         return table
-    for node in _largest(release.estimates[1]):
+    for node in _largest(estimates[1]):
         add(1, node, f"  {tree.path(1, node)[-1]}")
     if tree.sizes[1] > _NODES:
-        rest = release.total - float(np.sort(release.estimates[1])[::-1][:_NODES].sum())
+        rest = float(estimates[0][0]) - float(np.sort(estimates[1])[::-1][:_NODES].sum())
         table.add_row(f"  {tree.sizes[1] - _NODES:,} others together", f"{rest:,.2f}", "")
     return table
 

@@ -33,6 +33,7 @@ from counton.mechanisms.ranges import RangesRelease
 from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
+from counton.store.table_journal import refuse_other_fit
 from counton.store.whole_file import replace_file
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ class Exported:
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
         if isinstance(what, HierarchyOutcome):
             levels = ", ".join(what.release.tree.levels[1:])
-            return {"table": plot_hierarchy(what.release, f"Released counts by {levels}", promise)}
+            drawn = plot_hierarchy(
+                what.release, f"Released counts by {levels}", promise, what.estimates, what.stds
+            )
+            return {"table": drawn}
         if isinstance(what, RangesRelease) and len(what.shape) == 1:
             title = f"Released counts of {what.shape[0]:,} cells"
             return {"table": plot_ranges(what, title, promise)}
@@ -149,7 +153,8 @@ def export(
         groups: only these, in this order; None: all.
         level: probability with which each interval holds.
         panels: of a chart: one for each group.
-        fit: how the numbers of a hierarchy or contingency table are made to fit.
+        fit: how the numbers of a hierarchy or contingency table are made to fit, where that was not
+            kept with the release.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -178,7 +183,9 @@ def export(
         chosen = only_name(store.streams + store.tables) if name is None else name
         if chosen in store.tables:
             asked = {"steps": steps, "start": start, "until": until, "groups": groups}
-            found = _of_table(store.table(chosen), asked, level, fit or Fit())
+            found = _of_table(
+                store.table(chosen), asked, level, fit or Fit(), store.table_fit(chosen)
+            )
         else:
             if fit:
                 raise InvalidInput(
@@ -218,7 +225,9 @@ def only_name(names: Sequence[str]) -> str:
     return names[0]
 
 
-def _of_table(release: Table, asked: Mapping[str, Any], level: float, fit: Fit) -> Exported:
+def _of_table(
+    release: Table, asked: Mapping[str, Any], level: float, fit: Fit, kept: Mapping[str, Any]
+) -> Exported:
     for word, given in asked.items():
         if given is not None:
             raise InvalidInput(
@@ -235,10 +244,14 @@ def _of_table(release: Table, asked: Mapping[str, Any], level: float, fit: Fit) 
             )
         return Exported(facts, None, release)
     outcome: HierarchyOutcome | ContingencyOutcome
+    if not isinstance(release, HierarchyRelease):
+        fit.refuse_known()
+    known = fit.known_totals(release.tree) if isinstance(release, HierarchyRelease) else {}
+    refuse_other_fit(release.name, kept, fit.to_dict(known))
+    fit = fit or Fit.from_dict(kept)
     if isinstance(release, HierarchyRelease):
         outcome = HierarchyOutcome(release, level, fit.adjusted(release))
     else:
-        fit.refuse_known()
         outcome = ContingencyOutcome(release, level, fit)
     return Exported({**facts, "notes": outcome.notes}, None, outcome)
 

@@ -81,6 +81,26 @@ class Fit:
     def __bool__(self) -> bool:
         return self.integers or self.nonnegative or self.known is not None
 
+    def to_dict(self, known: Mapping[Any, int]) -> dict[str, Any]:
+        """What a state keeps, JSON values; empty where nothing is asked.
+
+        Args:
+            known: the known totals by path.
+        """
+        totals = sorted(
+            [[*map(str, path if isinstance(path, tuple) else (path,))], int(total)]
+            for path, total in known.items()
+        )
+        asked = {"integers": self.integers, "nonnegative": self.nonnegative, "known": totals}
+        return {name: value for name, value in asked.items() if value}
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Fit:
+        """Inverse of `to_dict`."""
+        totals = {tuple(path): total for path, total in kept.get("known", ())}
+        given = {name: bool(kept.get(name)) for name in ("integers", "nonnegative")}
+        return cls(**given, known=totals or None)
+
     def known_totals(self, tree: Tree, private: _Path | None = None) -> dict[Any, int]:
         """Totals by path, checked against the tree and each other.
 
@@ -262,6 +282,18 @@ class HierarchyOutcome(TableOutcome):
         """What a reader has to know besides the numbers."""
         return [] if self.adjusted is None else self.adjusted.notes()
 
+    @property
+    def estimates(self) -> Sequence[NDArray[Any]]:
+        """The number of each node by level, as it is shown everywhere."""
+        return self.release.estimates if self.adjusted is None else self.adjusted.estimates
+
+    @property
+    def stds(self) -> Sequence[NDArray[Any]]:
+        """The deviation of each node by level."""
+        if self.adjusted is not None:
+            return self.adjusted.std
+        return [np.sqrt(part) for part in self.release.plan.joint_law.variances]
+
     def table(self) -> pl.DataFrame:
         """All levels in one table: level, the level columns, estimate, std, lower, upper."""
         shown = self.release if self.adjusted is None else self.adjusted
@@ -276,7 +308,7 @@ class HierarchyOutcome(TableOutcome):
                 {"level": name, "nodes": size, "std": self.release.std(name)}
                 for name, size in zip(tree.levels, tree.sizes, strict=True)
             ],
-            "total": self.release.total,
+            "total": self.estimates[0][0].item(),
             "notes": self.notes,
         }
 
@@ -409,7 +441,8 @@ def run_hierarchy(
     Args:
         request: what is asked.
         level: probability with which each interval of the table holds.
-        fit: how the table's numbers are made to fit; the release stays as it is.
+        fit: how the table's numbers are made to fit: kept with the release, and of a table that
+            was released before as it was kept.
 
     Raises:
         CountonError: a file that cannot be read, fields that contradict each other, or as
@@ -453,8 +486,9 @@ def run_hierarchy(
         value=request.value,
         targets=targets,
     )
+    draft.fit = fit.to_dict(known)
     release = released(draft, request.state, request.key)
-    adjusted = fit.adjusted(release, known)
+    adjusted = Fit.from_dict(draft.fit).adjusted(release)
     return HierarchyOutcome(release=release, level=level, adjusted=adjusted)
 
 
@@ -466,7 +500,7 @@ def run_contingency(
     Args:
         request: what is asked.
         level: probability with which each interval of the table holds.
-        fit: how the table's numbers are made to fit; known totals are for hierarchies.
+        fit: as of `run_hierarchy`; known totals are for hierarchies.
 
     Raises:
         CountonError: a file that cannot be read, fields that contradict each other, or as
@@ -505,8 +539,9 @@ def run_contingency(
         value=request.value,
         equal=request.equal,
     )
+    draft.fit = fit.to_dict({})
     release = released(draft, request.state, request.key)
-    return ContingencyOutcome(release=release, level=level, fit=fit)
+    return ContingencyOutcome(release=release, level=level, fit=Fit.from_dict(draft.fit))
 
 
 def _declared(request: ContingencyRequest, columns: Sequence[str]) -> dict[str, list[str]]:

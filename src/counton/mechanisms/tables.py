@@ -101,6 +101,9 @@ class TableDraft(ABC, Generic[R]):
         name: of the release.
         asked: what the caller stated besides the data, JSON values.
         contribution: the protected unit and the neighbouring relation.
+        fit: how the numbers that are shown are made to fit, JSON values; public, and kept with the
+            release, so that one table has one number a cell wherever it is shown. Empty: as
+            released, or as the state has kept it.
     """
 
     kind: ClassVar[str]
@@ -111,6 +114,7 @@ class TableDraft(ABC, Generic[R]):
         self.asked: dict[str, Any] = json.loads(json.dumps({**asked, "format": FORMAT}))
         self.contribution = Contribution.from_dict(self.asked["contribution"])
         self._counts = counts  # exact, hence secret
+        self.fit: dict[str, Any] = {}
 
     def call_unit(self, unit: str) -> None:
         """Say what a protected unit is called, before the release: no noise depends on it."""

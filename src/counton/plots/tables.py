@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from counton.mechanisms.hierarchy import HierarchyRelease
     from counton.mechanisms.ranges import RangesRelease
+    from counton.strategies.trees import Tree
 
 _MAP_TALL = 4.6  # inches
 _SMALLEST = 0.11  # square inches: smaller children share one block
@@ -39,7 +40,13 @@ _MOST_CELLS = 240
 _THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
 
 
-def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figure:
+def plot_hierarchy(
+    release: HierarchyRelease,
+    title: str,
+    subtitle: str,
+    estimates: Sequence[NDArray[Any]] | None = None,
+    stds: Sequence[NDArray[Any]] | None = None,
+) -> Figure:
     """Two panels: relative error by level and size, and a map of the two coarsest levels.
 
     Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
@@ -49,6 +56,7 @@ def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figu
         release: what was released.
         title: what is counted.
         subtitle: what is protected.
+        estimates, stds: of the nodes by level, where they were made to fit; None: as released.
 
     >>> from counton import Key, ZCDP, release_hierarchy
     >>> people = {"state": ["CA", "DC"], "count": [39_538_223, 689_545]}
@@ -58,10 +66,13 @@ def plot_hierarchy(release: HierarchyRelease, title: str, subtitle: str) -> Figu
     >>> [axes.get_title("left") for axes in plot_hierarchy(release, "People", "").axes]
     ['Standard deviation, in % of the count', 'Released counts by state']
     """
+    shown = release.estimates if estimates is None else estimates
+    if stds is None:
+        stds = [np.sqrt(part) for part in release.plan.joint_law.variances]
     levels = len(release.tree.levels)
     figure, (top, bottom) = _stacked(title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL))
-    _error_by_level(top, release)
-    _tree_map(bottom, release)
+    _error_by_level(top, release.tree, shown, stds)
+    _tree_map(bottom, release.tree, shown)
     return figure
 
 
@@ -82,17 +93,19 @@ def _stacked(title: str, subtitle: str, tall: Sequence[float]) -> tuple[Figure, 
     return figure, axes
 
 
-def _error_by_level(ax: Axes, release: HierarchyRelease) -> None:
+def _error_by_level(
+    ax: Axes, tree: Tree, shown: Sequence[NDArray[Any]], stds: Sequence[NDArray[Any]]
+) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    levels = release.tree.levels
+    levels = tree.levels
     lowest, highest = np.inf, 0.0
     for level in range(len(levels)):
-        estimates = release.estimates[level]
-        std = np.sqrt(release.plan.joint_law.variances[level])
-        seen = estimates > std
+        estimates, std = shown[level], stds[level]
+        known = std == 0
+        seen = (estimates > std) & ~known
         y, colour = -float(level), PALETTE[level % len(PALETTE)]
-        hidden = int(np.count_nonzero(~seen))
+        hidden = int(np.count_nonzero(~seen & ~known))
         note = f"{len(estimates):,} node{'s' if len(estimates) > 1 else ''}"
         if seen.any():
             relative = np.sort(100 * std[seen] / estimates[seen])
@@ -124,6 +137,8 @@ def _error_by_level(ax: Axes, release: HierarchyRelease) -> None:
                     size=8,
                     color=FAINT,
                 )
+        if known.any():
+            note += f"; {int(known.sum()):,} known"
         if hidden:
             note += f"; {hidden:,} below their noise"
         ax.annotate(
@@ -209,8 +224,7 @@ def _worst(row: Sequence[float], short: float) -> float:
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
 
 
-def _tree_map(ax: Axes, release: HierarchyRelease) -> None:
-    tree = release.tree
+def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]]) -> None:
     wide = WIDTH * 0.955
     ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
     ax.set_xlim(0, wide)
@@ -220,16 +234,16 @@ def _tree_map(ax: Axes, release: HierarchyRelease) -> None:
     ax.set_title(f"Released counts by {names}", loc="left", size=11, color=INK)
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
-        _block(ax, whole, PALETTE[0], 1.6, "total", release.total)
+        _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
         return
-    sizes = np.maximum(release.estimates[1], 0.0)
+    sizes = np.maximum(estimates[1], 0.0)
     palette = colours(_MOST_GROUPS)
     groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
     for number, (node, name, size, box) in enumerate(groups):
         colour = palette[number]
         inside = box.tall > 0.6 and box.wide > 0.6 and node is not None and len(tree.levels) > 2
         children = np.flatnonzero(tree.parents[1] == node) if inside else np.array([], np.int64)
-        values = np.maximum(release.estimates[2][children], 0.0) if len(children) else sizes[:0]
+        values = np.maximum(estimates[2][children], 0.0) if len(children) else sizes[:0]
         if not values.sum() > 0:
             _block(ax, box, colour, 1.55, name, size)
             continue

@@ -304,6 +304,19 @@ class Store(Closing):
             )
         return kept_table(row)
 
+    def table_fit(self, name: str) -> dict[str, Any]:
+        """How the numbers of a table are made to fit where they are shown; empty: not at all.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        query = sa.select(schema.tables.c.asked).where(schema.tables.c.name == name)
+        with (
+            self._database.transaction(write=False) as connection,
+            reading(f"the release {name!r}"),
+        ):
+            return dict(json.loads(connection.execute(query).scalar_one()).get("fit", {}))
+
     def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
         """With what a stream's users and ids are known again; None where none are yet.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,6 +107,7 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
     with reading(f"the release {draft.name!r}"):
         terms = TableTerms.from_dict(json.loads(row.terms))
         asked = dict(json.loads(row.asked))
+        fit = dict(asked.pop("fit", {}))
         digest = bytes(row.input_digest)
     if draft.contribution.unit == ANY_UNIT:
         draft.call_unit(terms.contribution.unit)
@@ -116,6 +118,8 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
             f"({', '.join(other)}): ask for the same as then, or choose another name, which spends "
             f"the guarantee again"
         )
+    refuse_other_fit(draft.name, fit, draft.fit)
+    draft.fit = draft.fit or fit
     present = draft.input_digest(key)
     if not hmac.compare_digest(bytes.fromhex(present), digest):
         raise ReplayMismatch(
@@ -134,6 +138,25 @@ def _shown(draft: TableDraft[R], database: Database, row: Row[Any], key: Key) ->
             ) from error
 
 
+def refuse_other_fit(name: str, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Refuse to show a table with other numbers than it has been shown with.
+
+    Args:
+        name: of the release.
+        kept: how its numbers were made to fit; empty if not at all.
+        asked: how they are to be made to fit now; empty if nobody says.
+
+    Raises:
+        ReplayMismatch: another way than before.
+    """
+    if kept and asked and kept != asked:
+        raise ReplayMismatch(
+            f"the numbers of {name!r} were made to fit in another way ({', '.join(sorted(kept))}), "
+            f"and one table has one number a cell; leave the options of the fit out, or state them "
+            f"as they were"
+        )
+
+
 def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> R:
     release = draft.release(key)
     # Other terms have other noise; the same under the same key is for the same data only.
@@ -143,7 +166,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> 
         "name": draft.name,
         "kind": draft.kind,
         "terms": terms,
-        "asked": records.to_json(draft.asked, "terms"),
+        "asked": records.to_json({**draft.asked, "fit": draft.fit}, "terms"),
         "key_fingerprint": key.fingerprint,
         "key_salt": key.salt,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
