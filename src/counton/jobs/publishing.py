@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Reads = Callable[[Reader | Stream, Definition, float], Released]
 
+#: What a reading says of each of its numbers.
+_NUMBERS = ("estimate", "std", "lower", "upper")
 #: Values written in one transaction.
 _CHUNK = 2**18
 
@@ -74,10 +76,12 @@ def publish_new(
             str(terms.guarantee),
             repr(terms.strategy),
             level or kept,
-            definition.groups,
+            definition.groups if definition.plain else (),
         )
         stream_id, before = published.begin(connection, shown, source.step)
-    if source.step > before:
+    if source.step > before and not definition.plain:
+        _publish_readings(source, definition, place, stream_id, before, shown.level)
+    elif source.step > before:
         released = read(source, definition, shown.level)
         size = max(1, _CHUNK // len(released.groups))
         for first in range(before + 1, source.step + 1, size):
@@ -85,6 +89,59 @@ def publish_new(
             with place.transaction(write=True) as connection:
                 _write(connection, stream_id, released, steps)
     return Published(terms.name, place.label, before, source.step)
+
+
+def _publish_readings(
+    source: Reader | Stream,
+    definition: Definition,
+    place: published.Place,
+    stream_id: int,
+    before: int,
+    level: float,
+) -> None:
+    """Add the readings of a statistic: what its table says, a row a number."""
+    from counton.jobs.shown import ReleasedStatistic
+
+    if definition.statistic.on_demand or definition.cut is None:
+        why = "has no windows of time"
+        if definition.statistic.on_demand:
+            why = "computes its cells when they are asked for, and publishes none by itself"
+        raise InvalidInput(
+            f"stream {source.terms.name!r} {why}; write its table with {field('out')} instead"
+        )
+    released, cut = ReleasedStatistic.read(source, definition, level), definition.cut
+    size = max(1, _CHUNK // max(1, released.last.height))
+    for first in range(before + 1, source.step + 1, size):
+        steps = range(first, min(first + size, source.step + 1))
+        table = released.table(steps)
+        numbers = [
+            name if name in table.columns else None
+            for name in ("estimate", "std", "lower", "upper")
+        ]
+        if numbers[0] is None and "value" in table.columns:
+            numbers[0] = "value"
+        aside = {"step", "window_start", "window_end", *(name for name in numbers if name)}
+        labels = [name for name in table.columns if name not in aside]
+        rows = []
+        counts: dict[int, int] = {}
+        for row in table.iter_rows(named=True):
+            number = counts[row["step"]] = counts.get(row["step"], -1) + 1
+            said = " ".join(str(row[name]) for name in labels) or "all"
+            found = [None if name is None else _finite(row[name]) for name in numbers]
+            rows.append((row["step"], number, said, *found))
+        with place.transaction(write=True) as connection:
+            begins, ends = (
+                published.moments(connection, [moment(int(us)) for us in times])
+                for times in (cut.starts(steps), cut.ends(steps))
+            )
+            nothing = [None] * len(steps)
+            windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
+            published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
+
+
+def _finite(value: Any) -> Any:
+    """A number as databases keep it: NaN and infinity are none."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _write(connection: Any, stream_id: int, released: Released, steps: range) -> None:

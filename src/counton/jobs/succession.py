@@ -166,6 +166,8 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     }
     if before.what == "sum":
         taken |= {"lower": bounds.lower, "upper": bounds.upper, "resolution": bounds.resolution}
+    elif request.what == before.what:
+        taken |= before.stated
     if before.domain is not None and request.domain is None:
         taken |= {"domain": list(before.declared), "other": before.other}
         taken["spare"] = before.spare + len(before.named)
@@ -193,6 +195,7 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
         and not once
         and "windows" not in (definition.release, before.release)
         and definition.contribution.resolution == before.contribution.resolution
+        and definition.plain  # readings of a statistic begin anew
     )
     return replace(definition, continues=Continued(name, step, totals))
 

@@ -73,6 +73,18 @@ values = _of_stream(
     name="counton_published_values",
 )
 
+#: What readings of statistics say: several numbers a step, each with an interval of its own.
+readings = _of_stream(
+    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("row", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("group", sa.Text, nullable=False),
+    sa.Column("estimate", _NUMBER),
+    sa.Column("std", _NUMBER),
+    sa.Column("lower", _NUMBER),
+    sa.Column("upper", _NUMBER),
+    name="counton_published_readings",
+)
+
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
 _VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
@@ -86,6 +98,12 @@ JOIN counton_published_groups g ON g.stream_id = s.id
 JOIN counton_published_windows w ON w.stream_id = s.id
 JOIN counton_published_values v
     ON v.stream_id = s.id AND v.step = w.step AND v.cell = g.cell
+UNION ALL
+SELECT s.stream, w.step, w.window_start, w.window_end, r."group",
+    r.estimate, r.std, r.lower, r.upper, NULL, NULL, NULL, NULL, s.level, s.step
+FROM counton_published_streams s
+JOIN counton_published_windows w ON w.stream_id = s.id
+JOIN counton_published_readings r ON r.stream_id = s.id AND r.step = w.step
 """
 
 
@@ -204,6 +222,10 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
     if not sa.inspect(connection).has_table(streams.name):
         metadata.create_all(connection)
         connection.exec_driver_sql(_VIEW)
+    elif not sa.inspect(connection).has_table(readings.name):  # published before there were any
+        metadata.create_all(connection)
+        connection.exec_driver_sql("DROP VIEW counton_releases")
+        connection.exec_driver_sql(_VIEW)
     row = found(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
@@ -231,7 +253,8 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
             {"stream_id": row.id, "cell": cell, "group": name}
             for cell, name in enumerate(shown.groups)
         ]
-        connection.execute(groups.insert(), named)
+        if named:
+            connection.execute(groups.insert(), named)
     return row.id, row.step
 
 
@@ -242,8 +265,9 @@ def write(
     last: int,
     window_rows: Iterable[Sequence[Any]],
     value_rows: Iterable[Sequence[Any]],
+    reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Add the steps from ``first`` to ``last``: rows of windows and of values.
+    """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings.
 
     Raises:
         StateError: another process has added them in the meantime.
@@ -258,8 +282,9 @@ def write(
             f"another process is publishing the same stream, and has added step {first:,} already: "
             f"let one of them do it"
         )
-    for table, rows in ((windows, window_rows), (values, value_rows)):
-        names = [column.name for column in table.columns]
+    added = ((windows, window_rows), (values, value_rows), (readings, reading_rows))
+    for table, rows in added:
+        names = [f'"{column.name}"' for column in table.columns]
         mark = "?" if connection.dialect.name == "sqlite" else "%s"
         listed = ", ".join(names)
         places = ", ".join([mark] * len(names))
@@ -276,7 +301,7 @@ def remove(connection: Connection, stream: str) -> Row[Any] | None:
     """Take a stream's rows away; its row, if it was published."""
     row = found(connection, stream)
     if row is not None:
-        for table in (values, windows, groups):
+        for table in (values, readings, windows, groups):
             connection.execute(table.delete().where(table.c.stream_id == row.id))
         connection.execute(streams.delete().where(streams.c.id == row.id))
     return row
