@@ -114,11 +114,9 @@ def _publish_readings(
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
         table = released.table(steps)
-        numbers = [
-            name if name in table.columns else None
-            for name in ("estimate", "std", "lower", "upper")
-        ]
-        if numbers[0] is None and "value" in table.columns:
+        there = set(table.columns)
+        numbers: list[str | None] = [name if name in there else None for name in _NUMBERS]
+        if numbers[0] is None and "value" in there:
             numbers[0] = "value"
         aside = {"step", "window_start", "window_end", *(name for name in numbers if name)}
         labels = [name for name in table.columns if name not in aside]
