@@ -43,13 +43,13 @@ from counton.strategies.training.buffered import (
     search_start,
     to_search,
 )
-from counton.strategies.training.scaling import balanced, toeplitz_weights
+from counton.strategies.training.scaling import balanced, scaled_variance
 from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
 _DIFFERENCE = 1e-5
 #: Parameters are improved again under step scaling up to so many steps.
-LARGEST_REFIT = 256
+LARGEST_REFIT = 512
 
 
 class Echo(ToeplitzTraining):
@@ -113,7 +113,7 @@ class Echo(ToeplitzTraining):
             steps: of the run, a multiple of ``epochs``.
             epochs: two or more.
             buffers: numbers of state for each coordinate, at most.
-            scaling: step scaling; up to 256 steps the parameters are improved again under it.
+            scaling: step scaling; up to 512 steps the parameters are improved again under it.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -273,7 +273,7 @@ def _refitted(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) ->
         with np.errstate(all="ignore"):
             c, inverse = _series(x, steps, schedule.apart)
             e = 1 / balanced(gram_of_schedules(c, schedule.apart), shares)
-            value = float(e @ toeplitz_weights(inverse) @ e)
+            value = scaled_variance(inverse, e)
         return math.log(value) / 2 if 0 < value < math.inf else 1e3
 
     found = _descended(logs, np.concatenate(start), strategy.buffers, 40, 1)

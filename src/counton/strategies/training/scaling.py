@@ -56,6 +56,19 @@ def toeplitz_weights(inverse: Floats) -> Floats:
     return weighted(products)
 
 
+def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
+    """Mean variance of the running sums for K = diag(inverse) Toeplitz(coefficients), at once.
+
+    >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
+    2.5
+    """
+    steps = len(coefficients)
+    behind = np.concatenate([np.zeros(steps - 1), coefficients])
+    own = np.lib.stride_tricks.sliding_window_view(behind, steps)[::-1]  # [j, s] is g_(s-j)
+    sums = np.cumsum(own * inverse, axis=1)
+    return float(np.einsum("js,js->", sums, sums)) / steps
+
+
 def weighted(products: Floats) -> Floats:
     """F from K K^T, which is overwritten."""
     at = np.arange(len(products))
