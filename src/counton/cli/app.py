@@ -11,6 +11,7 @@ from counton.cli.options import (
     EndOptions,
     ExportOptions,
     FitOptions,
+    Grouped,
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
@@ -56,7 +57,7 @@ def root(
     """Private running totals: differential privacy under continual observation."""
 
 
-@app.command()
+@app.command(cls=Grouped)
 @takes(Job, Printing, **left_out("count"))
 def count(request: Job, printing: Printing) -> None:
     """Release the running number of events after each window, by group.
@@ -69,7 +70,7 @@ def count(request: Job, printing: Printing) -> None:
     perform(request, printing)
 
 
-@app.command(name="sum")
+@app.command(name="sum", cls=Grouped)
 @takes(Job, Printing, **left_out("sum"))
 def total(request: Job, printing: Printing) -> None:
     """Release the running sum of a column: values clipped to bounds and put on a grid.
@@ -246,7 +247,7 @@ def verify(options: VerifyOptions) -> None:
     print_verification(options)
 
 
-@app.command()
+@app.command(cls=Grouped)
 @takes(Job, HierarchyFitOptions, OnceOptions, Printing, **left_out("hierarchy"))
 def hierarchy(
     request: Job, fit: HierarchyFitOptions, once: OnceOptions, printing: Printing

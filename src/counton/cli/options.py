@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
@@ -24,6 +25,25 @@ from counton.jobs.kinds import KINDS, others
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
 _ENDINGS = ".parquet, .csv, .json, .jsonl or .arrow"
+
+
+class Grouped(TyperCommand):
+    """A command whose help shows options under headings, in the order of its parameters."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments first, then options by heading."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = parameter.param_type_name == "argument"
+                heading = getattr(parameter, "rich_help_panel", None) or "Other options"
+                sections.setdefault("Arguments" if argument else heading, []).append(record)
+        if list(sections) == ["Other options"] or list(sections) == ["Arguments", "Other options"]:
+            sections["Options"] = sections.pop("Other options")
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def whole_number(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from counton.cli.options import Printing, left_out, takes
+from counton.cli.options import Grouped, Printing, left_out, takes
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import Job
@@ -54,7 +54,7 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
         perform(job, printing)
 
     command.__name__, command.__doc__ = name, says
-    app.command(name=name)(takes(Job, Printing, **left_out(name))(command))
+    app.command(name=name, cls=Grouped)(takes(Job, Printing, **left_out(name))(command))
 
 
 def parsed(words: str) -> Statistic:
