@@ -570,11 +570,9 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 
         P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
 
-    G_i a sum of i geometric variables (negative binomial), whose tail is an incomplete beta
-    function.
+    G_i a sum of i geometric variables. It is above c + n - i where fewer than i of the first c + n
+    trials end one, each with probability 1 - q: a sum of i binomial probabilities.
     """
-    from scipy.special import betaincc
-
     rate = 1 / float(law.scale)
     left = np.arange(terms)  # n - i
     # Logarithms of q / (1+q) and 1 / (1+q), finite also where q is not: little noise has small q.
@@ -588,9 +586,16 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     )
     weights = np.exp(log_weights)
 
+    ends = -math.expm1(-rate)
+    numbers = np.arange(1.0, terms)
+
     def tail(c: int) -> float:
-        reached = betaincc(terms - left, c + 1.0 + left, -math.expm1(-rate))
-        return float(2 * np.dot(weights, reached))
+        trials = float(c + terms)
+        # Logarithms of the binomial probabilities of 0, 1, ... ends, over q to the power of trials.
+        steps = np.log(ends * (trials + 1 - numbers) / numbers) + rate
+        ended = np.concatenate([[0.0], np.cumsum(steps)]) - rate * trials
+        fewer = np.cumsum(np.exp(ended))  # than 1, 2, ... ends
+        return float(2 * np.dot(weights, fewer[::-1]))
 
     return tail
 
