@@ -74,6 +74,9 @@ $(TRAINING_READY): pyproject.toml tests/training/requirements.lock
 	@$(TRAINING) -m pip install --quiet --editable '.[store]'
 	@touch $@
 
+.PHONY: training-ready
+training-ready: $(TRAINING_READY) ## make .venv-training with PyTorch and JAX (the targets below do it by themselves)
+
 .PHONY: test-training
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q \
