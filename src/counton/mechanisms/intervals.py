@@ -309,7 +309,8 @@ def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) ->
     """
     level = check_level(level)
     variance = strategy.overall_variance("max")
-    if strategy.fraction_bits == 0 and type(strategy).node_law is StreamStrategy.node_law:
+    whole = strategy.fraction_bits == strategy.lattice_bits == 0
+    if whole and type(strategy).node_law is StreamStrategy.node_law:
         return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
     std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])

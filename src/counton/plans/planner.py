@@ -48,6 +48,7 @@ _SHORT = 64
 #: Beyond this horizon the square root is not weighed for Laplace noise.
 _LONG_SERIES = 2**16
 _NORMALISED, _OCTAVE, _GROWING = "normalised square root", "octave", "growing square root"
+_WHOLE = "octave, whole numbers"
 #: Steps that are in mind where nothing is said of them.
 _AROUND = 2**16
 #: From so many steps on it is weighed: weights are known there.
@@ -476,7 +477,7 @@ def plan(
         least: dict[str, Choice] = {}
         refused: list[str] = []
         for strategy in members:
-            if least and kind in (_NORMALISED, _OCTAVE, _GROWING):
+            if least and kind in (_NORMALISED, _OCTAVE, _WHOLE, _GROWING):
                 break  # the others are coarser, for noise too wide for this one
             try:
                 _check_serves(strategy, horizon, release, cells)
@@ -526,8 +527,11 @@ def _choice(
         mean = strategy.mean_variance(around, calibration.law)
         largest = strategy.largest_variance(around, calibration.law)
     else:
-        mean = strategy.released_variance("mean", release) * node_variance
-        largest = strategy.released_variance("max", release) * node_variance
+        # Of a difference both totals are rounded; the largest variances are of totals.
+        rounding = strategy.rounding_variance
+        times = 1.5 - 0.5 / (strategy.horizon or 1) if release == "both" else 1.0
+        mean = strategy.released_variance("mean", release) * node_variance + times * rounding
+        largest = strategy.released_variance("max", release) * node_variance + rounding
     mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
     held = strategy.held * math.prod(shape)
     return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held)
@@ -668,6 +672,10 @@ def _octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return [known.Octave(asked.horizon, asked.metric, bits) for bits in (16, 12)]
 
 
+def _whole_octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    return [known.Octave(asked.horizon, asked.metric, bits, whole=True) for bits in (16, 12)]
+
+
 def _solved(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     from counton.strategies.streams.shapes import shaped
 
@@ -685,6 +693,7 @@ class _Family(NamedTuple):
         norms: of noise for which it is worth weighing.
         contends: those with which it may be the best of all from 64 steps on.
         simple: what is released are integers.
+        only_simple: another kind is better where fractions may be released.
     """
 
     kind: str
@@ -692,6 +701,7 @@ class _Family(NamedTuple):
     norms: tuple[Norm, ...] = (1, 2)
     contends: tuple[Norm, ...] = (1, 2)
     simple: bool = True
+    only_simple: bool = False
 
     def wanted(self, asked: tuple[Norm, ...], *, everything: bool) -> tuple[Norm, ...]:
         """Norms among those asked for with which to weigh it."""
@@ -706,6 +716,7 @@ _BOTH: tuple[_Family, ...] = (
     _Family("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
     _Family(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
     _Family(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
+    _Family(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
     _Family("square root", _square_root, contends=(2,), simple=False),
     _Family("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
     _Family("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
@@ -789,13 +800,14 @@ def candidates(
     ``every`` say how often a unit counts, as in `Contribution`.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
-    ['k-ary with subtraction', 'k-ary', 'smooth binary', 'smooth binary, even height', 'binary']
+    ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
+     'smooth binary, even height', 'binary']
     """
     asked = _Question(horizon, metric, release, steps, separation, every)
     return tuple(
         _found(asked, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)
-        if (family.simple or not simple)
+        if (family.simple if simple else not family.only_simple)
         and (wanted := family.wanted(norms, everything=compare or horizon < _SHORT))
     )
 

@@ -223,6 +223,8 @@ class StreamStrategy(Strategy):
         fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
             Where B is not integral, B z is rounded to that grid such that the rounded value is a
             function of the private measurements y = C x + z alone.
+        rounding_variance: what rounding adds to the variance of a release, at most, where released
+            units are not much finer than noise; in squared data units, 0 unless a strategy says it.
         delay: the release at ``step`` counts items up to ``step - delay``.
         local: noise on a window costs time in proportion to the window; otherwise in proportion to
             the window's end.
@@ -241,6 +243,7 @@ class StreamStrategy(Strategy):
     horizon: int | None
     workload: ClassVar[Workload] = "totals"
     fraction_bits: int = 0
+    rounding_variance: float = 0.0
     delay: int = 0
     local: ClassVar[bool] = True
     unit_columns: bool = True

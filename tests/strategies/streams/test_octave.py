@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from fractions import Fraction
 from functools import cache, cached_property
 from importlib.resources import files
 
@@ -12,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
+from counton.laws import DiscreteGaussian
 from counton.strategies import Metric, Octave
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, _Grid
@@ -277,3 +279,25 @@ def test_arguments_out_of_range_are_refused() -> None:
         Octave(9, "median")  # type: ignore[arg-type]
     with pytest.raises(HorizonExceeded, match="step 10"):
         Octave(9).row(10)
+
+
+# --- whole numbers -------------------------------------------------------------------------------
+
+
+def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
+    fine, whole = Octave(700), Octave(700, whole=True)
+    field = HashedNoise(spread=2**26)
+    steps = range(1, 701)
+    assert whole.columns.norms == fine.columns.norms
+    apart = whole.noise(field, steps) - fine.noise(field, steps) / 2**10
+    assert np.abs(apart).max() <= 0.5 + 2.0**-10
+    assert apart.std() == pytest.approx(12**-0.5, rel=0.1)
+    law = DiscreteGaussian(Fraction(2**50))
+    spread = whole.noise_variance(law, [5]) - fine.noise_variance(law, [5])
+    assert spread == pytest.approx([1 / 12])
+    ends = whole.window_noise_variance(law, [0, 3, 7], [5, 4, 7])
+    assert ends - fine.window_noise_variance(law, [0, 3, 7], [5, 4, 7]) == pytest.approx(
+        [1 / 12, 1 / 6, 0.0]
+    )
+    with pytest.raises(InvalidInput, match="whole is 1; use True"):
+        Octave(9, whole=1)  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers, integers_from_text
 from counton.errors import InvalidInput
 from counton.exact import check_integer
+from counton.laws import Law
 from counton.strategies.base import (
     PART,
     Metric,
@@ -42,6 +43,8 @@ from counton.strategies.base import (
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave_columns import Columns, interpolated, matrix, shipped
 
+#: What is released are multiples of 2^-10, unless whole numbers are wanted.
+_FRACTION_BITS = 10
 #: Longest stream: node numbers, doubled, stay within int64.
 LARGEST_HORIZON = 2**60
 #: So many intervals above the lowest of the upper levels, whose nodes have weights of their own.
@@ -108,6 +111,7 @@ class Octave(StreamStrategy):
         horizon: number of steps, from 1 to 2^60.
         metric: whether weights are those of the least mean or of the least largest variance.
         grid_bits: 12, 14 or 16; fewer cost a little and leave room for wider noise.
+        whole: releases are rounded to whole numbers, which adds 1/12 to their variance.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -119,18 +123,24 @@ class Octave(StreamStrategy):
     """
 
     horizon: int
-    fraction_bits = 10
     unit_columns = False
     aligned = False
     attained = False
 
-    def __init__(self, horizon: int, metric: Metric = "mean", grid_bits: int = 16) -> None:
+    def __init__(
+        self, horizon: int, metric: Metric = "mean", grid_bits: int = 16, whole: bool = False
+    ) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         check_metric(metric)
         self.metric: Metric = metric
         self.grid_bits = check_integer("grid_bits", grid_bits, 12, 16)
         if self.grid_bits % 2:
             raise InvalidInput(f"grid_bits is {grid_bits}; use 12, 14 or 16")
+        if not isinstance(whole, bool):
+            raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
+        self.whole = whole
+        self.fraction_bits = 0 if whole else _FRACTION_BITS
+        self.rounding_variance = 1 / 12 if whole else 0.0
         #: Bits behind the point of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
         self.lattice_bits = grid_bits + self.weight_bits
@@ -139,13 +149,14 @@ class Octave(StreamStrategy):
     @classmethod
     def examples(cls, horizon: int) -> tuple[Octave, ...]:
         """A coarse lattice, and a fine one: columns of long streams are many numbers."""
-        coarse, fine = cls(horizon, "max", 12), cls(horizon)
+        coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Horizon, metric and bits of the grid."""
-        return {"horizon": self.horizon, "metric": self.metric, "grid_bits": self.grid_bits}
+        """Horizon, metric, bits of the grid, and whether releases are whole numbers."""
+        known = {"horizon": self.horizon, "metric": self.metric, "grid_bits": self.grid_bits}
+        return {**known, "whole": self.whole}
 
     # ------------------------------------------------------------------------------ the matrices
 
@@ -399,8 +410,21 @@ class Octave(StreamStrategy):
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Half a unit a release, and half of a fine one at every level."""
+        first, last = self.check_ends(starts, stops)
         levels = len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits)
-        return super().window_rounding(starts, stops) * (1 + levels)
+        releases = (first > 0) * 1 + (last > first)
+        return np.asarray(releases * 0.5 * (1 + levels), dtype=np.float64)
+
+    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
+        """See `StreamStrategy.noise_variance`; rounding to whole numbers included, at most."""
+        return super().noise_variance(law, steps) + self.rounding_variance
+
+    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """The same of differences, with both ends rounded."""
+        first, last = self.check_ends(starts, stops)
+        ends = np.where(first < last, (first > 0) * 1.0 + (last > 0), 0.0)
+        exact = super().window_noise_variance(law, first, last)
+        return np.asarray(exact + ends * self.rounding_variance)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the highest level down to single steps."""
