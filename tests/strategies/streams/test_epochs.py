@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -109,3 +110,17 @@ def test_what_it_cannot_serve_is_refused() -> None:
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInput, match="deviation"):
         Epochs().node_law(DiscreteLaplace(Fraction(2**40)), 0)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (40,)])
+def test_a_stream_read_in_order_has_the_same_noise(shape: tuple[int, ...]) -> None:
+    epochs = Epochs(3)
+    field = HashedNoise(shape, spread=2**20)
+    reader = epochs.reader(field)
+    cuts = [1, 2, 5, 20, 27, 28, 81, 100, 260, 300]
+    found = [reader.noise(range(low, high)) for low, high in pairwise(cuts)]
+    whole = np.concatenate(found)
+    assert np.array_equal(whole, epochs.noise(field, range(1, 300)))
+    parts = [part.copy() for part in reader.parts(range(50, 200))]  # and back again
+    assert np.array_equal(np.concatenate(parts), whole[49:199])
+    assert reader.noise(range(7, 7)).shape == (0, *shape)

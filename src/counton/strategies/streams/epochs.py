@@ -29,7 +29,15 @@ from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
-from counton.strategies.base import Metric, Node, NodeNoise, Relation, Steps, StreamStrategy
+from counton.strategies.base import (
+    Metric,
+    Node,
+    NodeNoise,
+    Reader,
+    Relation,
+    Steps,
+    StreamStrategy,
+)
 from counton.strategies.participation import schedule_for
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
@@ -61,6 +69,13 @@ class _Epoch(LookAhead):
     def field(self, field: NodeNoise) -> _OfEpoch:
         """The noise of its nodes alone."""
         return _OfEpoch(field, self.level)
+
+    def within(self, steps: range) -> range:
+        """Steps of a window that are in it, from 1 on."""
+        return range(
+            max(steps.start - self.before, 1),
+            max(min(steps.stop - self.before, self.horizon + 1), 1),
+        )
 
     def summed_variance(self, steps: int) -> float:
         """Of the first so many steps, the sum of the variances, in variances of a node.
@@ -139,6 +154,32 @@ class _OfEpoch:
 @lru_cache(maxsize=256)
 def _epoch(radix: int, number: int) -> _Epoch:
     return _Epoch(radix, number)
+
+
+class _InOrder(Reader):
+    """The noise of a stream that goes on from epoch to epoch; of any window, if need be."""
+
+    def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._epochs = strategy
+        self._number = -1
+        self._of_epoch: Reader | None = None
+        self._past = np.zeros(field.shape, np.int64)
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        nothing = np.empty((0, *self._field.shape), np.int64)
+        return np.concatenate([nothing, *(part.copy() for part in self.parts(steps))])
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        self._epochs.check_window(steps)
+        for epoch in self._epochs.meeting(steps):
+            if epoch.number != self._number or self._of_epoch is None:
+                self._past = self._epochs.over_before(epoch, self._field)
+                self._of_epoch, self._number = epoch.reader(epoch.field(self._field)), epoch.number
+            for part in self._of_epoch.parts(epoch.within(steps)):
+                yield part + self._past
 
 
 class Epochs(StreamStrategy):
@@ -389,18 +430,33 @@ class Epochs(StreamStrategy):
                 found += epoch.window_rounding(low, high)
         return found
 
+    @property
+    def held(self) -> int:
+        """Of a stream of up to a million steps: a family of every level, and the roots so far."""
+        return 5 * (self.radix + 2) + 1
+
+    def reader(self, field: NodeNoise) -> Reader:
+        """It holds the sum of the roots that are over, and what the present epoch's tree holds."""
+        return _InOrder(self, field)
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16: epoch by epoch, on top of the roots before."""
         self.check_window(steps)
-        parts = [np.empty((0, *field.shape), np.int64)]
+        return _InOrder(self, field).noise(steps)
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        yield from _InOrder(self, field).parts(steps)
+
+    def meeting(self, steps: range) -> list[_Epoch]:
+        """The epochs of a window."""
+        epochs = self._up_to(steps.stop - 1) if steps else []
+        return [epoch for epoch in epochs if epoch.within(steps)]
+
+    def over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
+        """Noise of the total of all that is over before an epoch."""
         past = np.zeros(field.shape, np.int64)
-        for epoch in self._up_to(steps.stop - 1) if steps else ():
-            own = epoch.field(field)
-            low = max(steps.start - epoch.before, 1)
-            high = min(steps.stop - epoch.before, epoch.horizon + 1)
-            if low < high:
-                parts.append(epoch.noise(own, range(low, high)) + past)
-            if steps.stop - 1 > epoch.before + epoch.horizon:
-                (root,), _ = epoch.trees.roots(own, range(1))
-                past = past + root
-        return np.concatenate(parts)
+        for earlier in self._before(epoch):
+            (root,), _ = earlier.trees.roots(earlier.field(field), range(1))
+            past = past + root
+        return past
