@@ -579,7 +579,7 @@ class Released:
 
 def subject(definition: Definition) -> str:
     """What is counted or added up."""
-    if definition.what == "count":
+    if definition.what in ("count", "distinct"):
         people = definition.people
         if people is not None:
             return f"number of {plural(definition.unit) if people.first else 'events'}"
