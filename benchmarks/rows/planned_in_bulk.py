@@ -1,0 +1,45 @@
+"""Ten million numbers of the strategy that plans choose, against as many of numpy's draws.
+
+With many cells the row fails: noise of every cell is the solution of normal equations over the
+whole horizon, rounded correctly by integers, some fifteen passes over each number where one step of
+one cell takes two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.measure import fastest
+from benchmarks.row import Row
+from counton import Counter, Key, PureDP, plan
+
+NUMBERS = 10**7
+
+
+def measure() -> Iterator[Row]:
+    """Yield a single stream, and a thousand steps of ten thousand cells."""
+    generator = np.random.default_rng()
+    for steps, shape in ((NUMBERS, ()), (1000, (NUMBERS // 1000,))):
+        strategy = plan(steps, PureDP(epsilon=1), shape=shape).best.strategy
+        ones = np.ones((steps, *shape), np.int64)
+
+        def releases() -> None:
+            counter = Counter(
+                strategy,  # noqa: B023 - called before the next
+                PureDP(epsilon=1),
+                key=Key.generate(),
+                name="bench",
+                shape=shape,  # noqa: B023
+            )
+            counter.release_many(ones)  # noqa: B023
+
+        ours, peer = fastest(releases, lambda: generator.laplace(size=NUMBERS))
+        cells = f" of {shape[0]:,} cells" if shape else ""
+        yield Row(
+            f"{steps:,} releases{cells}, {type(strategy).__name__}, as planned",
+            ours / peer,
+            2,
+            note="numpy drawing 10^7 Laplace numbers",
+        )
