@@ -181,3 +181,23 @@ def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Pa
     with pytest.raises(InvalidInput, match="holds groups, which a job reads from a column"):
         run(Job(grouped, events, state, value="page", **asked))
     assert not state.exists()
+
+
+def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path) -> None:
+    """The ledger took them for events: more of the same users was refused, and events were not."""
+    (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
+    asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}
+    paid: dict[str, Any] = {
+        "value": "paid",
+        "lower": 0,
+        "upper": 9,
+        "resolution": 1,
+        "user": "who",
+        "most": 2,
+    }
+    events, state = tmp_path / "visits.csv", tmp_path / "s.db"
+    run(Job("average", events, state, **asked, **paid)).close()
+    with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
+        assert outcome.definition.unit == "user"
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'statistic'"):
+        run(Job("count", events, state, name="rows", unit="user", **asked))

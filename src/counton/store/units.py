@@ -99,6 +99,8 @@ def _base(unit: str) -> str:
 
 def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     """What a stream's unit is, from its terms and details; None where nobody said."""
+    if details.get("people") is not None:  # whose rows they are, whatever each row says
+        return "user"
     if terms.get("statistic") is not None:
         from counton.statistics.running import statistic_of
 
