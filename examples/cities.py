@@ -10,7 +10,7 @@ import polars as pl
 
 from counton.cli.options import TableOutputs, command_line
 from counton.errors import InvalidInput
-from counton.jobs.job import HierarchyRequest
+from counton.jobs.job import HierarchyRequest, Job
 from counton.jobs.outputs import write_table
 
 _LEVELS = "continent,country,region,city"
@@ -41,7 +41,20 @@ def hierarchy_options_for(folder: str) -> tuple[HierarchyRequest, TableOutputs]:
         state=str(target / "populations.db"),
     )
     outputs = TableOutputs(out=target / "populations.parquet", plot=target / "hierarchy.png")
-    sys.stdout.write(f"$ {command_line('hierarchy', request, outputs)}\n\n")
+    job = Job(
+        "hierarchy",
+        [str(leaves)],
+        request.state,
+        levels=_LEVELS,
+        value=request.value,
+        domain=str(domain),
+        rho="0.5",
+        unit=request.unit,
+        name=request.name,
+        out=outputs.out,
+        plot=outputs.plot,
+    )
+    sys.stdout.write(f"$ {command_line('hierarchy', job)}\n\n")
     sys.stdout.flush()
     return request, outputs
 

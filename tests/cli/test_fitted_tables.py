@@ -246,7 +246,6 @@ CONTINGENCY = [
     ({"rho": "0"}, "rho"),
     ({"rho": "-1"}, "rho"),
     ({"epsilon": "1"}, "are two different guarantees"),
-    ({"name": ""}, "name is ''"),
     ({"plot": "chart.png"}, "--plot chart.png is for lines and hierarchies"),
     ({"out": "t.txt"}, "does not end in"),
     ({"level": "2"}, "level is 2.0"),

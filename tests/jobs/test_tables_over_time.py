@@ -190,3 +190,78 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         assert outcome.definition.strategy.horizon == 6
         assert len(values) == 10
+
+
+def other(folder: Path, what: str, **more: Any) -> Job:
+    asked: dict[str, Any] = {"levels": None, "domain": None, **more}
+    return Job(**{**vars(months(folder, **asked)), "what": what, "name": what})
+
+
+def whole(outcome: Outcome, shown: Shown | None = None) -> list[tuple[Any, ...]]:
+    """The last step: names, and estimates as whole numbers."""
+    table = outcome.shown(shown=shown).table()
+    last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
+    names = [name for name in last.columns if name not in ("std", "lower", "upper")]
+    return last.select(pl.col(names[:-1]), pl.col(names[-1]).round().cast(pl.Int64)).rows()
+
+
+def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
+    line = {"label": "number", "domain": "1,2,3,4,5"}
+    job = other(tmp_path, "ranges", **line, value=None)
+    with run(job) as outcome:
+        asked = whole(outcome, Shown(("0:3", "3:5")))
+        assert asked == [(0, 3, 3), (3, 5, 2)]
+        table = outcome.shown().table()
+        assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
+        assert outcome.shown().figures()
+        assert outcome.shown(shown=Shown(("0:3",))).figures()
+        with pytest.raises(InvalidInput, match="is no interval"):
+            outcome.shown(shown=Shown(("x",)))
+    with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
+        assert (outcome.before, outcome.after) == (2, 3)
+    with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):
+        run(replace_of(job, domain="1,2,3,4", state=tmp_path / "t.db"))
+
+
+def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
+    job = other(tmp_path, "contingency", columns="region,who", domain="region=N,S;who=u1,u2,u3")
+    with run(job) as outcome:
+        found = whole(outcome)
+        assert found[:6] == [
+            (None, None, 5),
+            ("N", None, 3),
+            ("S", None, 2),
+            (None, "u1", 3),
+            (None, "u2", 1),
+            (None, "u3", 1),
+        ]
+        assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
+                             ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
+        assert outcome.shown().figures()
+    with run(replace_of(job, value="number", name="counts")) as outcome:
+        assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
+    assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
+
+
+def replace_of(job: Job, **more: Any) -> Job:
+    return Job(**{**vars(job), **more})
+
+
+def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
+    rows = ["2024-01-03,1,6,u1,1", "2024-01-04,5,18,u2,2", "2024-02-05,9,30,u3,3"]
+    asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
+    job = replace_of(other(tmp_path, "moments", **asked), events=written(tmp_path, rows))
+    with run(job) as outcome:
+        table = outcome.shown().table().filter(step=2)
+        found = dict(zip(table["name"], table["estimate"], strict=True))
+    assert found["count"] == pytest.approx(3, abs=0.01)
+    assert found["mean city"] == pytest.approx(18, abs=0.1)
+    assert found["slope city region"] == pytest.approx(3, abs=0.1)
+    late = [*rows, "2024-01-09,1,6,u4,4"]
+    later = replace_of(job, events=written(tmp_path, late), until="2024-04-01")
+    with run(later) as outcome:
+        assert outcome.late == 1
+    with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
+        run(replace_of(later, events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
+    with pytest.raises(InvalidInput, match="two numbers for each"):
+        run(replace_of(job, bounds="0:16", state=tmp_path / "t.db"))

@@ -21,12 +21,11 @@ from counton.cli.options import (
     PublishOptions,
     RunOptions,
     ShowOptions,
-    TableOutputs,
     VerifyOptions,
     left_out,
     takes,
 )
-from counton.jobs.job import ContingencyRequest, Job, RangesRequest
+from counton.jobs.job import Job
 
 app = typer.Typer(
     name="counton",
@@ -259,32 +258,35 @@ def hierarchy(
     name in a state: the same command again shows the same numbers. Without --target every level is
     equally accurate; with --target and no guarantee the cost of the wanted accuracy is computed.
     """
-    from counton.cli.tables import perform_hierarchy_of
+    from counton.cli.tables import perform_table
 
-    perform_hierarchy_of(request, printing, fit, once)
-
-
-@app.command()
-@takes(ContingencyRequest, FitOptions, TableOutputs)
-def contingency(request: ContingencyRequest, fit: FitOptions, outputs: TableOutputs) -> None:
-    """Release a contingency table with all its margins; they add up.
-
-    One release for a name in a state: the same command again shows the same numbers. The table has
-    every margin, with empty columns where it adds up all values.
-    """
-    from counton.cli.tables import perform_contingency
-
-    perform_contingency(request, outputs, fit)
+    perform_table(request, printing, fit, once)
 
 
 @app.command()
-@takes(RangesRequest, TableOutputs)
-def ranges(request: RangesRequest, outputs: TableOutputs) -> None:
-    """Release a line of counts so that every interval is accurate.
+@takes(Job, FitOptions, OnceOptions, Printing, **left_out("contingency"))
+def contingency(request: Job, fit: FitOptions, once: OnceOptions, printing: Printing) -> None:
+    """Release a contingency table with all its margins; they add up, at every step too.
 
-    One release for a name in a state: the same command again shows the same numbers. How many
-    cells there are is published, and so are their labels, if they have any.
+    With --time a stream as that of count, in which all margins are released after each window.
+    Without --time one release for a name in a state: the same command again shows the same numbers.
+    The table has every margin, with empty columns where it adds up all values.
     """
-    from counton.cli.tables import perform_ranges
+    from counton.cli.tables import perform_table
 
-    perform_ranges(request, outputs)
+    perform_table(request, printing, HierarchyFitOptions(fit.integers, fit.nonnegative), once)
+
+
+@app.command()
+@takes(Job, OnceOptions, Printing, **left_out("ranges"))
+def ranges(request: Job, once: OnceOptions, printing: Printing) -> None:
+    """Release a line of counts so that every interval is accurate, at every step too.
+
+    With --time a stream as that of count, whose rows say by --label in which cell they count;
+    --line chooses how cells are measured. Without --time one release for a name in a state: the
+    same command again shows the same numbers. How many cells there are is published, and so are
+    their labels, if they have any.
+    """
+    from counton.cli.tables import perform_table
+
+    perform_table(request, printing, HierarchyFitOptions(), once)

@@ -19,7 +19,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
 from counton.jobs.fields import called, default_of, kind_of, said_of
-from counton.jobs.job import ContingencyRequest, Job, RangesRequest
+from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS, others
 
 _WIDTH = 94
@@ -88,57 +88,8 @@ def _json() -> Any:
     return option(False, JSON, "--json")
 
 
-def _asked(kind: Any, help: str, *names: str) -> Any:
-    return _annotated(kind, typer.Option(*names, help=help))
-
-
 def _annotated(kind: Any, said: Any) -> Any:
     return Annotated[kind, said]
-
-
-_TEXT, _WHOLE, _PATH = str | None, int | None, Path | None
-
-#: Fields which both requests for tables have.
-_TABLE: dict[str, Any] = {
-    "state": _asked(str, "SQLite file or database URL that keeps what is released; secret"),
-    "value": _asked(str, "column of the counts, whole numbers"),
-    "epsilon": _asked(_TEXT, "privacy loss of one unit"),
-    "delta": _asked(_TEXT, "with --epsilon: approximate privacy"),
-    "rho": _asked(_TEXT, "zero-concentrated privacy instead of epsilon"),
-    "move": _asked(bool, "protect where a unit is counted, not whether it is", "--move"),
-    "unit": _asked(_TEXT, "what one count is called; default: as in the state"),
-    "name": _asked(str, "of this release within the state; another name spends again"),
-    "key": _asked(
-        _TEXT, "file of the key, env:NAME or command:...; default: STATE.key, made for a new state"
-    ),
-}
-#: How the command line asks for the fields of classes from below it, which know no options.
-_FIELDS: dict[type, dict[str, Any]] = {
-    ContingencyRequest: {
-        "rows": Annotated[
-            str, typer.Argument(help="CSV, Parquet or JSON lines, one row a unit, or with counts")
-        ],
-        "columns": _asked(str, "the columns of the table: A,B,C"),
-        "domain": _asked(
-            str, "public values of each column, in order: a table, or sex=f,m;smokes=no,yes"
-        ),
-        **_TABLE,
-        "value": _asked(_TEXT, "column of counts; default: every row is one unit"),
-        "equal": _asked(bool, "the same accuracy for every margin", "--equal"),
-    },
-    RangesRequest: {
-        "series": Annotated[str, typer.Argument(help="CSV, Parquet or JSON lines, one row a cell")],
-        "label": _asked(_TEXT, "column that names the cells; needs --domain"),
-        "domain": _asked(_TEXT, "public labels of all cells, in order: a file or a list A,B,C"),
-        "ask": _asked(_TEXT, "print these sums: 0:24,24:48 (ends excluded)"),
-        "workload": _asked(str, "what to be accurate for: ranges, prefixes, nodes or subsets"),
-        "strategy": _asked(
-            str,
-            "auto, identity, cascade, wavelet, haar, binary, hierarchy, square_root or optimal",
-        ),
-        **_TABLE,
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -431,7 +382,7 @@ def left_out(name: str) -> dict[str, Any]:
     (True, False)
     """
     defaults = {item.name: default_of(item) for item in fields(Job)}
-    gone = {"columns", *others(name), *_OF_READINGS} - set(KINDS[name].shows)
+    gone = {"columns", *others(name), *_OF_READINGS} - {*KINDS[name].shows, *KINDS[name].takes}
     fixed = {each: defaults[each] for each in gone} | {"what": name}
     return fixed
 
@@ -486,18 +437,16 @@ def command_line(command: str, *values: Any) -> str:
 
 def _options(kind: type) -> dict[str, tuple[Any, Any]]:
     """Of each field that is an option: its annotation for typer, and its default."""
-    stated, told = _FIELDS.get(kind), said_of(kind)
-    hints = get_type_hints(kind) if stated is None and not told else {}
+    told = said_of(kind)
+    hints = {} if told else get_type_hints(kind)
     found = {}
     for item in fields(kind):
         if item.name in told:
             hint: Any = _told(item)
-        elif stated is None and not told:
-            hint = _annotated(hints[item.name], item.metadata["option"])
-        elif stated is not None and item.name in stated:
-            hint = stated[item.name]
-        else:
+        elif told:
             continue
+        else:
+            hint = _annotated(hints[item.name], item.metadata["option"])
         kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
         for number, parser in _PARSERS.items():
             if number in kinds:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.cli.words import progress_line, protection
+from counton.jobs.job import TABLES
 from counton.jobs.writing import ROOM, Outputs, Written
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def show_rows(
         by_level = table.group_by("level", maintain_order=True).agg("std")
         parts = [f"{name} {max(stds):,.4g}" for name, stds in by_level.iter_rows()]
         words.append(("noise", f"standard deviation at step {after:,}: {', '.join(parts)}"))
+    elif definition.what in TABLES:
+        most = float(table["std"].max())  # type: ignore[arg-type]
+        words.append(("noise", f"standard deviation up to {most:,.4g} at step {after:,}"))
     elif "std" in table.columns:
         std = float(released.terms.std(range(after, after + 1))[0])
         words.append(("noise", f"standard deviation {std:,.4g} of one cell at step {after:,}"))

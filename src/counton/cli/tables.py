@@ -117,38 +117,53 @@ def perform_hierarchy(
     _end(console, outcome.notes, outputs)
 
 
-def perform_hierarchy_of(
+def perform_table(
     job: Job, printing: Printing, fit: HierarchyFitOptions, once: OnceOptions
 ) -> None:
-    """A hierarchy over time, or one that is released once.
+    """A table over time, or one that is released once.
 
     Raises:
-        CountonError: see `counton.jobs.run` and `counton.jobs.run_hierarchy`.
+        CountonError: see `counton.jobs.run`, and `counton.jobs.run_hierarchy` and its like.
     """
     job = replace(job, replace=job.replace or once.move)
     if is_stream(job):
         for item in fields(fit):
             if getattr(fit, item.name):
                 raise InvalidInput(
-                    f"{field(item.name, getattr(fit, item.name))} is for a hierarchy that is "
-                    f"released once; leave it out where there is {field('time')}"
+                    f"{field(item.name, getattr(fit, item.name))} is for tables that are released "
+                    f"once; leave it out where there is {field('time')}"
                 )
         from counton.cli.run import perform
 
         perform(job, printing)
         return
-    request = HierarchyRequest(
-        leaves=_only_file(job),
-        state=job.state,
-        levels=_stated(job, "levels"),
-        value=_stated(job, "value"),
-        domain=_stated(job, "domain"),
-        target=job.target,
-        move=job.replace,
-        name=job.name,
-        **{name: getattr(job, name) for name in ("epsilon", "delta", "rho", "unit", "key")},
-    )
-    perform_hierarchy(request, _once(job, printing, request), fit)
+    if job.line is not None and job.strategy is not None:
+        raise InvalidInput(
+            f"{field('line', job.line)} and {field('strategy', job.strategy)} are the same for a "
+            f"table that is released once; give one of them"
+        )
+    file, common = _only_file(job), ("state", "epsilon", "delta", "rho", "unit", "key", "name")
+    known: dict[str, Any] = {name: getattr(job, name) for name in common}
+    known |= {"move": job.replace, "value": job.value}
+    request: _Request
+    if job.what == "hierarchy":
+        known |= {name: _stated(job, name) for name in ("levels", "value", "domain")}
+        request = HierarchyRequest(leaves=file, target=job.target, **known)
+        perform_hierarchy(request, _once(job, printing, request), fit)
+    elif job.what == "ranges":
+        known |= {"value": _stated(job, "value"), "label": job.label, "domain": job.domain}
+        request = RangesRequest(
+            series=file,
+            ask=None if job.ask is None else str(job.ask),
+            workload=job.workload or "ranges",
+            strategy=job.line or job.strategy or "auto",
+            **known,
+        )
+        perform_ranges(request, _once(job, printing, request))
+    else:
+        known |= {name: _stated(job, name) for name in ("columns", "domain")}
+        request = ContingencyRequest(rows=file, equal=job.equal, **known)
+        perform_contingency(request, _once(job, printing, request), fit)
 
 
 def _stated(job: Job, name: str) -> Any:
@@ -181,7 +196,7 @@ def _once(job: Job, printing: Printing, request: _Request) -> TableOutputs:
         InvalidInput: no file to write, or an option of streams.
     """
     own = {item.name for item in (*fields(request), *fields(TableOutputs))}
-    own |= {"what", "events", "replace"}
+    own |= {"what", "events", "replace", "line"}
     for given in (job, printing):
         for item in fields(given):
             value = getattr(given, item.name)

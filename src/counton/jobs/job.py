@@ -33,7 +33,7 @@ NOW = "now"
 #: The time of the newest event.
 NEWEST = "newest"
 #: Statistics that are tables, whose streams are called by them unless they are called otherwise.
-TABLES = ("hierarchy",)
+TABLES = ("hierarchy", "ranges", "contingency")
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
 
@@ -73,9 +73,9 @@ class Job:
         lower, upper, resolution: of the values of a sum, an average, quantiles or weights.
         columns: of the parts of an event, in the order in which a statistic takes them that is
             given as such and not by its name.
-        levels, target, number, cells, edges, line, replace, top, room, window, windows, changes,
-            stay, comes, alphabet, longest, letter, edge, weight, degree, leaves, nodes, largest,
-            beyond: of the statistics that have them.
+        levels, target, label, workload, equal, bounds, grid, number, cells, edges, line, replace,
+            top, room, window, windows, changes, stay, comes, alphabet, longest, letter, edge,
+            weight, degree, leaves, nodes, largest, beyond: of the statistics that have them.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
         watermark: a window is released so long after its end, where the clock or the newest event
@@ -147,6 +147,19 @@ class Job:
     )
     levels: str | Sequence[str] | None = asked(
         None, "the level columns of a hierarchy, coarsest first: A,B,C", group="Statistic"
+    )
+    label: str | None = asked(None, "column that names the cells of a line", group="Statistic")
+    workload: str | None = asked(
+        None,
+        "what is to be accurate: ranges (default), prefixes, nodes or subsets",
+        group="Statistic",
+    )
+    equal: bool = asked(False, "the same accuracy for every margin", group="Statistic")
+    bounds: str | Sequence[str] | None = asked(
+        None, "of each column, between which its values are kept: 0:100,0:20", group="Statistic"
+    )
+    grid: int | None = asked(
+        None, "so many cells between the bounds of each column; default: 256", group="Statistic"
     )
     target: str | Mapping[str, float] | None = asked(
         None,
@@ -519,12 +532,13 @@ _FLAGS = (
 _WHOLE = (
     *("steps", "delay", "most", "spare", "number", "cells", "top", "room", "window", "windows"),
     *("changes", "stay", "bad_rows_most", "over", "longest", "degree", "leaves", "nodes"),
+    "grid",
 )
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
     *("what", "out", "plot", "shares", "ask", "level"),
-    *("domain", "also", "levels", "columns", "target", "edges", "alphabet", "edge"),
+    *("domain", "also", "levels", "columns", "target", "bounds", "edges", "alphabet", "edge"),
     *("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth"),
 )
 _Request = TypeVar("_Request", "Job", "RangesRequest", "HierarchyRequest", "ContingencyRequest")

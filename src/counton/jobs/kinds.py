@@ -446,6 +446,51 @@ def _hierarchy(job: Job) -> Statistic:
     )
 
 
+def _ranges(job: Job) -> Statistic:
+    from counton.events.files import read_domain
+    from counton.jobs.public_tables import refuse_counts
+    from counton.statistics import Ranges
+
+    label, domain = _needed(job, "label", "domain")
+    _refuse_of_tables(job)
+    refuse_counts(domain, job.value)
+    return Ranges(
+        read_domain(domain, label),
+        name=label,
+        workload=job.workload or "ranges",
+        line=None if job.line == "auto" else job.line,
+        counts=job.value is not None,
+        neighbours="replace" if job.replace else "add_remove",
+    )
+
+
+def _contingency(job: Job) -> Statistic:
+    from counton.jobs.public_tables import refuse_counts, values_of
+    from counton.statistics import Contingency
+
+    columns, domain = _needed(job, "columns", "domain")
+    _refuse_of_tables(job)
+    refuse_counts(domain, job.value)
+    return Contingency(
+        values_of(domain, _names(columns, "columns")),
+        equal=job.equal,
+        counts=job.value is not None,
+        neighbours="replace" if job.replace else "add_remove",
+    )
+
+
+def _moments(job: Job) -> Statistic:
+    columns, bounds = _needed(job, "columns", "bounds")
+    names, ends = _names(columns, "columns"), _names(bounds, "bounds")
+    pairs = [tuple(part.strip() for part in each.split(":")) for each in ends]
+    if len(names) != len(ends) or any(len(pair) != 2 or "" in pair for pair in pairs):
+        raise InvalidInput(
+            f"{field('bounds', ','.join(ends))} must be two numbers for each of the columns "
+            f"{', '.join(names)}, as in 0:100,0:20"
+        )
+    return _made("Moments", columns=dict(zip(names, pairs, strict=True)), grid=job.grid)
+
+
 def _refuse_of_tables(job: Job) -> None:
     """Refuse what does not go with rows that stand in the cells of a table."""
     reasons = {
@@ -472,10 +517,20 @@ def _refuse_of_tables(job: Job) -> None:
         )
 
 
-def _leaves(job: Job) -> Parts:
-    (levels,) = _needed(job, "levels")
-    values = () if job.value is None else (job.value,)
-    return Parts((*_names(levels, "levels"), *values), values)
+def _cells(name: str) -> Callable[[Job], Parts]:
+    def parts(job: Job) -> Parts:
+        (named,) = _needed(job, name)
+        values = () if job.value is None else (job.value,)
+        labels = (named,) if name == "label" else _names(named, name)
+        return Parts((*labels, *values), values)
+
+    return parts
+
+
+def _numbers(job: Job) -> Parts:
+    (columns,) = _needed(job, "columns")
+    names = _names(columns, "columns")
+    return Parts(names, names)
 
 
 _EDGES = ("edge", "changes", "comes", "beyond")
@@ -515,8 +570,29 @@ KINDS: dict[str, Kind] = {
         "How much there is at every node of a tree, adding up over space and time.",
         ("levels", "value", "target", "replace"),
         _hierarchy,
-        _leaves,
+        _cells("levels"),
         ("domain",),
+    ),
+    "ranges": Kind(
+        "A line of cells of which every interval is accurate.",
+        ("label", "value", "workload", "line", "replace"),
+        _ranges,
+        _cells("label"),
+        ("domain",),
+        ("ask", "over", "title", "axis"),
+    ),
+    "contingency": Kind(
+        "How much there is of all combinations of some columns' values, with all margins.",
+        ("columns", "value", "equal", "replace"),
+        _contingency,
+        _cells("columns"),
+        ("domain",),
+    ),
+    "moments": Kind(
+        "Means, variances and covariances of columns, and their least-squares lines.",
+        ("columns", "bounds", "grid"),
+        _moments,
+        _numbers,
     ),
     "distinct": Kind(
         "How many users there are: so far, in each window, or now.",
@@ -576,4 +652,7 @@ KINDS: dict[str, Kind] = {
 }
 #: Fields of `Job` that some statistic has and others have not.
 _ANY = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.takes))
-_WHOLE = {item.name for item in fields(Job) if str(item.type) == "int | None"} | {"replace"}
+_WHOLE = {item.name for item in fields(Job) if str(item.type) == "int | None"} | {
+    "replace",
+    "equal",
+}

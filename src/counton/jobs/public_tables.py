@@ -108,11 +108,72 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     """
     named = levels_of(levels)
     if isinstance(domain, str | os.PathLike):
-        if value is not None and is_file(os.fspath(domain)) and value in table_columns(domain):
-            raise InvalidInput(
-                f"{field('domain', os.fspath(domain))} has the column of the counts, {value!r}, so "
-                f"it looks like the private rows; what has counts would show in what is released: "
-                f"list what is publicly known to exist"
-            )
+        refuse_counts(domain, value)
         domain = labels_of(read_table(domain, named), named)
     return Tree.from_leaves(domain, named)
+
+
+def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The public values that each column can have, in the order stated.
+
+    Args:
+        domain: a table with these columns (shorter ones end in empty cells), a text
+            ``sex=f,m;smokes=no,yes``, or a mapping.
+        columns: their names.
+
+    Raises:
+        InvalidInput: none of these, or one that says something twice.
+
+    >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])
+    {'sex': ['f', 'm'], 'smokes': ['no', 'yes']}
+    """
+    if isinstance(domain, Mapping):
+        return {column: list(values) for column, values in domain.items()}
+    text = os.fspath(domain)
+    if is_file(text):
+        table = read_table(text, columns)
+        found = {}
+        for column, labels in labels_of(table, columns).items():
+            named = [label for label in labels.tolist() if label is not None]
+            if labels.tolist()[: len(named)] != named:
+                raise InvalidInput(
+                    f"{field('domain', text)} has an empty cell among the values of {column!r}: "
+                    f"list them from the first row on, without gaps"
+                )
+            found[column] = named
+        return found
+    found = {}
+    for part in text.split(";"):
+        column, equals, values = part.partition("=")
+        if not equals or not column.strip():
+            raise InvalidInput(
+                f"{field('domain', part.strip())} is no file and does not list values; write "
+                f"sex=f,m;smokes=no,yes, or name a table with these columns"
+            )
+        if column.strip() in found:
+            raise InvalidInput(
+                f"{field('domain')} lists the values of {column.strip()!r} twice; list them once"
+            )
+        if column.strip() not in columns:
+            raise InvalidInput(
+                f"{field('domain')} lists values of {column.strip()!r}, which is not among "
+                f"{field('columns')}: correct one of them"
+            )
+        found[column.strip()] = [value.strip() for value in values.split(",")]
+    return found
+
+
+def refuse_counts(domain: Any, value: str | None) -> None:
+    """Refuse a table of the cells there are that has the column of the private counts.
+
+    Raises:
+        InvalidInput: it has.
+    """
+    if value is None or not isinstance(domain, str | os.PathLike):
+        return
+    if is_file(os.fspath(domain)) and value in table_columns(domain):
+        raise InvalidInput(
+            f"{field('domain', os.fspath(domain))} has the column of the counts, {value!r}, so it "
+            f"looks like the private rows; what has counts would show in what is released: list "
+            f"what is publicly known to exist"
+        )

@@ -30,7 +30,7 @@ from counton.events.files import (
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.tally import Reading, Tally, tally
+from counton.events.tally import Reading, Tally, by_row, tally
 from counton.events.windows import load_zone
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
@@ -774,7 +774,7 @@ def is_stream(request: Job) -> bool:
     store, saved = _look(request)
     if store is not None:
         store.close()
-    return saved is not None
+    return saved is not None and saved.details.get("what") == request.what
 
 
 #: What a stream remembers of the jobs that released it, besides what defines it. A later job that
@@ -992,6 +992,8 @@ def _run(
         if found.rows and not again:
             sources = _sources(stream, source, digests, definition, request)
         late = intake.late_rows
+        if definition.adds is not None and not by_row(definition.adds):
+            late //= definition.places  # a row is in all of them
         remembered = None
         if bounding is not None and chosen is not None:
             remembered = bounding.change(chosen, intake.target)

@@ -210,6 +210,8 @@ class ReleasedStatistic:
                 "lower": ranking.lower[kept],
                 "upper": ranking.upper[kept],
             }
+        elif hasattr(reading, "asked_columns"):
+            found = reading.asked_columns(ask, level)
         elif isinstance(self._inner, _quantiles()):
             shares: Any = reading
             found = shares.table_columns(level, list(ask))
@@ -328,6 +330,10 @@ def check_shown(shown: Shown, statistic: Statistic) -> None:
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
     if shown.ask is None:
+        return
+    if hasattr(inner, "interval_of"):
+        for name in shown.ask:
+            inner.interval_of(name)
         return
     if not (inner.on_demand or isinstance(inner, TopK | _quantiles())):
         raise InvalidInput(

@@ -42,7 +42,14 @@ from counton.jobs.job import (
     guarantee_from,
     needed_guarantee,
 )
-from counton.jobs.public_tables import labels_of, levels_of, names_of, read_table, targets_of
+from counton.jobs.public_tables import (
+    labels_of,
+    levels_of,
+    names_of,
+    read_table,
+    targets_of,
+    values_of,
+)
 from counton.mechanisms.adjusted import AdjustedHierarchy, check_known, notes_on
 from counton.mechanisms.contingency import ContingencyDraft, ContingencyRelease
 from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
@@ -547,45 +554,13 @@ def run_contingency(
 def _declared(request: ContingencyRequest, columns: Sequence[str]) -> dict[str, list[str]]:
     """The values of each column, in the order stated."""
     domain = request.domain
-    if isinstance(domain, Mapping):
-        return {column: list(values) for column, values in domain.items()}
-    text = os.fspath(domain)
-    if is_file(text):
-        if EventFile(request.rows).has_bytes_of(text):
-            raise InvalidInput(
-                f"{field('domain', text)} is the file of the rows; values found in the data would "
-                f"give it away: list what is publicly known to exist"
-            )
-        table = read_table(text, columns)
-        found = {}
-        for column, labels in labels_of(table, columns).items():
-            named = [label for label in labels.tolist() if label is not None]
-            if labels.tolist()[: len(named)] != named:
-                raise InvalidInput(
-                    f"{field('domain', text)} has an empty cell among the values of {column!r}: "
-                    f"list them from the first row on, without gaps"
-                )
-            found[column] = named
-        return found
-    found = {}
-    for part in text.split(";"):
-        column, equals, values = part.partition("=")
-        if not equals or not column.strip():
-            raise InvalidInput(
-                f"{field('domain', part.strip())} is no file and does not list values; write "
-                f"sex=f,m;smokes=no,yes, or name a table with these columns"
-            )
-        if column.strip() in found:
-            raise InvalidInput(
-                f"{field('domain')} lists the values of {column.strip()!r} twice; list them once"
-            )
-        if column.strip() not in columns:
-            raise InvalidInput(
-                f"{field('domain')} lists values of {column.strip()!r}, which is not among "
-                f"{field('columns')}: correct one of them"
-            )
-        found[column.strip()] = [value.strip() for value in values.split(",")]
-    return found
+    file = os.fspath(domain) if isinstance(domain, str | os.PathLike) else None
+    if file is not None and is_file(file) and EventFile(request.rows).has_bytes_of(file):
+        raise InvalidInput(
+            f"{field('domain', file)} is the file of the rows; values found in the data would "
+            f"give it away: list what is publicly known to exist"
+        )
+    return values_of(domain, columns)
 
 
 def _totals_of(file: _Path, tree: Tree) -> dict[Any, int]:

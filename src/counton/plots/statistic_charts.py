@@ -27,8 +27,10 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Distinct": ("Distinct users", "users", None),
     "Edges": ("Edges of a growing graph", "edges", None),
     "Forest": ("Weight of a minimum spanning forest", "weight", None),
+    "Contingency": ("Running margins of a table", "count", None),
     "Hierarchy": ("Running counts of a hierarchy", "count", None),
     "Quantiles": ("Running quantiles", "value", None),
+    "Ranges": ("Running counts of a line of cells", "count", None),
     "Stars": ("Stars of a growing graph", "stars", None),
     "TopK": ("Largest groups so far", "count", None),
     "Triangles": ("Triangles of a growing graph", "triangles", None),
@@ -64,8 +66,7 @@ def plot_statistic(
     require("matplotlib")
     kind = type(statistic).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
-    if "level" in table:
-        table = _coarsest(table)
+    table = _of_table(statistic, table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
@@ -94,6 +95,33 @@ def plot_statistic(
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     curves = Curves(when, drawn, grids[0], grids[1], grids[2])
     return plot_totals(curves, title or said, promise, axis or shown)
+
+
+def _of_table(
+    statistic: Statistic, table: Mapping[str, NDArray[Any]]
+) -> Mapping[str, NDArray[Any]]:
+    """Rows of a table by names: nodes below the total, cells of a line, margins of one column."""
+    kind = type(statistic).__name__
+    if kind == "Hierarchy":
+        return _coarsest(table)
+    if kind == "Ranges" and "from_cell" in table:
+        ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
+        return {**table, "group": np.array([f"cells {low} to {high - 1}" for low, high in ends])}
+    if kind == "Ranges":
+        return {**table, "group": table[statistic.parameters["name"]]}
+    if kind != "Contingency":
+        return table
+    names = [name for name, _ in statistic.parameters["columns"]]
+    values = [[None if one is None else str(one) for one in table[name]] for name in names]
+    rows = list(zip(*values, strict=True))
+    kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
+    called = [
+        next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
+        for row, wanted in zip(rows, kept, strict=True)
+        if wanted
+    ]
+    found = {name: column[kept] for name, column in table.items() if name not in names}
+    return {**found, "group": np.array(called)}
 
 
 def _coarsest(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

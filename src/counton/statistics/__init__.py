@@ -11,6 +11,7 @@ from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
+    from counton.statistics.contingency import Contingency as Contingency
     from counton.statistics.count import Count as Count
     from counton.statistics.count import Sum as Sum
     from counton.statistics.cuts import Cuts as Cuts
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from counton.statistics.moments import Line as Line
     from counton.statistics.moments import Moments as Moments
     from counton.statistics.quantiles import Quantiles as Quantiles
+    from counton.statistics.ranges import Ranges as Ranges
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import ranked as ranked
     from counton.statistics.running import Running as Running
@@ -61,6 +63,7 @@ _HOME = {
 
 __all__ = [
     "Average",
+    "Contingency",
     "Count",
     "Cuts",
     "Degrees",
@@ -77,6 +80,7 @@ __all__ = [
     "Moments",
     "PureLocalMedian",
     "Quantiles",
+    "Ranges",
     "Ranking",
     "Reading",
     "Running",

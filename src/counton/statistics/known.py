@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KNOWN: dict[str, str] = {
     "Average": "counton.statistics.average",
     "Count": "counton.statistics.count",
+    "Contingency": "counton.statistics.contingency",
     "Cuts": "counton.statistics.cuts",
     "Degrees": "counton.statistics.degrees",
     "Distinct": "counton.statistics.distinct",
@@ -26,6 +27,7 @@ KNOWN: dict[str, str] = {
     "Moments": "counton.statistics.moments",
     "Grouped": "counton.statistics.grouped",
     "Quantiles": "counton.statistics.quantiles",
+    "Ranges": "counton.statistics.ranges",
     "Stars": "counton.statistics.stars",
     "Substrings": "counton.statistics.substrings",
     "Sum": "counton.statistics.count",

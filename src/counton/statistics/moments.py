@@ -60,7 +60,8 @@ class Moments(Tallied):
     these. NaN and infinity are refused. The number of rows is private.
 
     Args:
-        columns: bounds of each column by its name, in order; at most 8.
+        columns: bounds of each column by its name, in order, or rows of name, lower and upper; at
+            most 8.
         grid: cells between the bounds of every column: finer ones cost nothing but room in sums.
         unit: what one protected unit is called.
 
@@ -89,12 +90,14 @@ class Moments(Tallied):
 
     def __init__(
         self,
-        columns: Mapping[str, tuple[Number, Number]],
+        columns: Mapping[str, tuple[Number, Number]] | Sequence[Sequence[Any]],
         *,
         grid: int = 256,
         unit: str = "event",
     ) -> None:
         given: Any = columns
+        if isinstance(given, list):  # as in `parameters`, where a mapping would lose its order
+            given = {name: tuple(ends) for name, *ends in given}
         if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise InvalidInput(
                 f"columns are {quoted(columns)}; give names and bounds of 1 to {_MOST_COLUMNS}, "
@@ -134,7 +137,7 @@ class Moments(Tallied):
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        columns = {name: [text(end) for end in ends] for name, ends in self.columns.items()}
+        columns = [[name, *(text(end) for end in ends)] for name, ends in self.columns.items()]
         given: dict[str, Any] = {"columns": columns, "grid": self.grid}
         return given if self.unit == "event" else {**given, "unit": self.unit}
 

@@ -275,7 +275,9 @@ def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], .
     return tuple(sorted(merged.items()))
 
 
-def margins_strategies(shape: Sequence[int], norm: Norm, *, equal: bool) -> tuple[Nodes, ...]:
+def margins_strategies(
+    shape: Sequence[int], norm: Norm, *, equal: bool, largest_weight: int = _LARGEST_WEIGHT
+) -> tuple[Nodes, ...]:
     """Measure the cells along every axis and their sum, with small weights if there are many axes.
 
     The product of all axes' weights has to stay small, so that measurements are exact. Each axis
@@ -286,6 +288,7 @@ def margins_strategies(shape: Sequence[int], norm: Norm, *, equal: bool) -> tupl
         shape: cells along each axis.
         norm: of the columns that noise is calibrated to.
         equal: weights that give every margin the same variance, instead of least total error.
+        largest_weight: of the product of all axes' weights: smaller ones leave sums more room.
 
     >>> [axis.weights for axis in margins_strategies([4], 2, equal=False)]
     [(4096, 2277)]
@@ -297,7 +300,7 @@ def margins_strategies(shape: Sequence[int], norm: Norm, *, equal: bool) -> tupl
     steps = [_refinements(cells, norm) for cells in shape]
     place = [0] * len(shape)
     while True:
-        room = _LARGEST_WEIGHT // math.prod(
+        room = largest_weight // math.prod(
             max(refined[at][1]) for refined, at in zip(steps, place, strict=True)
         )
         gains = [

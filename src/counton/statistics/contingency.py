@@ -1,0 +1,162 @@
+"""A contingency table with all its margins, over time: they add up at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Integers
+from counton.errors import InvalidInput
+from counton.exact import quoted
+from counton.mechanisms import Release
+from counton.privacy.contribution import Relation
+from counton.statistics.base import ErrorOf
+from counton.statistics.grid_cells import GridCells, GridReading
+from counton.strategies.base import Norm
+from counton.strategies.lines.grid import Grid, margins_strategies
+
+#: The largest product of the axes' weights: sums grow for ever.
+_LARGEST_WEIGHT = 2**12
+#: Rows of all margins together, at most.
+_MOST_ROWS = 10**6
+
+
+class Contingency(GridCells):
+    """How much there is of every combination of values of some columns, and of all margins.
+
+    An event has a value for each column, as ("f", "no"); with ``counts`` it is a pair of these and
+    a whole number, as often as which it counts.
+
+    Args:
+        columns: the values that each column can have, public knowledge, by its name; or pairs of
+            a name and values.
+        equal: the same accuracy for every margin, instead of least total error over all.
+        counts, neighbours, unit: as of `Hierarchy`.
+        grid: the strategy, as `Grid.to_dict` says; None: the best.
+
+    Raises:
+        InvalidInput: values that are no texts or there twice, or more than a million margins.
+
+    >>> from counton import Key, ZCDP
+    >>> people = Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]})
+    >>> counter = people.counter(12, ZCDP(2), key=Key.generate(), name="people", batched=True)
+    >>> month = counter.release_batch([("f", "no")] * 300 + [("m", "yes")] * 100)
+    >>> month["f", None] == month["f", "no"] + month["f", "yes"], abs(month["f", None] - 300) < 60
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[Any]],
+        *,
+        equal: bool = False,
+        counts: bool = False,
+        grid: Mapping[str, Any] | Grid | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str | None = None,
+    ) -> None:
+        self.equal = bool(equal)
+        super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
+        rows = math.prod(size + 1 for size in self.shape)
+        if rows > _MOST_ROWS:
+            raise InvalidInput(
+                f"all margins together have {rows:,} rows; at most {_MOST_ROWS:,} are released: "
+                f"take fewer columns or values"
+            )
+
+    def _own(self) -> dict[str, Any]:
+        named = [[name, [*values]] for name, values in self.columns.items()]
+        given: dict[str, Any] = {"columns": named}
+        return {**given, "equal": True} if self.equal else given
+
+    def _chosen(self, norm: Norm) -> Grid:
+        return Grid(
+            margins_strategies(self.shape, norm, equal=self.equal, largest_weight=_LARGEST_WEIGHT)
+        )
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: the mean and the largest over all numbers of all margins."""
+        mean, largest = 1.0, 1.0
+        for axis in self.grid.axes:
+            low = np.array([0, 0])
+            cell, whole = axis.variance(low, np.array([1, axis.cells]))
+            mean *= float(axis.cells * cell + whole) / (axis.cells + 1)
+            largest *= float(max(cell, whole))
+        what = "a number of any margin, over all steps and margins"
+        return ErrorOf(what, math.sqrt(mean), math.sqrt(largest))
+
+    def read(self, release: Release) -> ContingencyReading:
+        """See `Statistic.read`."""
+        return ContingencyReading(self, release)
+
+
+class ContingencyReading(GridReading):
+    """Numbers of all margins at one step, or between two.
+
+    Names are values of all columns, in their order; None adds up all values of a column.
+    """
+
+    statistic: Contingency
+
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        this = self.statistic
+        if name is None:
+            name = (None,) * len(this.columns)
+        values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+        if len(values) != len(this.columns):
+            raise InvalidInput(
+                f"name is {quoted(name)}; give a value, or None for all, for each of "
+                f"{', '.join(this.columns)}"
+            )
+        places = [
+            None if one is None else this.place_of(axis, one) for axis, one in enumerate(values)
+        ]
+        low = [0 if place is None else place for place in places]
+        high = [
+            size if place is None else place + 1
+            for place, size in zip(places, this.shape, strict=True)
+        ]
+        return np.array(low)[:, None], np.array(high)[:, None]
+
+    def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The margin of some columns: their values in all combinations, with intervals.
+
+        Without columns it is the total. Every margin is the exact sum of every finer one.
+
+        Raises:
+            InvalidInput: an unknown column, or one named twice.
+        """
+        this = self.statistic
+        names = list(this.columns)
+        for name in columns:
+            if name not in names or columns.count(name) > 1:
+                raise InvalidInput(
+                    f"margin of {columns!r}: every name must be one of {', '.join(names)}, and "
+                    f"only once"
+                )
+        kept = [names.index(name) for name in columns]
+        sizes = [this.shape[axis] for axis in kept]
+        picked = np.indices(sizes).reshape(len(kept), -1) if kept else np.zeros((0, 1), np.int64)
+        low = np.zeros((len(names), picked.shape[1]), np.int64)
+        high = low + np.array(this.shape)[:, None]
+        found: dict[str, NDArray[Any]] = {}
+        for row, axis in enumerate(kept):
+            low[axis], high[axis] = picked[row], picked[row] + 1
+            found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
+        return {**found, **self._columns(low, high, level)}
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: every margin, the total first and the cells last."""
+        names, parts = list(self.statistic.columns), []
+        for count in range(len(names) + 1):
+            for kept in combinations(names, count):
+                found = self.margin(*kept, level=level)
+                rows = len(found["estimate"])
+                parts.append({name: np.full(rows, None, dtype=object) for name in names} | found)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,388 @@
+"""Cells that labels name, on lines and in tables of several columns, over time.
+
+The cells' counts are measured as C_time x C_1 x ... x C_d (Kronecker): the strategy of every axis,
+an integer matrix, is applied to each step's counts exactly, and these rows are counted over time
+like any other cells. One event stands in one cell of one step, so norms multiply.
+
+Running sums over the cells are put on one dyadic grid at every step, and all that is published is
+a difference of them: so boxes add up to larger ones exactly, and what happened between two steps is
+the difference of what was published of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.columns import refuse_added
+from counton.errors import InvalidInput, SumOverflow
+from counton.exact import quoted
+from counton.laws import Bounded
+from counton.mechanisms.intervals import check_level
+from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
+from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy.contribution import Relation
+from counton.statistics.base import Events, Statistic
+from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
+from counton.statistics.tallied import Part, Tallied, X
+from counton.strategies import StreamStrategy
+from counton.strategies.base import Norm, check_norm
+from counton.strategies.lines.base import rounded_sums
+from counton.strategies.lines.grid import Grid
+
+#: Cells at most: with a count of up to 2^32 their numbers fit into one integer.
+_MOST_CELLS = 2**26
+#: A row counts so often at most.
+_MOST_COUNTED = 2**32
+
+
+class GridCells(Tallied):
+    """Counts of cells that labels name; made by `Ranges` and `Contingency`.
+
+    Attributes:
+        columns: the labels of each axis, in their order, by its name.
+        counts: an event counts as often as it says.
+        neighbours: whether an event is added or removed, or replaced by another in its step.
+        unit: what one protected unit is called.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[Any]],
+        *,
+        counts: bool,
+        grid: Mapping[str, Any] | Grid | None,
+        neighbours: Relation,
+        unit: str | None,
+    ) -> None:
+        given: Any = columns
+        if isinstance(given, list):  # as in `parameters`, where a mapping would lose its order
+            given = dict(given)
+        if not isinstance(given, Mapping) or not columns:
+            raise InvalidInput(
+                f"columns are {quoted(columns)}; give the labels of each by its name, such as "
+                f"{{'sex': ['f', 'm']}}"
+            )
+        refuse_added(list(given))
+        self.columns: dict[str, tuple[str, ...]] = {}
+        for name, labels in given.items():
+            listed = [] if isinstance(labels, str) else list(labels)
+            wrong = any(type(label) is not str or not label for label in listed)
+            if not listed or wrong or len({*listed}) < len(listed):
+                raise InvalidInput(
+                    f"the labels of {name!r} are {quoted(labels)}; they must be a list of texts, "
+                    f"each once"
+                )
+            self.columns[str(name)] = tuple(listed)
+        self.shape = tuple(map(len, self.columns.values()))
+        if math.prod(self.shape) > _MOST_CELLS:
+            raise InvalidInput(
+                f"there are {math.prod(self.shape):,} cells; at most {_MOST_CELLS:,} can be told "
+                f"apart: take fewer columns or labels"
+            )
+        self.counts = self.counts_units = bool(counts)
+        self.neighbours: Relation = neighbours
+        # Says what is wrong with relation and unit.
+        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
+        self._stated = unit is not None
+        self._grid = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
+        if self._grid is not None and self._grid.shape != self.shape:
+            raise InvalidInput(
+                f"the strategy is for {self._grid.shape} cells, and there are {self.shape}: build "
+                f"it for as many"
+            )
+        parts = [Part(name, "label", labels) for name, labels in self.columns.items()]
+        self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
+
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        """See `Tallied`."""
+        return not self.counts
+
+    @abstractmethod
+    def _own(self) -> dict[str, Any]:
+        """The parameters that are not those of all."""
+
+    @abstractmethod
+    def _chosen(self, norm: Norm) -> Grid:
+        """The strategy of least error under one kind of noise."""
+
+    def _common(self) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        if self.counts:
+            given["counts"] = True
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        if self._stated:
+            given["unit"] = self.unit
+        return given
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        grid = {} if self._grid is None else {"grid": self._grid.to_dict()}
+        return {**self._own(), **self._common(), **grid}
+
+    def __repr__(self) -> str:
+        cells = " x ".join(f"{name} {len(labels):,}" for name, labels in self.columns.items())
+        return f"{type(self).__name__}({cells})"
+
+    @cached_property
+    def grid(self) -> Grid:
+        """How cells are measured; before the guarantee is known, as under Laplace noise."""
+        return self._grid or self._chosen(1)
+
+    def _best(self, norm: Norm) -> Self:
+        """With the best strategy under one kind of noise."""
+        return type(self)(**self._own(), **self._common(), grid=self._chosen(norm))
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """With the strategy for its cells that has the least error under a guarantee."""
+        if self._grid is not None:
+            return self
+        if isinstance(guarantee, (PureDP, ExpiringDP)):
+            return self._best(1)
+        if not isinstance(guarantee, ApproxDP) or horizon is None:
+            return self._best(2)
+
+        def error(this: Self) -> float:
+            return this.plan(horizon, guarantee).best.mean_std
+
+        return min((self._best(2), self._best(1)), key=error)
+
+    def allows(self, other: Statistic) -> bool:
+        """See `Statistic.allows`: any strategy for the cells, unless one is stated."""
+        if self._grid is not None or type(other) is not type(self):
+            return self == other
+        assert isinstance(other, GridCells)
+        mine = self._own(), self._common()
+        return mine == (other._own(), other._common()) and list(self.columns) == list(other.columns)
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`: rows of the strategy of every axis."""
+        return tuple(axis.measurements for axis in self.grid.axes)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`; the same for batches."""
+        if self.neighbours == "replace":
+            unit = Contribution.replace(unit=self.unit)
+        else:
+            unit = Contribution.add_remove(unit=self.unit)
+        moved = shift_of_cells(self.grid, unit)
+        return Contribution.patterned(
+            Bounded(moved.l1, moved.l2_squared, once=True),
+            f"which counts in one of {self.places:,} cells, which are measured together",
+            relation=self.neighbours,
+            unit=self.unit,
+        )
+
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """See `Statistic.sensitivity`; with the cells' strategy for this norm, unless stated."""
+        if self._grid is not None:
+            return super().sensitivity(strategy, p, batched=batched)
+        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+
+    @property
+    def largest_entry(self) -> int:
+        """See `Tallied.largest_entry`."""
+        return self.grid.largest_entry
+
+    @cached_property
+    def _codes(self) -> list[dict[str, int]]:
+        """For each axis the places of its labels."""
+        return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
+
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        """See `Tallied.columns_of`: labels by axis, and the counts."""
+        places = np.zeros((len(self.columns), len(events)), np.int64)
+        counts = np.ones(len(events))
+        for row, event in enumerate(events):
+            named: Any = event
+            if self.counts:
+                if not isinstance(event, (tuple, list)) or len(event) != 2:
+                    raise InvalidInput(
+                        f"event is {quoted(event)}; it must be a pair: its cell, and how often it "
+                        f"counts"
+                    )
+                named, count = event
+                whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+                if not whole or not 0 <= count <= _MOST_COUNTED:
+                    raise InvalidInput(
+                        f"an event counts {quoted(count)} times; it must be a whole number from 0 "
+                        f"to 2^32"
+                    )
+                counts[row] = count
+            labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
+            if len(labels) != len(self.columns):
+                raise InvalidInput(
+                    f"event is {quoted(named)}; it must have a label for each of "
+                    f"{', '.join(self.columns)}"
+                )
+            for axis, (label, known) in enumerate(zip(labels, self._codes, strict=True)):
+                if label not in known:
+                    raise InvalidInput(
+                        f"event has {quoted(label)} in {list(self.columns)[axis]!r}, which is not "
+                        f"declared: give one of the labels declared"
+                    )
+                places[axis, row] = known[label]
+        return (*places, counts) if self.counts else tuple(places)
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: the number of the cell, and how often the row counts."""
+        place = np.zeros(len(parts[0]), np.int64)
+        known = np.ones(len(parts[0]), dtype=bool)
+        for codes, size in zip(parts, self.shape, strict=False):
+            known &= codes >= 0
+            place = place * size + np.maximum(codes, 0)
+        if self.counts:
+            place += np.asarray(parts[-1], np.float64).astype(np.int64) * self.places
+        return np.where(known, place, -1)
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`: cells."""
+        return math.prod(self.shape)
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        if not self.counts:
+            return [(said, 1)]
+        return [(said % self.places, said // self.places)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        return (0, _MOST_COUNTED) if self.counts else (1, 1)
+
+    def measured(self, sums: Integers) -> Integers:
+        """See `Tallied.measured`: rows of every axis' strategy.
+
+        Raises:
+            SumOverflow: sums of which they would not be exact.
+        """
+        most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
+        if most * self.largest_entry >= LARGEST_MEASUREMENT:
+            raise SumOverflow(
+                f"the counts of a step sum to {most:.3g}; at most "
+                f"{LARGEST_MEASUREMENT / self.largest_entry:.3g} can be measured exactly: count in "
+                f"larger units"
+            )
+        counts = np.ascontiguousarray(np.moveaxis(sums.reshape(-1, *self.shape), 0, -1))
+        rows = np.moveaxis(self.grid.measure(counts), -1, 0)
+        return np.asarray(np.ascontiguousarray(rows), np.int64)
+
+    def place_of(self, axis: int, label: Any) -> int:
+        """Number of a label along an axis.
+
+        Raises:
+            InvalidInput: none of those declared.
+        """
+        if not isinstance(label, str) or label not in self._codes[axis]:
+            raise InvalidInput(
+                f"{quoted(label)} is no label of {list(self.columns)[axis]!r}; name one of those "
+                f"declared"
+            )
+        return self._codes[axis][label]
+
+
+class GridReading(Reading):
+    """Sums over boxes of cells at one step, or between two."""
+
+    statistic: GridCells
+
+    @cached_property
+    def _bits(self) -> int:
+        """All steps are on one grid, so that differences of them add up too."""
+        shape = self.statistic.shape
+        ends = np.zeros((len(shape), 1), np.int64), np.array(shape)[:, None]
+        one = np.ones((len(shape), 1), np.int64)
+        least = min(float(self.statistic.grid.variance(ends[0], end)[0]) for end in (one, ends[1]))
+        return fraction_bits(float(self.release._terms.std(range(1, 2))[0]) * math.sqrt(least))
+
+    @cached_property
+    def sums(self) -> Integers:
+        """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more."""
+        rows = np.asarray(self.release.value, np.float64).reshape(self.statistic.cells)
+        return rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
+
+    def since(self, earlier: Reading) -> Self:
+        """See `Reading.since`: the difference of what was published."""
+        found = super().since(earlier)
+        assert isinstance(earlier, GridReading)
+        found.__dict__["sums"] = self.sums - earlier.sums
+        return found
+
+    @property
+    def counts(self) -> Floats:
+        """All cells, one axis after the other."""
+        found = self.sums
+        for axis in range(found.ndim):
+            found = np.diff(found, axis=axis)
+        return np.asarray(found * 2.0**-self._bits)
+
+    @property
+    def total(self) -> float:
+        """Of all cells."""
+        return float(self.sums.ravel()[-1] * 2.0**-self._bits)
+
+    def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
+        """Sums over boxes [low, high), and the standard deviations of their noise.
+
+        Args:
+            low, high: numbers of cells from 0, shape ``(axes, boxes)``.
+        """
+        value = np.zeros(low.shape[1], np.int64)
+        for corner in itertools.product((0, 1), repeat=len(low)):
+            ends = tuple(high[axis] if upper else low[axis] for axis, upper in enumerate(corner))
+            value += (-1) ** (len(corner) - sum(corner)) * self.sums[ends]
+        std = self.release.std * np.sqrt(self.statistic.grid.variance(low, high))
+        return np.asarray(value * 2.0**-self._bits), np.asarray(std)
+
+    def halves(self, std: NDArray[Any], level: float) -> Floats:
+        """Half-widths of intervals of boxes, from their standard deviations."""
+        terms, release = self.release._terms, self.release
+        half = combined_halfwidths(release, std, check_level(level))
+        # Cells may be rounded; by Cauchy and Schwarz that moves a box by no more than this.
+        each = float(terms.strategy.window_rounding(*ends_of(release))) * float(terms.released_unit)
+        read = math.sqrt(math.prod(self.statistic.cells))
+        moved = each * std / release.std * read if release.std else 0.0
+        corners = 2 ** len(self.statistic.shape)
+        grain = 2.0**-self._bits * corners * (2 if isinstance(release, Difference) else 1)
+        return np.asarray(half + moved + grain, np.float64)
+
+    def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
+        """Estimate, std and interval of boxes."""
+        estimate, std = self.boxes(low, high)
+        half = self.halves(std, level)
+        return {
+            "estimate": estimate,
+            "std": std,
+            "lower": estimate - half,
+            "upper": estimate + half,
+        }
+
+    def std(self, name: Any = None) -> float:
+        """Standard deviation of the noise of what ``[name]`` gives; of all cells unless given."""
+        low, high = self._box(name)
+        return float(self.boxes(low, high)[1][0])
+
+    def __getitem__(self, name: Any) -> float:
+        """A sum over a box, by its name."""
+        return float(self.boxes(*self._box(name))[0][0])
+
+    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds the truth with probability ``level`` at least."""
+        found = self._columns(*self._box(name), level)
+        return float(found["lower"][0]), float(found["upper"][0])
+
+    @abstractmethod
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        """The box of a name, shapes ``(axes, 1)``."""

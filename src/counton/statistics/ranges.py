@@ -1,0 +1,188 @@
+"""A line of cells over time, so that every interval of cells is accurate at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Integers
+from counton.errors import InvalidInput
+from counton.exact import quoted
+from counton.mechanisms import Release
+from counton.privacy.contribution import Relation
+from counton.statistics.base import ErrorOf
+from counton.statistics.grid_cells import GridCells, GridReading
+from counton.strategies.base import Norm
+from counton.strategies.lines import LineStrategy
+from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines.grid import Grid
+from counton.strategies.lines.workloads import NAMED, Workload, workload
+
+#: Weights are multiples of 2^-8 of the largest, since sums grow for ever.
+_BITS = 8
+#: Which strategies are compared, and the dense one up to so many cells.
+_COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
+
+
+class Ranges(GridCells):
+    """How much there is in any interval of a line of cells, over time.
+
+    An event is the label of its cell, such as an hour of the day; with ``counts`` a pair of a label
+    and a whole number, as often as which it counts.
+
+    Args:
+        labels: of all cells in their order, public knowledge.
+        name: of the line, as "hour".
+        workload: what is to be accurate: "ranges", "prefixes", "nodes" or "subsets".
+        line: name of the strategy for the cells: one of `counton.plan_ranges`. None: the one of
+            least total error over the workload, among independent cells, Haar contrasts,
+            hierarchies and, up to 256 cells, dense matrices.
+        counts, neighbours, unit: as of `Hierarchy`.
+        grid: the strategy itself, as `Grid.to_dict` says.
+
+    Raises:
+        InvalidInput: labels that are no texts or there twice, an unknown workload or line.
+
+    Sensitivity: the product of both strategies' norms, exactly, for events added or removed.
+
+    >>> from counton import Key, ZCDP
+    >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")
+    >>> counter = hours.counter(365, ZCDP(2), key=Key.generate(), name="hours", batched=True)
+    >>> day = counter.release_batch(["09"] * 500 + ["17"] * 800)
+    >>> abs(day["08", "12"] - 500) < 90, day["00", "12"] + day["12", None] == day.total
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        *,
+        name: str = "cell",
+        workload: str = "ranges",
+        line: str | None = None,
+        counts: bool = False,
+        grid: Mapping[str, Any] | Grid | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str | None = None,
+    ) -> None:
+        if workload not in NAMED:
+            raise InvalidInput(
+                f"workload is {quoted(workload)}; it must be one of {', '.join(NAMED)}"
+            )
+        if line is not None and line not in _LINES:
+            raise InvalidInput(
+                f"line is {quoted(line)}; it must be one of {', '.join(_LINES)}, or None for the "
+                f"best"
+            )
+        self.name, self.workload, self.line = name, workload, line
+        super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
+        self.labels = self.columns[name]
+
+    def _own(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"labels": list(self.labels), "name": self.name}
+        if self.workload != "ranges":
+            given["workload"] = self.workload
+        return given if self.line is None else {**given, "line": self.line}
+
+    def _chosen(self, norm: Norm) -> Grid:
+        return Grid((_best_line(workload(self.workload, len(self.labels)), norm, self.line),))
+
+    @property
+    def error_of(self) -> ErrorOf:
+        """See `Statistic.error_of`: the mean and the largest over all prefixes of the line."""
+        last = np.arange(1, len(self.labels) + 1)
+        below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
+        mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
+        return ErrorOf(
+            "the first cells together, over all steps and numbers of them", mean, largest
+        )
+
+    def interval_of(self, text: str) -> tuple[int, int]:
+        """Numbers of the first cell of an interval and of the one after its last.
+
+        Args:
+            text: as 0:24 for cells 0 to 23.
+
+        Raises:
+            InvalidInput: no interval, or one that reaches beyond the line.
+        """
+        low, colon, high = str(text).partition(":")
+        if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):
+            raise InvalidInput(f"{quoted(text)} is no interval; write 0:24 for cells 0 to 23")
+        if not int(low) <= int(high) <= len(self.labels):
+            raise InvalidInput(
+                f"the interval {quoted(text)} does not lie within the {len(self.labels):,} cells, "
+                f"which count from 0; write its ends in order"
+            )
+        return int(low), int(high)
+
+    def read(self, release: Release) -> RangesReading:
+        """See `Statistic.read`."""
+        return RangesReading(self, release)
+
+
+class RangesReading(GridReading):
+    """Sums over intervals of cells at one step, or between two.
+
+    Names are pairs of labels, (first, the first one that is no more in it), where None stands for
+    the ends of the line; a bare label is its own cell.
+    """
+
+    statistic: Ranges
+
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        count = len(self.statistic.labels)
+        if name is None:
+            name = (None, None)
+        if isinstance(name, (tuple, list)) and len(name) == 2:
+            low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
+            high = count if name[1] is None else self.statistic.place_of(0, name[1])
+        else:
+            low = self.statistic.place_of(0, name)
+            high = low + 1
+        if low > high:
+            raise InvalidInput(f"the interval {quoted(name)} is reversed; write its ends in order")
+        return np.array([[low]]), np.array([[high]])
+
+    def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""
+        ends = np.array([self.statistic.interval_of(one) for one in ask], np.int64).T
+        low, high = ends[:1], ends[1:]
+        return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: a row for each cell, and the running total up to its end."""
+        place = np.arange(len(self.statistic.labels))[None]
+        running, std = self.boxes(np.zeros_like(place), place + 1)
+        return {
+            self.statistic.name: np.array(self.statistic.labels, dtype=object),
+            **self._columns(place, place + 1, level),
+            "running_total": running,
+            "running_total_std": std,
+        }
+
+
+#: Names of strategies; those whose weights have no room over time are left out.
+_LINES = tuple(name for name in NAMES if name not in ("dyadic", "square_root"))
+
+
+@lru_cache(maxsize=64)
+def _best_line(asked: Workload, norm: Norm, name: str | None) -> LineStrategy:
+    """The least total error, by the sensitivity times the variance."""
+    names = [
+        each
+        for each in _COMPARED
+        if serves(each, asked, norm, 1) and (each != "optimal" or asked.cells <= _DENSE)
+    ]
+
+    def error(each: str) -> float:
+        line = built(each, asked, norm, _BITS)
+        size = line.l1_sensitivity() ** 2 if norm == 1 else line.squared_sensitivity()
+        return total_variance(each, asked, norm, _BITS) * float(size)
+
+    return built(name or min(names, key=error), asked, norm, _BITS)

@@ -1,0 +1,176 @@
+"""Lines of cells and contingency tables over time: boxes add up exactly, norms multiply."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import changes_of, check_exact, check_sensitivity
+from keys import chosen_key
+
+from counton import ApproxDP, PureDP
+from counton.errors import InvalidInput, SumOverflow
+from counton.privacy import ZCDP
+from counton.statistics import Contingency, Ranges
+from counton.strategies import KAry, SqrtToeplitz
+from counton.strategies.lines.grid import Grid
+
+HOURS = ["a", "b", "c", "d", "e"]
+COLUMNS = {"sex": ["f", "m"], "from": ["n", "s", "e"]}
+KINDS: list[tuple[Any, list[Any]]] = [
+    (Ranges(HOURS), HOURS),
+    (Ranges(HOURS, line="hierarchy", workload="prefixes"), HOURS),
+    (Contingency(COLUMNS), list(itertools.product(*COLUMNS.values()))),
+    (Contingency(COLUMNS, equal=True), list(itertools.product(*COLUMNS.values()))),
+]
+NAMES = ["line", "hierarchy", "table", "equal"]
+
+
+def neighbours(cells: list[Any], *, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Streams of one event a step; one of them absent, or in another cell."""
+    for stream in itertools.product(cells, repeat=2):
+        for step in range(2):
+            for instead in cells if replaced else ([],):
+                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
+def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
+    settled = statistic._best(norm)
+    check_sensitivity(settled, 2, neighbours(cells, replaced=False))
+    replaced = type(statistic)(**statistic._own(), neighbours="replace")._best(norm)
+    check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
+    assert type(statistic).from_dict(settled.to_dict()) == settled
+    assert statistic.allows(settled)
+    assert not settled.allows(replaced)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
+def test_boxes_are_unbiased_and_as_certain_as_they_say(
+    statistic: Any, cells: list[Any], norm: Any
+) -> None:
+    """Each box is a linear function of what is measured: its row, written out."""
+    this = statistic._best(norm)
+    count = this.places
+    rows = this.measured(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
+    back = np.array(
+        [this.grid.estimate(row.reshape(this.cells)).ravel() for row in np.eye(rows.shape[1])]
+    )
+    assert np.allclose(rows @ back, np.eye(count), atol=1e-9)
+    ends = [list(itertools.combinations(range(size + 1), 2)) for size in this.shape]
+    for box in itertools.product(*ends):
+        low, high = (np.array([[side[end]] for side in box]) for end in (0, 1))
+        held = np.zeros(this.shape)
+        held[tuple(slice(*side) for side in box)] = 1
+        row = back @ held.ravel()
+        assert float(row @ row) == pytest.approx(float(this.grid.variance(low, high)[0]))
+
+
+@pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
+@pytest.mark.parametrize(
+    ("guarantee", "strategy"),
+    [(PureDP(1), KAry(4, 2, True)), (ZCDP("1/2"), SqrtToeplitz(4)), (ApproxDP(1, "1e-6"), None)],
+    ids=["laplace", "gaussian", "chosen"],
+)
+def test_what_is_published_adds_up_over_cells_and_over_time(
+    statistic: Any, cells: list[Any], guarantee: Any, strategy: Any
+) -> None:
+    counter = statistic.counter(
+        4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
+    )
+    months = [[cell for k, cell in enumerate(cells) for _ in range(k % 3 + n)] for n in range(4)]
+    steps = [counter.release_batch(month) for month in months]
+    windows = [steps[0], *(now.since(was) for was, now in itertools.pairwise(steps))]
+    for reading in (*steps, *windows, steps[3].since(steps[1])):
+        one = sum(Fraction(reading[cell]) for cell in cells)
+        assert one == Fraction(reading.total) == Fraction(reading[None])
+        assert float(one) == sum(reading.counts.ravel().tolist())
+        if isinstance(statistic, Contingency):
+            table = reading.table_columns()
+            empty = np.array([[one is None for one in table[name]] for name in COLUMNS])
+            for margin in set(map(tuple, empty.T.tolist())):
+                rows = np.all(np.array(margin) == empty.T, axis=1)
+                parts = [Fraction(each) for each in table["estimate"][rows].tolist()]
+                assert sum(parts) == one
+        else:
+            assert Fraction(reading["a", "c"]) + Fraction(reading["c", None]) == one
+            assert Fraction(reading.table_columns()["running_total"][-1]) == one
+    for cell in cells:
+        assert sum(Fraction(window[cell]) for window in windows) == Fraction(steps[3][cell])
+    low, high = steps[3].interval(cells[0], 0.99)
+    assert low < steps[3][cells[0]] < high
+    assert steps[3].std(cells[0]) > 0
+
+
+def test_a_count_is_as_many_events() -> None:
+    for statistic, cells in KINDS[::2]:
+        once = statistic._best(1)
+        often: Any = type(statistic)(**statistic._own(), counts=True)._best(1)
+        same = [(cells[0], 3), (cells[0], 1), (cells[1], 1), (cells[2], 0)]
+        one = changes_of(once, [[cells[0]] * 4 + [cells[1]]])
+        assert np.array_equal(one, changes_of(often, [same]))
+        assert often.contribution().pattern == once.contribution().pattern
+        check_exact(often, [same, [], [(cells[2], 2)]])
+
+
+def test_rows_are_told_by_their_labels() -> None:
+    table = Contingency(COLUMNS)
+    assert [part.labels for part in table.parts] == [("f", "m"), ("n", "s", "e")]
+    said = table.said(np.array([0, 1, -1, 0, -2, 1]), np.array([0, 2, 0, -1, 0, 0]))
+    assert said.tolist() == [0, 5, -1, -1, -1, 3]
+    counted = Ranges(HOURS, counts=True).said(np.array([2, -2]), np.array([3.0, 3.0]))
+    assert counted.tolist() == [17, -1]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Ranges(["a", "a"]), "each once"),
+        (lambda: Ranges([]), "each once"),
+        (lambda: Ranges("abc"), "each once"),
+        (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
+        (lambda: Ranges(HOURS, line="square_root"), "line is 'square_root'"),
+        (lambda: Ranges(HOURS, grid=Ranges(["x"])._chosen(1)), "build it for as many"),
+        (lambda: Contingency({}), "give the labels of each"),
+        (lambda: Contingency({"std": ["a"]}), "rename it"),
+        (lambda: Contingency({str(n): ["a", "b"] for n in range(13)}), "at most 1,000,000"),
+        (lambda: Ranges(HOURS).interval_of("3:9"), "does not lie within"),
+        (lambda: Ranges(HOURS).interval_of("c"), "is no interval"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        make()
+
+
+def test_events_and_sums_that_cannot_be_are_refused() -> None:
+    counter = Contingency(COLUMNS).counter(4, PureDP(1), key=chosen_key(), name="m", batched=True)
+    for event, words in ((("f",), "a label for each"), (("x", "n"), "not declared")):
+        with pytest.raises(InvalidInput, match=words):
+            counter.release_batch([event])
+    reading: Any = counter.release_batch([])
+    for name, words in (("f", "give a value, or None"), (("f", "q"), "no label of 'from'")):
+        with pytest.raises(InvalidInput, match=words):
+            reading[name]
+    with pytest.raises(InvalidInput, match="only once"):
+        reading.margin("sex", "sex")
+    with pytest.raises(SumOverflow, match="can be measured exactly"):
+        Ranges(HOURS, line="hierarchy")._best(2).measured(np.full((1, 5), 2**60))
+
+
+def test_the_strategy_is_chosen_for_the_guarantee() -> None:
+    hours = Ranges([str(hour) for hour in range(64)])
+    laplace, gaussian = hours.settled(PureDP(1)), hours.settled(ZCDP(1), 99)
+    assert laplace.grid == hours._chosen(1)
+    assert gaussian.grid == hours._chosen(2)
+    assert isinstance(gaussian.grid, Grid)
+    assert laplace != gaussian
+    assert hours.settled(ApproxDP(1, "1e-5"), 99) == gaussian
+    assert "first cells together" in hours.plan(9, PureDP(1)).notes[-1]
+    assert "any margin" in Contingency(COLUMNS).plan(9, PureDP(1)).notes[-1]
