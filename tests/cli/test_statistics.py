@@ -159,7 +159,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
 
 def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events: str) -> None:
     words = [*TOP, events, "--by", "to", "--domain", "JFK", "--unknown", "drop"]
-    done = place(*words, "--steps", "9", "--epsilon", "1", *newest(place))
+    done = place.plain(*words, "--steps", "9", "--epsilon", "1", *place.again)
     assert (done.code, "give --time" in done.err) == (2, True)
     done = place(*words, *windows(place))
     assert "rows of undeclared groups, counted nowhere: 1" in done.err

@@ -103,7 +103,8 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
     first = table(replace(job, out=out, watermark="1h"))
     again = Job(job.what, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
-    assert recalled(again).out == str(out)
+    if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
+        assert recalled(again).out == str(out)
     assert recalled(again).watermark == "1h"
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),

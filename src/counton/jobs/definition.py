@@ -764,6 +764,8 @@ def _cut(asked: Asked) -> Windows | None:
     """How time is cut; None where each row is a step."""
     request = asked.request
     if request.time is None:
+        if kinds.name_of(request.what) in ("count", "sum"):
+            _needed(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
                 raise InvalidInput(
@@ -823,8 +825,8 @@ _IN_ORDER = {
 #: Of these every run may say something else.
 _RUNS_IN_ORDER = {
     "append": "is compared with all events since the first step, so that order and late rows show",
-    "missing": "takes every row, and none that lacks something",
-    "bad_rows": "takes every row, and none that cannot be read",
+    "missing": "has as many steps as rows, which would tell how many are left out",
+    "bad_rows": "has as many steps as rows, which would tell how many are left out",
 }
 _USUAL = {"release": "totals", "missing": "refuse", "bad_rows": "refuse"}
 
@@ -850,6 +852,8 @@ def refuse_of_ordered(
         own = (*own, "user")
     for name, why in {**(_IN_ORDER if parts is not None else {}), **_RUNS_IN_ORDER}.items():
         value = getattr(request, name)
+        if name in ("missing", "bad_rows") and not each_row:
+            continue
         if value is None or value is False or value == _USUAL.get(name) or name in own:
             continue
         what = "where each row is a step," if statistic.tallied else "whose rows count in order,"

@@ -170,7 +170,7 @@ class Job:
         None, "how many values each window has, where that is public", group="Statistic"
     )
     cells: int | None = asked(
-        None, "so many cells of one width from --lower to --upper", group="Statistic"
+        None, "so many cells of one width from lower to upper", group="Statistic"
     )
     edges: str | Sequence[float] | None = asked(
         None, "instead, where cells begin and end: 0,15,60,180", group="Statistic"
@@ -188,21 +188,21 @@ class Job:
     )
     room: int | None = asked(
         None,
-        "with --unknown discover: how many groups there can be, public; default: 1,000,000",
+        "with unknown discover: how many groups there can be, public; default: 1,000,000",
         group="Statistic",
     )
     window: int | None = asked(None, "count users in each so many steps anew", group="Statistic")
     windows: int | None = asked(
-        None, "with --window: a user counts in at most so many of them", group="Statistic"
+        None, "with window: a user counts in at most so many of them", group="Statistic"
     )
     changes: int | None = asked(
         None, "users, or edges, that come and go so many times at most", group="Statistic"
     )
     stay: int | None = asked(
-        None, "with --changes: each event keeps its user for so many steps", group="Statistic"
+        None, "with changes: each event keeps its user for so many steps", group="Statistic"
     )
     comes: str | None = asked(
-        None, "with --changes: column that is true of who comes, or false", group="Statistic"
+        None, "with changes: column that is true of who comes, or false", group="Statistic"
     )
     alphabet: str | Sequence[str] | None = asked(
         None, "the letters, as ACGT; names of letters with commas: home,shop", group="Statistic"
@@ -249,7 +249,7 @@ class Job:
         None, "zone of local times and calendar windows; default: UTC", group="Time"
     )
     epsilon: Number | None = asked(None, "privacy loss of one row", group="Guarantee")
-    delta: Number | None = asked(None, "with --epsilon: approximate privacy", group="Guarantee")
+    delta: Number | None = asked(None, "with epsilon: approximate privacy", group="Guarantee")
     rho: Number | None = asked(
         None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
     )
@@ -281,16 +281,16 @@ class Job:
     metric: str | None = asked(None, "error to make small: mean or max", group="Noise")
     simple: bool = asked(False, "only strategies that release integers, no search", group="Noise")
     expire: bool = asked(
-        False, "protection fades with age; no --steps needed: see plan --expire", group="Guarantee"
+        False, "protection fades with age; no steps needed: see plan expire", group="Guarantee"
     )
     growth: Number | None = asked(
-        None, "with --expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
+        None, "with expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
     )
     delay: int | None = asked(
-        None, "with --expire: release events this many windows late", group="Guarantee"
+        None, "with expire: release events this many windows late", group="Guarantee"
     )
     user: str | None = asked(
-        None, "column of users: protect a user, not one event; needs --most", group="People"
+        None, "column of users: protect a user, not one event; needs most", group="People"
     )
     most: int | None = asked(
         None, "at most so many events of a user count; the others are dropped", group="People"
@@ -347,9 +347,7 @@ class Job:
         "rows of released windows, where rows count in order: refuse, or drop them",
         group="Rows",
     )
-    append: bool = asked(
-        False, "the file holds new events only, not all since --from", group="Rows"
-    )
+    append: bool = asked(False, "the file holds new events only, not all since from", group="Rows")
 
     out: str | os.PathLike[str] | None = asked(
         None,

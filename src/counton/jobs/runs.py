@@ -756,9 +756,10 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
-    request = recalled(checked(request))
+    request = checked(request)
     progress("choosing a strategy", 0.05)
     store, saved = _look(request)
+    request = request if saved is None else _as_before(request, saved)
     try:
         return _run(request, store, saved, progress, approve)
     except BaseException:
@@ -803,8 +804,13 @@ def recalled(job: Job) -> Job:
     store, saved = _look(job)
     if store is None:
         return job
-    with store:
-        kept = {} if saved is None else saved.details.get("remembered", {})
+    store.close()
+    return job if saved is None else _as_before(job, saved)
+
+
+def _as_before(job: Job, saved: Found) -> Job:
+    """See `recalled`."""
+    kept = saved.details.get("remembered", {})
     defaults = {item.name: item.default for item in fields(Job)}
     own = any(getattr(job, name) != defaults[name] for name in OUTPUTS)
     told = {
