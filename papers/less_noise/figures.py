@@ -18,7 +18,14 @@ from counton.plots.style import (
 )
 from papers.drawing import save
 from papers.evidence import Figure
-from papers.less_noise.numbers import BOUND, GUARANTEES, LOOK_AHEAD, METRICS, PLANNED
+from papers.less_noise.numbers import (
+    BOUND,
+    GUARANTEES,
+    LOOK_AHEAD,
+    METRICS,
+    OCTAVE,
+    PLANNED,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +48,7 @@ _LINES: dict[str, tuple[str, float, str]] = {
     "normalised square root": (PALETTE[2], 1.6, "--"),
     "dense optimum": (INK, 1.2, ":"),
     LOOK_AHEAD: (PALETTE[4], 2.0, "-"),
+    OCTAVE: (PALETTE[0], 1.4, ":"),
     PLANNED: (PALETTE[0], 2.8, "-"),
     BOUND: (FAINT, 1.0, "--"),
 }

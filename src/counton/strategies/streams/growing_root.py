@@ -401,6 +401,9 @@ class GrowingSquareRoot(StreamStrategy):
         """At least so many of the first nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
+            # Short ones are of no use any more when a stream has gone on.
+            for shorter in [known for known in self._beginnings if 4 * known <= length]:
+                del self._beginnings[shorter]
             self._beginnings[length] = _Beginning(length, self.weight_bits, self.singles)
         return self._beginnings[length]
 
