@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError
+from counton.errors import InvalidInput, ReplayMismatch, StateError, SumOverflow
 from counton.jobs import Job, Outcome, Shown, run
 from counton.statistics import Hierarchy
 from counton.store import verify
@@ -265,3 +265,11 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
         run(replace_of(later, events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInput, match="two numbers for each"):
         run(replace_of(job, bounds="0:16", state=tmp_path / "t.db"))
+
+
+def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Path) -> None:
+    """Measured are counts times weights, and strategies over time add up finer units still."""
+    rows = [*ROWS, *["2024-02-09,N,a,u1,4294967296"] * 2100]
+    with pytest.raises(SumOverflow, match="count in larger units"):
+        run(months(tmp_path, rows, value="number", rho="1/2", epsilon=None, strategy="sqrt"))
+    assert not (tmp_path / "s.db").exists()

@@ -62,6 +62,11 @@ class Intake:
         due = self._due().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
         return int(due["due"].max() or 0)  # type: ignore[arg-type]
 
+    @property
+    def whole_sum(self) -> float:
+        """A bound on what this run can add to all totals together, in grid units."""
+        return float(self._due()["due"].cast(pl.Float64).abs().sum())
+
     def _due(self) -> pl.DataFrame:
         """What each cell still has to contribute, at the step where it will be counted."""
         return self.cells.filter(pl.col("step") <= self.target).select(

@@ -51,6 +51,7 @@ from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_ha
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
+from counton.statistics import Tallied
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing
 from counton.store.keyfile import state_files
@@ -1337,6 +1338,14 @@ def _places(definition: Definition) -> Sequence[str]:
 def _refuse_overflow(definition: Definition, intake: Intake) -> None:
     """Refuse values whose sums would not be exact."""
     most = largest_sum(definition.strategy)
+    statistic = definition.statistic
+    if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
+        most //= statistic.largest_entry
+        if intake.whole_sum > most:
+            raise SumOverflow(
+                f"the counts add up to {intake.whole_sum:,.0f}; the bound is {most:,} for what is "
+                f"measured of {statistic!r}: count in larger units"
+            )
     if intake.largest_sum > most:
         raise SumOverflow(
             f"the values add up to {intake.largest_sum:,} times the resolution; the bound is "

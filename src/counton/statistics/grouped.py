@@ -128,6 +128,11 @@ class Grouped(Tallied):
         """See `Tallied.entries`: of one group."""
         return self.inner.entries(said)
 
+    @property
+    def largest_entry(self) -> int:
+        """See `Tallied.largest_entry`."""
+        return self.inner.largest_entry
+
     def row_bounds(self) -> tuple[int, int]:
         """See `Tallied.row_bounds`."""
         return self.inner.row_bounds()
