@@ -241,7 +241,7 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
 
 
 CLEAN = st.tuples(
-    st.integers(0, 5), st.sampled_from([7, 8, 9]), st.integers(0, 6), st.integers(0, 2),
+    st.integers(0, 5), st.sampled_from([7, 8, 9]), st.integers(1, 6), st.integers(0, 2),
     st.integers(0, 1), st.sampled_from("ab"),
 )  # fmt: skip
 NODES = "uvwx"
