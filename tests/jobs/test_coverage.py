@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counton import Counter
 from counton.jobs import Job, Released
 from counton.jobs.definition import Definition, ask, define
-from counton.jobs.runs import Series
+from counton.jobs.released import Series
 
 KEYS, CELLS, STEPS = 40, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from counton.jobs.job import Progress as Progress
     from counton.jobs.job import RangesRequest as RangesRequest
     from counton.jobs.publishing import Published as Published
+    from counton.jobs.released import Released as Released
     from counton.jobs.runs import Outcome as Outcome
-    from counton.jobs.runs import Released as Released
     from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
     from counton.jobs.shown import ReleasedStatistic as ReleasedStatistic
@@ -76,7 +76,7 @@ _HOME = {
     "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.job",
-    "Released": "counton.jobs.runs",
+    "Released": "counton.jobs.released",
     "Job": "counton.jobs.job",
     "ReleasedStatistic": "counton.jobs.shown",
     "Shown": "counton.jobs.shown",

@@ -15,7 +15,8 @@ from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
-from counton.jobs.runs import Outcome, Released, run
+from counton.jobs.released import Released
+from counton.jobs.runs import Outcome, run
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.store import Store
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.jobs.runs import Released
+from counton.jobs.released import Released
 from counton.mechanisms.intervals import check_level, halfwidths
 from counton.statistics.ranking import ranked
 

@@ -23,7 +23,7 @@ from counton.jobs.definition import KIND, Definition
 from counton.jobs.job import check_text
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.runs import Released, read_released
+from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases

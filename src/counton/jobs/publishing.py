@@ -15,7 +15,7 @@ from counton.store import Stream, published
 from counton.store.store import Reader
 
 if TYPE_CHECKING:
-    from counton.jobs.runs import Released
+    from counton.jobs.released import Released
 
     Reads = Callable[[Reader | Stream, Definition, float], Released]
 

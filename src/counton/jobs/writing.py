@@ -18,7 +18,8 @@ from counton.jobs.job import Events, Job, Progress, silent
 from counton.jobs.kinds import SHOWN, numbers_of
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
 from counton.jobs.periods import check_periods, parsed_period
-from counton.jobs.runs import Outcome, Released
+from counton.jobs.released import Released
+from counton.jobs.runs import Outcome
 from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
 from counton.mechanisms.intervals import check_level
 from counton.store.whole_file import replace_file

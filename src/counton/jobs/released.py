@@ -1,0 +1,597 @@
+"""What was released of counts and sums: totals, windows, sums over periods, tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import (
+    InvalidInput,
+    field,
+)
+from counton.events.windows import load_zone
+from counton.jobs.definition import (
+    PERIODS,
+    Definition,
+)
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
+from counton.store import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.jobs.discovery import Discovery
+    from counton.jobs.shown import ReleasedStatistic, Shown
+    from counton.jobs.succession import Carried
+    from counton.plots import Curves
+    from counton.store.store import Reader
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers with their noise: one for each step and group.
+
+    Attributes:
+        estimates: what is published, in data units, shape ``(steps, groups)``.
+        std: standard deviation of the noise by step.
+        half: half-width of the intervals by step.
+
+    >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
+    [[3], [8]]
+    """
+
+    estimates: Numbers
+    std: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @property
+    def lower(self) -> Numbers:
+        """Lower ends of the intervals; integers where estimates are."""
+        return self._shifted(-self.half)
+
+    @property
+    def upper(self) -> Numbers:
+        """Upper ends of the intervals; integers where estimates are."""
+        return self._shifted(self.half)
+
+    def _shifted(self, by: NDArray[np.float64]) -> Numbers:
+        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
+            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
+        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+
+    def part(self, steps: range) -> Series:
+        """Those of consecutive steps, where these are of step 1 and the following ones."""
+        of = slice(steps.start - 1, steps.stop - 1)
+        return Series(self.estimates[of], self.std[of], self.half[of])
+
+    def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
+        return {
+            f"{prefix}estimate": self.estimates.ravel(),
+            f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
+            f"{prefix}lower": self.lower.ravel(),
+            f"{prefix}upper": self.upper.ravel(),
+        }
+
+
+@dataclass(frozen=True)
+class Released:
+    """All released steps, or some of them; all groups, or some.
+
+    Attributes:
+        definition: of the stream.
+        terms: of the stream.
+        steps: 1 to the last step released.
+        own: what the journal holds, totals or windows.
+        level: confidence of the intervals.
+        first: the first step that tables and charts show.
+        chosen: the groups that these are, where they are not all.
+        carried: totals of the streams that this one continues.
+        since: of groups that nobody declared, the step from which on each is shown; None where
+            groups are declared. What was released of them before is not here: it is 0.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.jobs.definition import ask, define
+    >>> request = Job(
+    ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
+    ...     steps=8760, epsilon=1, release="both"
+    ... )
+    >>> definition = define(ask(request))
+    >>> counter = Counter(definition.strategy, PureDP(1), key=Key.generate(), name="visits")
+    >>> own = Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
+    >>> released = Released(definition, counter.terms, range(1, 3), own, 0.95)
+    >>> released.table().select("step", "group", "lower", "upper", "window_estimate").rows()
+    [(1, 'all', 3, 21, 12), (2, 'all', 8, 26, 5)]
+    """
+
+    definition: Definition
+    terms: StreamTerms
+    steps: range
+    own: Series
+    level: float
+    first: int = 1
+    chosen: tuple[str, ...] | None = None
+    carried: Carried | None = None
+    since: Mapping[str, int] | None = None
+
+    @classmethod
+    def read(cls, stream: Stream | Reader, definition: Definition, level: float) -> Released:
+        """Everything in the journal, with intervals of confidence ``level``."""
+        if definition.discovery is not None:
+            return cls._discovered(stream, definition, definition.discovery, level)
+        releases = stream.releases()
+        steps = range(1, len(releases.steps) + 1)
+        cells = np.asarray(releases.values).reshape(len(steps), len(definition.cells))
+        values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
+        terms = stream.terms
+        half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
+        own = Series(values, np.asarray(releases.std, dtype=np.float64), half)
+        carried = None
+        if definition.continues is not None:
+            from counton.jobs.succession import carried_by
+
+            carried = carried_by(stream, definition)
+        return cls(definition, terms, steps, own, level, carried=carried)
+
+    @classmethod
+    def _discovered(
+        cls, stream: Stream | Reader, definition: Definition, discovery: Discovery, level: float
+    ) -> Released:
+        """The groups that are shown, by the step since when and then by name."""
+        from counton.jobs.discovery import shown
+
+        labels, terms = stream.labels(), stream.terms
+        steps = range(1, stream.step + 1)
+        size = max(1, _READ // max(1, len(labels)))
+        chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
+        first = np.full(len(labels), -1, np.int64)
+        for chunk in chunks:
+            values = stream.releases(chunk.start, chunk.stop).values
+            reached = shown(values, discovery.thresholds(terms, chunk))[: len(labels)]
+            new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
+            first[new] = chunk.start + reached[new]
+        since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))
+        cells = np.array([cell for _, _, cell in since], np.intp)
+        estimates = np.zeros((len(steps), len(since)), np.int64)
+        for chunk in chunks:
+            values = stream.releases(chunk.start, chunk.stop).values
+            there = cells < values.shape[1]
+            estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
+        for place, (step, _, _) in enumerate(since):
+            estimates[: step - 1, place] = 0  # also where there was noise: it says since when
+        half = halfwidths(terms.strategy, terms.law, steps, level)
+        own = Series(estimates, terms.std(steps), half)
+        return cls(
+            definition, terms, steps, own, level, since={name: step for step, name, _ in since}
+        )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups, in the order of their numbers."""
+        if self.since is not None and self.chosen is None:
+            return tuple(self.since)
+        return self.definition.groups if self.chosen is None else self.chosen
+
+    @property
+    def shown(self) -> range:
+        """The steps that tables and charts show."""
+        return range(self.first, self.steps.stop)
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Released:
+        """Some of the steps and some of the groups; None: all.
+
+        Args:
+            steps: consecutive ones, all released.
+            groups: in the order in which they are wanted.
+
+        Raises:
+            InvalidInput: a group that is not among them, or one named twice.
+        """
+        found = self
+        if steps is not None:
+            last = steps.stop - 1
+            own = self.own
+            own = Series(own.estimates[:last], own.std[:last], own.half[:last])
+            found = replace(self, steps=range(1, steps.stop), own=own, first=steps.start)
+            if self.since is not None:  # groups shown later are not known yet
+                known = [group for group in self.groups if self.since[group] < steps.stop]
+                own = replace(
+                    own, estimates=own.estimates[:, [self.groups.index(g) for g in known]]
+                )
+                since = {group: self.since[group] for group in known}
+                chosen = None if self.chosen is None else tuple(known)
+                found = replace(found, own=own, since=since, chosen=chosen)
+        if groups is None or tuple(groups) == found.groups:
+            return found
+        places = {group: place for place, group in enumerate(found.groups)}
+        for number, group in enumerate(groups):
+            if group not in places or group in groups[:number]:
+                why = "twice" if group in places else "which is not among the groups"
+                raise InvalidInput(
+                    f"{field('groups')} names {group!r}, {why}; choose from {_some(self.groups)}, "
+                    f"each once"
+                )
+        of = [places[group] for group in groups]
+        own = replace(found.own, estimates=found.own.estimates[:, of])
+        carried = self.carried and replace(self.carried, estimates=self.carried.estimates[of])
+        return replace(found, own=own, chosen=tuple(groups), carried=carried)
+
+    def largest(self, count: int) -> Released:
+        """The groups with the largest last numbers, if there are more than ``count``."""
+        if len(self.groups) <= count:
+            return self
+        last = np.asarray(self.main.estimates[-1], np.float64)
+        places = np.argsort(-last, kind="stable")[:count]
+        return self.only(groups=[self.groups[place] for place in places])
+
+    @cached_property
+    def totals(self) -> Series | None:
+        """So far, after each step; None where they are not asked for."""
+        if self.definition.release == "windows":
+            return None
+        own, carried = self.own, self.carried
+        if carried is None:
+            return own
+        half = joint_halfwidths(
+            carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
+        )
+        return Series(
+            own.estimates + carried.estimates[: len(self.groups)],
+            np.sqrt(own.std**2 + carried.variance),
+            half * float(self.terms.resolution),
+        )
+
+    @cached_property
+    def windows(self) -> Series | None:
+        """Of each window by itself; None where that is not asked for."""
+        return self._windows(self.steps)
+
+    def _windows(self, steps: range) -> Series | None:
+        """The same of some steps."""
+        if self.definition.release == "totals":
+            return None
+        if self.terms.strategy.workload == "windows":
+            return self.own.part(steps)
+        stops = np.asarray(steps)
+        return self.between(stops - 1, stops)
+
+    @property
+    def last(self) -> tuple[Series | None, Series | None]:
+        """Totals and windows of the last step alone."""
+        steps = self.steps[-1:]
+        return None if self.totals is None else self.totals.part(steps), self._windows(steps)
+
+    @property
+    def main(self) -> Series:
+        """The totals, or the windows where no totals are asked for."""
+        found = self.windows if self.totals is None else self.totals
+        assert found is not None
+        return found
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """What happened in the steps start + 1 .. stop, for each pair of ends.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop <= last step.
+
+        Raises:
+            InvalidInput: groups that nobody declared, which are shown from some step on.
+        """
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
+        strategy = self.terms.strategy
+        half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
+        return Series(
+            self._so_far(stops) - self._so_far(starts),
+            self.terms.window_std(starts, stops),
+            half * float(self.terms.resolution),
+        )
+
+    def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
+        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
+        steps = np.atleast_1d(steps)
+        found = self._totals[np.maximum(steps - 1, 0)]
+        found[steps == 0] = 0
+        return found
+
+    @cached_property
+    def _totals(self) -> Numbers:
+        estimates = self.own.estimates
+        if self.terms.strategy.workload == "totals":
+            return estimates
+        return cast("Numbers", np.cumsum(estimates, axis=0))
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """What happened in each day, week or month: one row a period and group.
+
+        Columns: window_start, window_end, first_step, last_step, whole, group, sum, std, lower,
+        upper. The sums of all periods are the last total. The first period and the last are not
+        ``whole`` where the released windows do not cover them.
+
+        Args:
+            every: length of a period: ``1d``, ``1w``, ``1mo``, or several.
+
+        Raises:
+            InvalidInput: no such length, periods that begin inside a window, or a stream with a
+                delay.
+        """
+        from counton.jobs.periods import check_periods, periods_of
+
+        windows, groups = self.definition.windows, self.groups
+        check_periods(windows, every, self.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        first, last = periods.edges[:-1], periods.edges[1:]
+        ends = windows.ends(range(self.steps.stop))  # from the stream's beginning
+
+        def each(values: Any) -> pl.Series:
+            return pl.Series(values).gather(np.repeat(np.arange(len(first)), len(groups)))
+
+        sums = self.between(first, last).columns()
+        return pl.DataFrame(
+            {
+                "window_start": each(_moments(ends[first], self.definition)),
+                "window_end": each(_moments(ends[last], self.definition)),
+                "first_step": each(first + 1),
+                "last_step": each(last),
+                "whole": each(periods.whole),
+                "group": pl.Series(list(groups) * len(first), dtype=pl.String),
+                "sum": sums.pop("estimate"),
+                **sums,
+            }
+        )
+
+    def local_start(self) -> str:
+        """Beginning of the first window in local time."""
+        start = self.definition.windows.start
+        zone = load_zone(self.definition.windows.timezone)
+        return start.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+
+    @property
+    def delay(self) -> int:
+        """How many windows before its own a release counts up to."""
+        return self.definition.strategy.delay
+
+    def local_ends(self) -> NDArray[np.datetime64]:
+        """Ends of the windows in local time, without a zone."""
+        return self._local(self.definition.windows.ends(self.steps))
+
+    def ended(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time."""
+        found: np.datetime64 = self.local_ends()[step - self.steps.start]
+        return found
+
+    def local_counted(self) -> NDArray[np.datetime64]:
+        """Up to when each release counts, in local time: ends of windows, less the delay."""
+        return self._local(self._counted())
+
+    def counted_until(self) -> int:
+        """Microsecond up to which the last release counts."""
+        return int(self._counted()[-1])
+
+    def _counted(self) -> NDArray[np.int64]:
+        last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
+        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        return np.asarray(ends[last_windows], dtype=np.int64)
+
+    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        local = _moments(us, self.definition).dt.replace_time_zone(None).to_numpy()
+        return np.asarray(local, dtype="datetime64[us]")
+
+    def curves(self) -> Curves:
+        """What a chart of totals shows: over the times up to which they count."""
+        # Before the delay is over nothing is counted.
+        start = min(max(self.delay, self.first - 1), len(self.steps) - 1)
+        part = slice(start, None)
+        return self._curves(self.local_counted()[part], self.totals or self.own, part)
+
+    def window_curves(self, most: int = 400) -> tuple[Curves, str]:
+        """What a chart of windows shows, and how long they are.
+
+        Where there are more than ``most`` windows, they are added up to days, weeks or months, of
+        which only whole ones are shown.
+        """
+        from counton.jobs.periods import periods_of
+
+        windows = self.definition.windows
+        if len(self.shown) > most:
+            for every in ("1d", "1w", "1mo", "12mo"):
+                try:
+                    periods = periods_of(windows, every, self.steps[-1])
+                except InvalidInput:  # these windows are no parts of days
+                    continue
+                edges = periods.edges
+                whole = periods.whole & (edges[:-1] >= self.first - 1)
+                if 1 < whole.sum() <= most:
+                    series = self.between(edges[:-1], edges[1:])
+                    ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
+                    return self._curves(ends[whole], series, whole), every
+        stops = np.arange(1, self.steps.stop)
+        series = self.windows or self.between(stops - 1, stops)
+        part = slice(self.first - 1, None)
+        return self._curves(self.local_ends()[part], series, part), windows.every
+
+    def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
+        from counton.plots import Curves
+
+        estimates, lower, upper = (
+            np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
+        )
+        if self.since is not None:
+            steps = np.asarray(self.steps)[shown]
+            hidden = steps[:, None] < np.array([self.since[group] for group in self.groups])
+            estimates, lower, upper = (
+                np.where(hidden, np.nan, a) for a in (estimates, lower, upper)
+            )
+        return Curves(times, self.groups, estimates, lower, upper)
+
+    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+        """Charts of ``totals``, of ``windows``, or both; of many groups the largest.
+
+        Args:
+            panels: one small chart for each group.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+        """
+        from counton.plots.totals import MOST_GROUPS, plot_totals
+
+        definition, part = self.definition, self.largest(MOST_GROUPS + 1)
+        by = f", by {definition.columns.group}" if definition.columns.group else ""
+        what = subject(definition)
+        drawn = {}
+        if self.totals is not None:
+            late = f", each point released {self.delay:,} windows later" if self.delay else ""
+            since = f"since {self.local_start()}{late}"
+            drawn["totals"] = part.curves(), f"Running {what}{by}", since
+        if definition.release != "totals":
+            curves, every = part.window_curves()
+            drawn["windows"] = (
+                curves,
+                f"{what[0].upper()}{what[1:]}{by}",
+                f"in each {PERIODS.get(every, f'window of {every}')}",
+            )
+        protected = (
+            f"{definition.guarantee} protects each single {definition.unit} "
+            f"({definition.contribution.neighbours}); bands: {100 * self.level:g}% intervals"
+        )
+        several = len(self.groups)
+        return {
+            kind: plot_totals(
+                replace(curves, all_groups=several), title, protected, scale, panels=panels
+            )
+            for kind, (curves, title, scale) in drawn.items()
+        }
+
+    def table(self) -> pl.DataFrame:
+        """One row per step and group: step, window, group, estimate, std, lower, upper.
+
+        The last four are those of totals; windows' own numbers have ``window_`` before these names.
+        With a delay also ``counted_until``: the total is that of the events before it.
+        """
+        found = [self._rows(steps) for steps in self._chunks()]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`, made some at a time while they are written."""
+        from polars.io.plugins import register_io_source
+
+        def rows(
+            columns: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            for steps in self._chunks():
+                found = self._rows(steps)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                found = found if columns is None else found.select(columns)
+                if most is not None:
+                    found = found.head(most)
+                    most -= found.height
+                yield found
+
+        schema = self._rows(self.shown[:1]).schema
+        return register_io_source(rows, schema=schema, is_pure=True)
+
+    def _chunks(self) -> Iterator[range]:
+        size = max(1, _ROWS // max(1, len(self.groups)))
+        shown = self.shown
+        for start in range(0, max(len(shown), 1), size):
+            yield shown[start : start + size]
+
+    def _rows(self, shown: range) -> pl.DataFrame:
+        """The rows of some steps."""
+        windows, groups, steps = self.definition.windows, self.groups, len(shown)
+        step = np.repeat(np.arange(steps), len(groups))
+
+        def each(us: NDArray[np.int64]) -> pl.Series:
+            return _moments(us, self.definition).gather(step)
+
+        columns: dict[str, Any] = {
+            "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
+            "window_start": each(windows.starts(shown)),
+            "window_end": each(windows.ends(shown)),
+        }
+        if self.delay:
+            columns["counted_until"] = each(self._counted()[shown.start - 1 : shown.stop - 1])
+        names = pl.Series(list(groups), dtype=pl.String)
+        columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
+        if self.totals is not None:
+            columns |= self.totals.part(shown).columns()
+        own = self._windows(shown)
+        if own is not None:
+            columns |= own.columns("window_")
+        table = pl.DataFrame(columns)
+        if self.since is None:
+            return table
+        since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
+        return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
+
+
+def subject(definition: Definition) -> str:
+    """What is counted or added up."""
+    if definition.what in ("count", "distinct"):
+        people = definition.people
+        if people is not None:
+            return f"number of {plural(definition.unit) if people.first else 'events'}"
+        return f"number of {plural(definition.unit)}"
+    return f"sum of {definition.columns.value}"
+
+
+def plural(unit: str) -> str:
+    """A unit's plural, for regular English words.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return unit if unit.endswith("s") else f"{unit}s"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _moments(us: NDArray[np.int64], definition: Definition) -> pl.Series:
+    series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
+    return series.dt.convert_time_zone(definition.windows.timezone)
+
+
+#: Values of groups that nobody declared which are looked at together.
+_READ = 2**22
+#: Rows of a table that are made at a time.
+_ROWS = 2**18
+
+
+def read_released(
+    stream: Stream | Reader, definition: Definition, level: float, shown: Shown | None = None
+) -> Released | ReleasedStatistic:
+    """Everything that a stream has released, from its journal.
+
+    Args:
+        stream: or a reader of it.
+        definition: of it.
+        level: probability with which each interval holds.
+        shown: of a statistic, what is shown of its readings.
+    """
+    if definition.plain:
+        return Released.read(stream, definition, level)
+    from counton.jobs.shown import ReleasedStatistic
+
+    return ReleasedStatistic.read(stream, definition, level, shown)
