@@ -139,8 +139,11 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class OnceOptions:
-    """Of tables that are released once, in the words that they had before there were others."""
+    """Of tables: a dry run, and what those that are released once called otherwise."""
 
+    plan: bool = option(
+        False, "show how accurate the table would be, and release nothing", "--plan"
+    )
     move: bool = option(
         False, "the same as --replace: protect where a unit is counted, not whether it is", "--move"
     )

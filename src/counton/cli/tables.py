@@ -126,6 +126,9 @@ def perform_table(
         CountonError: see `counton.jobs.run`, and `counton.jobs.run_hierarchy` and its like.
     """
     job = replace(job, replace=job.replace or once.move)
+    if once.plan:
+        _print_plan(job, printing)
+        return
     if is_stream(job):
         for item in fields(fit):
             if getattr(fit, item.name):
@@ -164,6 +167,27 @@ def perform_table(
         known |= {name: _stated(job, name) for name in ("columns", "domain")}
         request = ContingencyRequest(rows=file, equal=job.equal, **known)
         perform_contingency(request, _once(job, printing, request), fit)
+
+
+def _print_plan(job: Job, printing: Printing) -> None:
+    """What a table would be: nothing is read but what is public, and nothing is released."""
+    from counton.jobs.table_plans import planned_table
+
+    found = planned_table(job)
+    if printing.json:
+        print_json({"released": False, **dict(found.words), "errors": list(found.rows)})
+        return
+    console = Console()
+    print_line(console, "A plan: nothing is released.", bold=True)
+    print_words(console, list(found.words))
+    table = Table()
+    for name, value in found.rows[0].items():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+    for row in found.rows:
+        table.add_row(
+            *(f"{one:,.4g}" if isinstance(one, float) else str(one) for one in row.values())
+        )
+    print_table(console, table)
 
 
 def _stated(job: Job, name: str) -> Any:

@@ -3,6 +3,13 @@
 A file of counts is read, its table is released once and journaled in a state, and an outcome says
 what was released, as a data frame and as JSON. Errors name the fields of the request.
 
+The same tables over time are statistics like all others (`counton.statistics.Hierarchy`, `Ranges`,
+`Contingency`), released by `counton.jobs.run`. This twin stays beside them for three reasons: its
+noise has addresses of its own, with known answers which a stream of one step would change; it
+measures with weights of 2^20, for which sums that grow for ever have no room; and counts of a file
+that is there once have no rows, windows or late corrections. Ledger, key, witness, names and
+database are those of streams.
+
 >>> import tempfile
 >>> from pathlib import Path
 >>> from counton.jobs import RangesRequest, run_ranges

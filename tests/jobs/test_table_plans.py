@@ -1,0 +1,116 @@
+"""A dry run of a table says what the release would say of itself, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+from counton.errors import InvalidInput
+from counton.jobs import Job, run, run_contingency, run_hierarchy, run_ranges
+from counton.jobs.job import ContingencyRequest, HierarchyRequest, RangesRequest
+from counton.jobs.table_plans import planned_table
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,\n")
+    (tmp_path / "e.csv").write_text("at,region,city,n\n2024-01-03,N,a,2\n2024-01-09,S,,4\n")
+    return tmp_path / "e.csv"
+
+
+def jobs(rows: Path) -> dict[str, Job]:
+    places = rows.parent / "places.csv"
+    more: dict[str, Any] = {"events": rows, "state": rows.parent / "s.db", "value": "n"}
+    return {
+        "hierarchy": Job("hierarchy", **more, levels="region,city", domain=places, rho="0.5"),
+        "ranges": Job("ranges", **more, rho="0.5"),
+        "contingency": Job(
+            "contingency", **more, columns="region,city", domain="region=N,S;city=a,b", epsilon=1
+        ),
+    }
+
+
+def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
+    asked, state = jobs(rows), rows.parent / "once.db"
+    tree = planned_table(asked["hierarchy"])
+    common: dict[str, Any] = {"state": state, "value": "n"}
+    domain = rows.parent / "places.csv"
+    wanted = HierarchyRequest(rows, levels="region,city", domain=domain, rho="0.5", **common)
+    levels = run_hierarchy(wanted).details()["levels"]
+    assert [row["std"] for row in tree.rows] == [level["std"] for level in levels]
+    target = replace(asked["hierarchy"], rho=None, target="city=7")
+    assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
+    line = run_ranges(RangesRequest(rows, rho="0.5", **common))
+    assert list(planned_table(asked["ranges"]).rows) == line.release.plan.table()
+    (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
+    table = run_contingency(
+        ContingencyRequest(
+            rows.parent / "t.csv",
+            columns="region,city",
+            domain="region=N,S;city=a,b",
+            epsilon=1,
+            **common,
+        )
+    ).table()
+    found = {row["margin"]: row["std"] for row in planned_table(asked["contingency"]).rows}
+    assert found["total"] == pytest.approx(table["std"][0])
+    assert found["region, city"] == pytest.approx(table["std"][-1])
+    assert found["region"] == pytest.approx(table["std"][1])
+
+
+@pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
+def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> None:
+    job = replace(
+        jobs(rows)[what],
+        value=None,
+        time="at",
+        every="1mo",
+        start="2024-01-01",
+        steps=3,
+        until="2024-04-01",
+        confirmed=True,
+        unknown="drop",
+    )
+    if what == "ranges":
+        job = replace(job, label="region", domain="N,S,T")
+    plan = planned_table(job)
+    assert not (rows.parent / "s.db").exists()
+    with run(job) as outcome:
+        table = outcome.shown().table()
+    mean, largest = (
+        max(row[name] for row in plan.rows if what != "ranges" or row["interval"] == "a cell")
+        for name in ("std", "largest_std")
+    )
+    squares = table["std"].to_numpy().reshape(3, -1).max(axis=1) ** 2
+    assert mean == pytest.approx(float(squares.mean()) ** 0.5, rel=1e-6)
+    assert largest == pytest.approx(float(squares.max()) ** 0.5, rel=1e-6)
+
+
+def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
+    words = ["hierarchy", str(rows), "--levels", "region,city", "--value", "n", "--plan"]
+    words += ["--domain", str(rows.parent / "places.csv"), "--state", str(rows.parent / "s.db")]
+    done = CliRunner().invoke(app, [*words, "--target", "city=7", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["released"], len(found["errors"])) == (False, 3)
+    done = CliRunner().invoke(app, [*words, "--rho", "0.5"])
+    assert "A plan: nothing is released." in done.stdout
+    assert sorted(path.name for path in rows.parent.iterdir()) == ["e.csv", "places.csv"]
+    refused = CliRunner().invoke(app, words)
+    assert (refused.exit_code, "neither a guarantee" in refused.stderr) == (2, True)
+
+
+def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
+    asked = jobs(rows)
+    for job, words in (
+        (replace(asked["hierarchy"], time="at"), "needs steps"),
+        (replace(asked["ranges"], value=None), "needs label"),
+        (replace(asked["ranges"], what="count", value=None), "no table"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            planned_table(job)
