@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import polars as pl
 import pytest
 from keys import chosen_key
 
+from counton.cli.export import print_published
+from counton.cli.options import PublishOptions
 from counton.errors import InvalidInput, ReplayMismatch, StateError, SumOverflow
 from counton.jobs import Job, Outcome, Shown, run
 from counton.statistics import Hierarchy
@@ -273,3 +276,23 @@ def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Pa
     with pytest.raises(SumOverflow, match="count in larger units"):
         run(months(tmp_path, rows, value="number", rho="1/2", epsilon=None, strategy="sqrt"))
     assert not (tmp_path / "s.db").exists()
+
+
+def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
+    line = {"label": "number", "domain": "1,2,3,4,5"}
+    table = {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+    found = {}
+    for what, more in (("hierarchy", {}), ("ranges", line), ("contingency", table)):
+        job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
+        run(job).close()
+        print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.key)))
+        database = sqlite3.connect(tmp_path / "s.db")
+        rows = database.execute(
+            'select "group", round(estimate) from counton_releases where stream = ? and step = 2',
+            (what,),
+        )
+        found[what] = dict(rows.fetchall())
+    assert found["hierarchy"] == {"total": 5, "region N": 3, "region S": 2, "city N a": 2,
+                                  "city N b": 1}  # fmt: skip
+    assert found["ranges"] == dict.fromkeys("12345", 1)
+    assert (found["contingency"]["total"], found["contingency"]["region N, who u1"]) == (5, 2)

@@ -119,12 +119,13 @@ def _publish_readings(
         if numbers[0] is None and "value" in there:
             numbers[0] = "value"
         aside = {"step", "window_start", "window_end", *(name for name in numbers if name)}
+        aside |= {"running_total", "running_total_std"}  # of a line: sums of what is published
         labels = [name for name in table.columns if name not in aside]
         rows = []
         counts: dict[int, int] = {}
         for row in table.iter_rows(named=True):
             number = counts[row["step"]] = counts.get(row["step"], -1) + 1
-            said = " ".join(str(row[name]) for name in labels) or "all"
+            said = _label({name: row[name] for name in labels}, definition.what)
             found = [None if name is None else _finite(row[name]) for name in numbers]
             rows.append((row["step"], number, said, *found))
         with place.transaction(write=True) as connection:
@@ -135,6 +136,14 @@ def _publish_readings(
             nothing = [None] * len(steps)
             windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
+
+
+def _label(labels: dict[str, Any], what: str) -> str:
+    """What a row is about, in one text."""
+    told = {name: str(value) for name, value in labels.items() if value is not None}
+    if what == "contingency":  # values of several columns may be called the same
+        return ", ".join(f"{name} {value}" for name, value in told.items()) or "total"
+    return " ".join(told.values()) or "all"
 
 
 def _finite(value: Any) -> Any:
