@@ -82,9 +82,12 @@ def coverage(definition: Definition, level: float) -> dict[str, float]:
 def test_intervals_hold_the_truth_as_often_as_they_say(
     release: str, loss: dict[str, Fraction]
 ) -> None:
-    # Of 100,000 independent intervals 95% +- 0.3% hold it but for one time in 70,000.
-    found = coverage(asked(release, loss), 0.95)
-    assert all(0.947 < share < 0.953 for share in found.values()), found
+    # Of 100,000 independent intervals 95% +- 0.3% hold it but for one time in 70,000. Strategies
+    # which round what they release have intervals that are wider by up to half a unit.
+    definition = asked(release, loss)
+    rounds = definition.strategy.rounding_variance > 0
+    found = coverage(definition, 0.95)
+    assert all(0.947 < share < (0.957 if rounds else 0.953) for share in found.values()), found
 
 
 @pytest.mark.slow
