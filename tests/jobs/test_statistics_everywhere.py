@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 import sqlalchemy as sa
 
+from counton import ZCDP
+from counton.errors import InvalidInput
 from counton.jobs import Job, export, publish, run
 from counton.jobs.succession import end_stream
-from counton.store import verify
+from counton.store import Store, verify
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n2024-03-03T10:15,shop,5\n"
 
@@ -62,3 +67,25 @@ def test_groups_and_steps_of_a_statistic_are_exported(tmp_path: Path) -> None:
     found = export(tmp_path / "s.db", groups="shop", steps="2:3").table()
     wanted = table.filter(pl.col("group") == "shop", pl.col("step") > 1)
     assert found.equals(wanted)
+
+
+def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> None:
+    endless = replace(job(tmp_path), steps=None, around=365, rho=1, epsilon=None)
+    with run(endless) as outcome:
+        assert outcome.after == 3
+        assert outcome.definition.strategy.horizon is None
+        first = outcome.shown().table()
+    with run(replace(endless, until="2024-03-06")) as outcome:
+        assert outcome.after == 5
+        assert outcome.shown().table().head(first.height).equals(first)
+    with Store(tmp_path / "s.db") as store:
+        assert [spend.guarantee for spend in store.spends] == [ZCDP(1)]
+    assert all(found.right for found in verify(tmp_path / "s.db"))
+    wrongs: tuple[dict[str, Any], ...] = (
+        *({"steps": 9}, {"expire": True}, {"release": "windows"}, {"metric": "max"}),
+    )
+    for wrong in wrongs:
+        with pytest.raises(InvalidInput, match="does not go with around"):
+            run(replace(endless, name="other", **wrong))
+    with pytest.raises(InvalidInput, match="without an end, which goes on by itself"):
+        run(replace(endless, name="two", continues="statistic", start=None))

@@ -322,7 +322,8 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         counted = f"{len(groups or ()):,} by {details['by']}"
         if "discovery" in details:
             counted = f"found in {details['by']}, each shown once it is large enough"
-        number = "no end:" if details["strategy"] == EXPIRING else f"{details['steps']:,}"
+        endless = strategy_from_dict(terms["strategy"]).horizon is None
+        number = "no end:" if endless else f"{details['steps']:,}"
         start = parse_time(details["from"], details["timezone"])
         local = start.astimezone(load_zone(details["timezone"])).isoformat()
         rows += [

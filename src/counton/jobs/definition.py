@@ -710,7 +710,9 @@ def define(asked: Asked) -> Definition:
 
             promised = counters_of(guarantee)
         assert promised is not None
-        steps = cut.steps if cut is not None else _needed(request.steps, "steps")
+        steps: int | None = None
+        if request.around is None:
+            steps = cut.steps if cut is not None else _needed(request.steps, "steps")
         statistic = statistic.settled(promised, steps)
         contribution = replace(
             _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit
@@ -778,9 +780,28 @@ def _cut(asked: Asked) -> Windows | None:
         return None
     timezone = request.timezone or "UTC"
     start, every = _needed(asked.start, "start"), _needed(request.every, "every")
+    if request.around is not None:
+        _refuse_beside_around(request)
+        return Windows.endless(start, every, timezone)
     if asked.endless is not None and request.steps is None:
         return Windows.endless(start, every, timezone)
     return Windows(start, every, _needed(request.steps, "steps"), timezone)
+
+
+def _refuse_beside_around(request: Job) -> None:
+    """Refuse what a stream without a last step does not have."""
+    for name, usual in (("steps", None), ("expire", False), ("release", None), ("metric", None)):
+        value = getattr(request, name)
+        if value not in (usual, "totals"):
+            raise InvalidInput(
+                f"{field(name, value)} does not go with {field('around', request.around)}, by "
+                f"which a stream has no end and releases totals; leave one of them out"
+            )
+    if request.unknown == "discover":
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} needs {field('steps')}, since each release may show a "
+            f"group; leave {field('around', request.around)} out"
+        )
 
 
 def _by_group(
@@ -1041,7 +1062,7 @@ def _needed(value: _Given | None, name: str) -> _Given:
 
 def _choose(
     asked: Asked,
-    horizon: int,
+    horizon: int | None,
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],
@@ -1068,6 +1089,7 @@ def _choose(
         release=release,
         simple=asked.request.simple or discovering,
         compare=discovering or name not in (None, "auto"),
+        around=asked.request.around,
     )
     for choice in ranked.choices:
         if discovering and type(choice.strategy).__name__ not in _SUMS:
@@ -1075,7 +1097,8 @@ def _choose(
         if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:
             return choice.strategy
     raise InvalidInput(
-        f"no strategy of kind {name!r} can serve {horizon:,} steps under {guarantee}; use auto"
+        f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
+        f"steps under {guarantee}; use auto"
     )
 
 

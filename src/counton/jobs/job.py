@@ -91,6 +91,8 @@ class Job:
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
         simple: choose among strategies that release integers, without a search.
+        around: instead of steps, of a stream without an end whose protection never fades: errors
+            are made small up to about so many windows, and it serves as many as come.
         expire, growth, delay: of a stream without an end.
         user: column that says whose an event is; then a user is protected, not one event.
         most: at most so many events of a user count.
@@ -229,6 +231,11 @@ class Job:
         None, "edges beyond the bounds: refuse (default) or drop", group="Statistic"
     )
     steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
+    around: int | None = asked(
+        None,
+        "instead of steps: the stream has no end, and you have about so many windows in mind",
+        group="Time",
+    )
     start: str | datetime | None = asked(
         None, "beginning of the first window", "from", group="Time"
     )
@@ -528,7 +535,19 @@ _FLAGS = (
     "replace",
 )
 _WHOLE = (
-    *("steps", "delay", "most", "spare", "number", "cells", "top", "room", "window", "windows"),
+    *(
+        "steps",
+        "around",
+        "delay",
+        "most",
+        "spare",
+        "number",
+        "cells",
+        "top",
+        "room",
+        "window",
+        "windows",
+    ),
     *("changes", "stay", "bad_rows_most", "over", "longest", "degree", "leaves", "nodes"),
     "grid",
 )

@@ -119,6 +119,11 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     reader = store.reader(request.continues)
     before = Definition.reopen(reader.terms, reader.details)
+    if before.strategy.horizon is None and before.choice != EXPIRING:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a stream without an end, which goes on by "
+            f"itself: run it again"
+        )
     if before.choice == EXPIRING:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a stream without an end, whose loss grows "
