@@ -15,7 +15,7 @@ from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput, field
 from counton.jobs.guards import check_most
-from counton.jobs.job import EXPIRING, guarantee_from, metric_from, needed_guarantee
+from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
