@@ -161,12 +161,18 @@ def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, ti
     asked = {"steps": 2, "epsilon": 1, **IN_ORDER[what], **(times if timed else {})}
     state = tmp_path / "s.db"
     job = Job(what, tmp_path / "visits.csv", state, **asked)
-    for name, value in REFUSED_IN_ORDER.items():
+    # In windows of time rows may be left out: how many steps there are tells nothing of them.
+    refused = {
+        name: value
+        for name, value in REFUSED_IN_ORDER.items()
+        if not timed or name not in ("missing", "bad_rows")
+    }
+    for name, value in refused.items():
         with pytest.raises(InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"):
             run(replace(job, **{name: value}))
     assert not state.exists()
     run(job).close()
-    for name, value in REFUSED_IN_ORDER.items():
+    for name, value in refused.items():
         with pytest.raises((InvalidInput, StateError), match=f"^{name}"):
             run(replace(Job(what, job.events, state), **{name: value}))
 

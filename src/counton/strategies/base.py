@@ -849,7 +849,7 @@ def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
 
     >>> import counton.strategies
     >>> [cls.__name__ for cls in exported(counton.strategies, StreamStrategy)][:2]
-    ['Binary', 'Expiring']
+    ['Binary', 'Epochs']
     """
     members = (getattr(package, name) for name in sorted(package.__all__))
     return tuple(

@@ -196,7 +196,7 @@ class Epochs(StreamStrategy):
 
     >>> epochs = Epochs()
     >>> (8 * epochs.variance([1, 16, 17, 1000])).round(2).tolist()
-    [7.53, 7.53, 24.47, 254.76]
+    [7.53, 7.53, 24.47, 254.98]
     >>> epochs.column_until(300, 300)[0]
     Node(level=5, index=43, weight=1)
     """
