@@ -100,6 +100,7 @@ class Released:
             groups are declared. What was released of them before is not here: it is 0.
 
     >>> from counton import Counter, Key, PureDP
+    >>> from counton.jobs import Job
     >>> from counton.jobs.definition import ask, define
     >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
