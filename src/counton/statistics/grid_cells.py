@@ -28,13 +28,13 @@ from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
-from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
+from counton.statistics.fitted import Fitted
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
-from counton.statistics.tallied import Part, Tallied, X
-from counton.strategies import StreamStrategy
-from counton.strategies.base import Norm, check_norm
+from counton.statistics.tallied import Part, X
+from counton.strategies.base import Norm
 from counton.strategies.lines.base import rounded_sums
 from counton.strategies.lines.grid import Grid
 
@@ -44,7 +44,7 @@ _MOST_CELLS = 2**26
 _MOST_COUNTED = 2**32
 
 
-class GridCells(Tallied):
+class GridCells(Fitted):
     """Counts of cells that labels name; made by `Ranges` and `Contingency`.
 
     Attributes:
@@ -144,19 +144,9 @@ class GridCells(Tallied):
         """With the best strategy under one kind of noise."""
         return type(self)(**self._own(), **self._common(), grid=self._chosen(norm))
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """With the strategy for its cells that has the least error under a guarantee."""
-        if self._grid is not None:
-            return self
-        if isinstance(guarantee, (PureDP, ExpiringDP)):
-            return self._best(1)
-        if not isinstance(guarantee, ApproxDP) or horizon is None:
-            return self._best(2)
-
-        def error(this: Self) -> float:
-            return this.plan(horizon, guarantee).best.mean_std
-
-        return min((self._best(2), self._best(1)), key=error)
+    @property
+    def _is_stated(self) -> bool:
+        return self._grid is not None
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`: any strategy for the cells, unless one is stated."""
@@ -184,12 +174,6 @@ class GridCells(Tallied):
             relation=self.neighbours,
             unit=self.unit,
         )
-
-    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        """See `Statistic.sensitivity`; with the cells' strategy for this norm, unless stated."""
-        if self._grid is not None:
-            return super().sensitivity(strategy, p, batched=batched)
-        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
 
     @property
     def largest_entry(self) -> int:

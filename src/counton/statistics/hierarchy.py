@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,13 @@ from counton.mechanisms.adjusted import all_levels
 from counton.mechanisms.hierarchy import wanted_variances
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
-from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import ErrorOf, Events, Statistic
+from counton.statistics.fitted import Fitted
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
-from counton.statistics.tallied import Part, Tallied, X
-from counton.strategies import StreamStrategy
-from counton.strategies.base import Norm, check_norm
+from counton.statistics.tallied import Part, X
+from counton.strategies.base import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.measuring import Measuring
 from counton.strategies.trees.strategy import tree_strategy_for
@@ -47,7 +47,7 @@ _LEAST_WEIGHT = 2**8
 _MOST_LEAVES = 2**26
 
 
-class Hierarchy(Tallied):
+class Hierarchy(Fitted):
     """How much there is at every node of a tree, over time; children add up to their parents.
 
     An event is the path of a leaf, such as ``("CA", "Napa")``; with ``counts`` a pair of a path and
@@ -160,9 +160,9 @@ class Hierarchy(Tallied):
         wanted, one = wanted_variances(self.tree, self.targets, relative=True)
         return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=_LEAST_WEIGHT)[0]
 
-    def _best(self, norm: Norm) -> Hierarchy:
+    def _best(self, norm: Norm) -> Self:
         """With the weights for one kind of noise."""
-        return Hierarchy(
+        return type(self)(
             self.tree,
             targets=self.targets,
             counts=self.counts,
@@ -171,19 +171,9 @@ class Hierarchy(Tallied):
             unit=self.unit if self._stated else None,
         )
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Hierarchy:
-        """With the weights for the kind of noise that has the least error under a guarantee."""
-        if self._measurement is not None:
-            return self
-        if isinstance(guarantee, (PureDP, ExpiringDP)):
-            return self._best(1)
-        if not isinstance(guarantee, ApproxDP) or horizon is None:
-            return self._best(2)
-
-        def error(this: Hierarchy) -> float:
-            return this.plan(horizon, guarantee).best.mean_std
-
-        return min((self._best(2), self._best(1)), key=error)
+    @property
+    def _is_stated(self) -> bool:
+        return self._measurement is not None
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`: any measurement, unless one is stated."""
@@ -211,12 +201,6 @@ class Hierarchy(Tallied):
             relation=self.neighbours,
             unit=self.unit,
         )
-
-    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        """See `Statistic.sensitivity`; with the weights for this norm, unless some are stated."""
-        if self._measurement is not None:
-            return super().sensitivity(strategy, p, batched=batched)
-        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
 
     @cached_property
     def law(self) -> HierarchyLaw:

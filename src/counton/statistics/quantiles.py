@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,13 @@ from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded, Shift
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
-from counton.privacy import ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP, value_grid
+from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.base import ErrorOf, Events, Statistic
+from counton.statistics.fitted import Fitted
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of
-from counton.statistics.tallied import Part, Tallied, X
-from counton.strategies import StreamStrategy
-from counton.strategies.base import Norm, check_norm
+from counton.statistics.tallied import Part, X
+from counton.strategies.base import Norm
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.catalogue import (
     NAMES,
@@ -78,7 +78,7 @@ class Quantile(NamedTuple):
     upper: float
 
 
-class Quantiles(Tallied):
+class Quantiles(Fitted):
     """How many values lie between two edges, and quantiles, over time.
 
     An event is a number. It counts in the cell [edge, next edge) in which it lies; numbers below
@@ -185,33 +185,19 @@ class Quantiles(Tallied):
         """See `Statistic.cells`: rows of the cells' strategy."""
         return (self.line.measurements,)
 
-    def _best(self, norm: Norm) -> Quantiles:
+    def _best(self, norm: Norm) -> Self:
         """With the best strategy for the cells under one kind of noise."""
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
-        return Quantiles(
+        return type(self)(
             self.edges.tolist(),
             line=line,
             neighbours=self.neighbours,
             unit=self.unit if self._stated else None,
         )
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Quantiles:
-        """With the strategy for its cells that has the least error under a guarantee.
-
-        That is found for either kind of noise, and if both can give the guarantee, by the error
-        with the planner's strategy over time.
-        """
-        if self._line is not None:
-            return self
-        if isinstance(guarantee, (PureDP, ExpiringDP)):
-            return self._best(1)
-        if not isinstance(guarantee, ApproxDP) or horizon is None:
-            return self._best(2)
-
-        def error(this: Quantiles) -> float:
-            return this.plan(horizon, guarantee).best.mean_std
-
-        return min((self._best(2), self._best(1)), key=error)
+    @property
+    def _is_stated(self) -> bool:
+        return self._line is not None
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`: any strategy for the cells, or the named one, unless stated."""
@@ -231,12 +217,6 @@ class Quantiles(Tallied):
             relation=self.neighbours,
             unit=self.unit,
         )
-
-    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        """See `Statistic.sensitivity`; with the line for this norm, unless one is stated."""
-        if self._line is not None:
-            return super().sensitivity(strategy, p, batched=batched)
-        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
 
     @property
     def error_of(self) -> ErrorOf:

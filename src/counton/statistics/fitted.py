@@ -1,0 +1,48 @@
+"""Tallied statistics whose measurement is fitted to the kind of noise, unless one is stated."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Self
+
+from counton.privacy import ApproxDP, ExpiringDP, Guarantee, PureDP
+from counton.statistics.tallied import Tallied
+from counton.strategies import StreamStrategy
+from counton.strategies.base import Norm, check_norm
+
+
+class Fitted(Tallied):
+    """A statistic that measures its cells in the way best for Laplace or for Gaussian noise."""
+
+    @property
+    @abstractmethod
+    def _is_stated(self) -> bool:
+        """Whether how cells are measured is stated, or settled already."""
+
+    @abstractmethod
+    def _best(self, norm: Norm) -> Self:
+        """The same with the best measurement under one kind of noise."""
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """With the measurement that has the least error under a guarantee.
+
+        That is found for either kind of noise, and if both can give the guarantee, by the error
+        with the planner's strategy over time.
+        """
+        if self._is_stated:
+            return self
+        if isinstance(guarantee, (PureDP, ExpiringDP)):
+            return self._best(1)
+        if not isinstance(guarantee, ApproxDP) or horizon is None:
+            return self._best(2)
+
+        def error(this: Self) -> float:
+            return this.plan(horizon, guarantee).best.mean_std
+
+        return min((self._best(2), self._best(1)), key=error)
+
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """See `Statistic.sensitivity`; as measured for this norm, unless that is stated."""
+        if self._is_stated:
+            return super().sensitivity(strategy, p, batched=batched)
+        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
