@@ -633,14 +633,16 @@ def open_source(events: object, stated: str | None = None) -> Source:
 
     Args:
         events: path of a file, ``-`` for standard input, a folder (the event files in it), a
-            pattern such as ``logs/2024-*.csv``, a sequence of these; or whatever speaks Arrow:
-            frames and lazy frames of polars, pandas, pyarrow, DuckDB.
+            pattern such as ``logs/2024-*.csv``, a sequence of these; whatever speaks Arrow:
+            frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, as it is.
         stated: format of the files; from their names if None.
 
     Raises:
         InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an
             unknown format.
     """
+    if isinstance(events, Source):
+        return events
     if not isinstance(events, str | os.PathLike | list | tuple):
         frame = EventFrame(events)
         return Source((frame,), frame.name)
