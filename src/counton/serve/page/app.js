@@ -319,7 +319,8 @@ class App {
 
   lead() {
     const { what, unit, statistic } = this.stream;
-    return what ?? (unit ? `${statistic} of ${unit}` : statistic);
+    const words = what ?? (unit ? `${statistic} of ${unit}` : statistic);
+    return words.charAt(0).toUpperCase() + words.slice(1).replace(/\.$/, "");
   }
 
   groups() {
