@@ -159,8 +159,9 @@ def test_tokens_have_scopes(service: Running) -> None:
     media = {"Content-Type": "application/x-ndjson"}
     assert httpx.post(url, content=body, headers=media).status_code == 401
     for wrong in ("Bearer x", "Basic x", "Bearer", "Bearer " + "y" * 8000, "Bearer \u00ff"):
-        told = {**media, "Authorization": wrong.encode("latin-1")}
-        assert httpx.post(url, content=body, headers=told).status_code == 401
+        given = [(b"Content-Type", media["Content-Type"].encode())]
+        given.append((b"Authorization", wrong.encode("latin-1")))
+        assert httpx.post(url, content=body, headers=given).status_code == 401
     for scope in ("read", "operate"):
         answer = httpx.post(url, content=body, headers={**media, **service.header(scope)})
         assert answer.status_code == 403
