@@ -14,10 +14,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from counton.errors import CountonError, InvalidInput
-from counton.jobs.fields import called
-from counton.jobs.job import Job
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of, microseconds_now
+from counton.serve.jobs import told
 from counton.serve.reading import REFUSALS, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
@@ -87,18 +86,6 @@ class Room:
 def later(status: int, why: str, seconds: float) -> HTTPException:
     """Ask a client to send again later; nothing was taken."""
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})
-
-
-#: What a job file calls the fields that an error names.
-def _keys() -> dict[str, str]:
-    from dataclasses import fields
-
-    return {item.name: called(item) for item in fields(Job) if "asked" in item.metadata}
-
-
-def told(error: CountonError) -> str:
-    """An error in the words of job files."""
-    return error.told(_keys())
 
 
 _SCHEMA = {
@@ -226,8 +213,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
 
 def _too_large(service: Service) -> str:
     return (
-        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch_bytes) after "
-        f"decompression, and {service.settings.batch_rows:,} rows (batch_rows); send several"
+        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
+        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); send several"
     )
 
 

@@ -83,9 +83,7 @@ class Turn(Closing):
         asked = (
             _turns.update()
             .where(sa.or_(table.holder == self._me, table.until < now))
-            .values(
-                holder=self._me, until=now + sa.func.make_interval(0, 0, 0, 0, 0, 0, self._lasts)
-            )
+            .values(holder=self._me, until=until)
         )
         try:
             with self._database.transaction(write=True) as connection:
