@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -114,7 +114,7 @@ def watching(browser: Any, url: str, **options: Any) -> Iterator[Page]:
 
 
 @contextmanager
-def sending(url: str, token: str, rows: dict[str, Sequence[dict[str, object]]]) -> Iterator[None]:
+def sending(url: str, token: str, rows: Mapping[str, Sequence[dict[str, object]]]) -> Iterator[None]:
     """Rows of the present moment, to each stream twice a second, as long as it is needed."""
     ended = threading.Event()
     failures: list[BaseException] = []

@@ -161,7 +161,7 @@ def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
     assert after > before
     # Everything that stands in the table was released as it stands there.
     released = watched.api("streams/visits/series?last=200&of=totals")["rows"]
-    told = {row["step"]: {} for row in released}
+    told: dict[int, dict[str, str]] = {row["step"]: {} for row in released}
     for row in released:
         told[row["step"]][row["group"]] = shown(row)
     heads = page.locator("#table thead th").all_inner_texts()
@@ -212,12 +212,15 @@ def test_the_difference_of_two_moments(watched: Page) -> None:
     page.mouse.up()
     watched.until("document.querySelectorAll('#quick [aria-pressed=true]').length === 0")
     page.wait_for_timeout(1000)
-    start, end = page.get_by_label("From").input_value(), page.get_by_label("To").input_value()
+    start, end = (
+        page.get_by_role("textbox", name="From").input_value(),
+        page.get_by_role("textbox", name="To", exact=True).input_value(),
+    )
     query = f"group=home&from={start}{zone}&to={end}{zone}".replace("+", "%2B")
     row = watched.api(f"streams/visits/difference?{query}")
     assert figure.inner_text() == shown(row)
-    page.get_by_label("From").fill(end)
-    page.get_by_label("To").fill(start)
+    page.get_by_role("textbox", name="From").fill(end)
+    page.get_by_role("textbox", name="To", exact=True).fill(start)
     page.get_by_text("The first moment must lie before the second.").wait_for()
 
 

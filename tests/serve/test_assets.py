@@ -1,4 +1,4 @@
-"""The files of the page: whole, compressed, kept by browsers, and nothing in them from elsewhere."""
+"""Files of the page: whole, compressed, kept by browsers, and nothing from elsewhere in them."""
 
 from __future__ import annotations
 
