@@ -136,7 +136,13 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         "databases": databases,
         "repeated": client.repeated,
         "code": done,
-        "equal": told == counted(file, copy, minutes),
+        "wrong": [
+            step // 2 + 1
+            for step, (one, other) in enumerate(
+                zip(told, counted(file, copy, minutes), strict=True)
+            )
+            if one != other
+        ],
         "steps": len(told) // 2,
     }
 

@@ -144,6 +144,7 @@ def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
         assert answer.status_code == 410
         assert "all 3 windows" in answer.json()["detail"]
         assert service.post("c", [visit(1)]).status_code == 410
+        assert service.post("a", [visit(2.5)]).status_code == 200
         assert len(service.rows(group="home")) == 3
         about = service("GET", "/v1/streams/visits").json()
         assert about["next_release"] is None

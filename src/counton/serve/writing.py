@@ -36,6 +36,10 @@ class Accepted(BaseModel):
     counted_nowhere: dict[str, int]
 
 
+class Ended(Exception):
+    """A stream that takes no rows any more."""
+
+
 class Rates:
     """Rows that each token may still send: a bucket that fills again.
 
@@ -160,9 +164,6 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise HTTPException(415, f"send {JSON_LINES[0]} or {ARROW} as Content-Type")
         if encoding not in ENCODINGS:
             raise HTTPException(415, f"use one of {', '.join(ENCODINGS)} as Content-Encoding")
-        ended = service.ended(name)
-        if ended is not None:
-            raise HTTPException(410, ended)
         state = service.state_of(name)
         if service.stopping.is_set():
             raise later(503, "the service stops; send the batch again", 2)
@@ -194,6 +195,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 verdict, rows = await loop.run_in_executor(workers, _taken, *work)
             except TooLarge:
                 raise HTTPException(413, _too_large(service)) from None
+            except Ended as error:
+                raise HTTPException(410, str(error)) from None
             except InvalidInput as error:
                 count(name, "refused", 0)
                 raise HTTPException(422, told(error)) from None
@@ -226,8 +229,11 @@ def _taken(
     whole = decompressed(body, encoding, settings.batch_bytes)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
-    if known is not None:
+    if known is not None:  # also where the stream has ended since
         return known, 0
+    ended = service.ended(name)
+    if ended is not None:
+        raise Ended(ended)
     made = checked_batch(
         service.served[name], batch, media, whole, digest, settings.batch_rows, microseconds_now()
     )
