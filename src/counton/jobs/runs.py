@@ -22,14 +22,13 @@ from counton.errors import (
     field,
 )
 from counton.events.files import (
-    Rows,
     Source,
     event_paths,
     open_source,
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.tally import Reading, Tally, by_row, tally
+from counton.events.tally import Reading, Tally, by_row, changed, tally
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -379,7 +378,7 @@ def _run(
     found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     released = None if saved is None else saved.step
     until, ended = _ended(request, definition, source, found, released)
     new = store is None or saved is None
@@ -501,7 +500,7 @@ def _run_ordered(
     else:
         rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     rows = fitting(rows, definition, released)
     found = Tally(
         *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
@@ -532,13 +531,6 @@ def _run_ordered(
         raise
     stated = clock.is_stated(request.until)
     return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
-
-
-def _changed(part: Rows) -> InvalidInput:
-    return InvalidInput(
-        f"{part.name} changed while it was read, so it cannot be told what was counted; try "
-        f"again when it is whole"
-    )
 
 
 def _only_counted(
