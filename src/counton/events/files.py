@@ -224,12 +224,17 @@ class Rows(ABC):
         kind: as what it is read, in messages.
         numbered: its rows have an order, so that one is found again by its number.
         still: what to do where it changed while it was read.
+        again: what to do where new events turn out to have been counted.
     """
 
     name: str
     kind: str
     numbered: bool = True
     still: str = "try again when it is whole"
+    again: str = (
+        f"leave it out, or drop {field('append', True)} if the file holds everything since the "
+        f"first window"
+    )
 
     def place_of(self, row: int) -> str:
         """Which row is meant, for messages."""

@@ -380,6 +380,14 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     return summed([cells.with_columns(cell=cell, group=pl.lit(None, pl.String))])
 
 
+def labels_of(cells: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Labels that are within the windows, and the first window of each, from sums by label."""
+    found = cells.select("group", step=pl.col("cell") // _across(reading.adds)).filter(
+        pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+    )
+    return found.group_by("group").agg(pl.col("step").min())
+
+
 def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
     """Of some rows, as they are, those of which an expression of marked rows is true."""
     found = _mark(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]

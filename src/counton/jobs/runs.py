@@ -28,6 +28,7 @@ from counton.events.files import (
     refuse_among_events,
 )
 from counton.events.policies import Policies
+from counton.events.spread import Spread
 from counton.events.tally import Reading, Tally, by_row, changed, tally
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
@@ -606,7 +607,8 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
     """
-    if len(source.parts) == 1 or definition.columns.id is not None:
+    known_whole = len(source.parts) == 1 or isinstance(source, Spread)
+    if known_whole or definition.columns.id is not None:
         return source
     known = [
         part
@@ -715,8 +717,7 @@ def _sources(
             new.append(digest)
         elif request.append and definition.columns.id is None:
             raise ReplayMismatch(
-                f"{part.name} has been counted already ({digest[:18]}...); leave it out, or drop "
-                f"{field('append', True)} if the file holds everything since the first window"
+                f"{part.name} has been counted already ({digest[:18]}...); {part.again}"
             )
     return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 
