@@ -1,6 +1,6 @@
 """`python -m examples`: cities that add up, and statistics of departures.
 
-Each demonstration prints the commands that it runs. The first one is a command itself: counton demo.
+Each demonstration prints the commands that it runs. The first is a command itself: counton demo.
 """
 
 from __future__ import annotations

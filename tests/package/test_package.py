@@ -78,9 +78,7 @@ def call(*words: str | Path, home: Path, **more: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_wheel_holds_the_library_and_nothing_else(
-    wheel: Path, project: dict[str, Any]
-) -> None:
+def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path, project: dict[str, Any]) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         info = next(name for name in names if name.endswith("/METADATA")).rpartition("/")[0]
@@ -109,9 +107,7 @@ def test_pipx_installs_the_wheel_and_the_demonstration_runs_in_an_empty_home(
     home.mkdir()
     places = {"PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "bin")}
     pipx = (ROOT / str(TOOLS) / "pipx").absolute()
-    call(
-        pipx, "install", "--python", sys.executable, f"{wheel}[demo]", home=home, **places
-    )
+    call(pipx, "install", "--python", sys.executable, f"{wheel}[demo]", home=home, **places)
     counton = home / "bin" / "counton"
     first = call(counton, "demo", home=home)
     assert "$ counton count demo/departures.parquet" in first
