@@ -614,9 +614,7 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     return source if len(known) == len(source.parts) else source.without(known)
 
 
-def reading_of(
-    request: Job, asked: Asked, definition: Definition, policies: Policies
-) -> Reading:
+def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
     """How the rows of a job are read.
 
     Args:
