@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-#: Variables that Spark and its Python workers need here, also in processes that tests start.
-SETTINGS = {
-    "PYSPARK_PYTHON": sys.executable,
-    "PYSPARK_DRIVER_PYTHON": sys.executable,
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "POLARS_MAX_THREADS": "1",
-    "PYTHONWARNINGS": "ignore",
-}
+from spark_here import SETTINGS
 
 
 def reason_to_skip() -> str | None:
