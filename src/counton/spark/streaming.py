@@ -52,7 +52,7 @@ def start(
             "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
             "checkpoint, a folder for this job alone"
         )
-    batches = _Batches(replace(job, until=NEWEST, append=True), check)
+    batches = Batches(replace(job, until=NEWEST, append=True), check)
     _define(batches, frame)
     writer = frame.writeStream.foreachBatch(batches)
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
@@ -63,24 +63,28 @@ class _Defined(Exception):
     """What is asked has been checked."""
 
 
-def _define(batches: _Batches, frame: DataFrame) -> None:
+def _define(batches: Batches, frame: DataFrame) -> None:
     """Find what is wrong with a job before the query starts; nothing is read or kept.
 
     Raises:
         InvalidInput, StateError: as in `counton.jobs.run`.
     """
 
+    source: Any = SparkSource(frame)
+    outputs = Outputs.of(batches.job)
+
     def stop(definition: Definition) -> None:
         batches.check(definition)
+        outputs.approve(definition)
+        source.parts[0].scan(definition.columns.names)
         raise _Defined
 
-    source: Any = SparkSource(frame)
     with suppress(_Defined):
-        run(replace(batches.job, events=source), approve=stop)
+        run(replace(batches.job, events=source, append=False), approve=stop)
 
 
 @dataclass
-class _Batches:
+class Batches:
     """What Spark calls with each micro-batch and its number.
 
     Attributes:
