@@ -45,12 +45,12 @@ $(READY): $(DEMO)
 
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
-	$(BIN)/python -m examples
+	$(BIN)/counton demo
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
-	$(BIN)/python -m examples --expire
+	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
@@ -85,6 +85,29 @@ test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .
 .PHONY: demo-train
 demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
+
+# What builds and installs packages is needed for nothing else, so it has an environment of its own.
+PACKAGE := .venv-package/bin
+PACKAGE_READY := .venv-package/.ready
+
+$(PACKAGE_READY): tests/package/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(PACKAGE)/python || { echo "making .venv-package with $(PYTHON)"; "$(PYTHON)" -m venv .venv-package; }
+	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
+	@touch $@
+
+.PHONY: package-ready
+package-ready: $(PACKAGE_READY) ## make .venv-package with build, twine and pipx (the targets below do it by themselves)
+
+.PHONY: package
+package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dist/, and check them
+	rm -rf build dist
+	$(PACKAGE)/python -m build
+	$(PACKAGE)/twine check --strict dist/*
+
+.PHONY: test-package
+test-package: package $(READY) ## install the wheel with pipx into an empty home, and run its demonstration
+	COUNTON_PACKAGE_TOOLS=$(PACKAGE) $(BIN)/python -m pytest -q tests/package
 
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
@@ -175,5 +198,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -8,6 +8,7 @@ import typer
 
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
+    DemoOptions,
     EndOptions,
     ExportOptions,
     FitOptions,
@@ -303,3 +304,16 @@ def ranges(request: Job, once: OnceOptions, printing: Printing) -> None:
     from counton.cli.tables import perform_table
 
     perform_table(request, printing, HierarchyFitOptions(), once)
+
+
+@app.command()
+@takes(DemoOptions)
+def demo(options: DemoOptions) -> None:
+    """Count a year of departures from New York's airports, hour by hour for 16 carriers.
+
+    Writes the events, a table and a chart into a folder, and shows the command that does it. The
+    data come with counton's extra demo.
+    """
+    from counton.cli.demo import perform
+
+    perform(options)

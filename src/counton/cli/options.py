@@ -251,6 +251,14 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True)
+class DemoOptions:
+    """Options of ``demo``."""
+
+    folder: str = option("demo", "where the data, the state and the results go")
+    expire: bool = option(False, "without an end date: protection fades with age", "--expire")
+
+
+@dataclass(frozen=True)
 class EndOptions:
     """Options of ``end``."""
 
