@@ -16,6 +16,7 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
+    MethodsOptions,
     OnceOptions,
     PlanOptions,
     Printing,
@@ -249,6 +250,18 @@ def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
     from counton.cli.export import perform
 
     perform(options, fit)
+
+
+@app.command()
+@takes(MethodsOptions)
+def methods(options: MethodsOptions) -> None:
+    """Say in a paragraph what a publication needs: unit, guarantee, attacker, mechanism, error.
+
+    Also where the mechanism is described, and what was not protected. From the state alone.
+    """
+    from counton.cli.export import print_methods
+
+    print_methods(options)
 
 
 @app.command()

@@ -296,6 +296,16 @@ class ShowOptions:
 
 
 @dataclass(frozen=True)
+class MethodsOptions:
+    """Options of ``methods``."""
+
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    name: str | None = option(None, "of one stream or table; default: all")
+    level: float = option(0.95, "probability that an interval holds the true number")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
 class ExportOptions:
     """Options of ``export``."""
 
