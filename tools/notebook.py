@@ -1,6 +1,6 @@
 """The page "From Python" as a notebook: its text and its code, without outputs.
 
-``make notebook`` writes ``docs/from-python.ipynb`` anew; a test compares the two and runs the cells.
+``make notebook`` writes ``docs/from-python.ipynb`` anew; a test compares both and runs the cells.
 """
 
 from __future__ import annotations
