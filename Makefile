@@ -183,6 +183,10 @@ format: $(READY) ## rewrite the code in the project's style
 docs: $(READY) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
+.PHONY: notebook
+notebook: $(READY) ## write the page "From Python" as a notebook
+	$(BIN)/python -m tools.notebook
+
 .PHONY: shapes
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
 	$(BIN)/python -m tools.shape_search
