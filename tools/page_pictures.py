@@ -16,8 +16,8 @@ from examples.live import begun
 from papers.drawing import shrink
 from tools.browser import Page, browsing, watching
 
-#: How fast the departures of a day arrive, and after how many seconds the pictures are taken.
-_TIMES, _AFTER = 600, 95
+#: How fast the departures of some days arrive, and after how many seconds the pictures are taken.
+_DAYS, _TIMES, _AFTER = 3, 2000, 115
 #: Name, width and height of the window, theme, pixels for each of its own, and whether the page
 #: is shown from its top to its end.
 _PICTURES = (
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where they go")
     parser.add_argument("--state", type=Path, default=Path("demo/live"), help="for the service")
     asked = parser.parse_args()
-    with begun(asked.state, 1, _TIMES) as (url, send), browsing() as browser:
+    with begun(asked.state, _DAYS, _TIMES) as (url, send), browsing() as browser:
         sending = threading.Thread(target=send)
         sending.start()
         time.sleep(_AFTER)
