@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.errors import CountonError, InvalidInput
 from counton.serve import metrics, reading, writing
+from counton.serve.jobs import told
 from counton.serve.journaling import note, warn
 from counton.serve.service import Service
 
@@ -69,7 +70,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(InvalidInput)
     async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
-        return JSONResponse({"detail": writing.told(error)}, 422)
+        return JSONResponse({"detail": told(error)}, 422)
 
     @app.exception_handler(CountonError)
     async def _unavailable(_request: Request, error: CountonError) -> JSONResponse:
