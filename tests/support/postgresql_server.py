@@ -17,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 
-def _server_programs() -> Path | None:
+def server_programs() -> Path | None:
+    """Where the programs of a PostgreSQL server are; None where there is none."""
     places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     found = shutil.which("postgres")
     if found:
@@ -32,7 +33,7 @@ def _server_programs() -> Path | None:
 def postgres_server() -> Iterator[str]:
     """URL of a throw-away server which listens on a unix socket only."""
     pytest.importorskip("psycopg", reason="the PostgreSQL driver psycopg is not installed")
-    programs = _server_programs()
+    programs = server_programs()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (initdb and postgres)")
     user: str | None = None
