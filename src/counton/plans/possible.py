@@ -51,7 +51,7 @@ def factors_of_terms(
 def far_from_possible(
     terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None
 ) -> str:
-    """`factors_of_terms` as a sentence for a publication, each with its source; "" if none is known.
+    """`factors_of_terms` as a sentence for a publication, with sources; "" if none is known.
 
     Args:
         terms, metric, around: see `factors_of_terms`.
@@ -61,8 +61,8 @@ def far_from_possible(
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
     >>> print(far_from_possible(counter.terms))
     The root of the mean variance is 1.03 times the least of matrix mechanisms with gaussian noise
-    (nuclear norm, or the dual of the best factorisation (counton)), and 1.35 times the least of
-    any mechanism (after Constant Matters, Theorem 3; ...
+    (Constant Matters, section 1 (nuclear norm)), and 1.35 times the least of any mechanism (after
+    Constant Matters, Theorem 3; with its constant (counton)).
     """
     found = factors_of_terms(terms, metric, around=around)
     strategy = terms.strategy
