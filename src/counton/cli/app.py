@@ -8,6 +8,7 @@ import typer
 
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
+    DemoOptions,
     EndOptions,
     ExportOptions,
     FitOptions,
@@ -15,6 +16,7 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
+    MethodsOptions,
     OnceOptions,
     PlanOptions,
     Printing,
@@ -251,6 +253,18 @@ def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
 
 
 @app.command()
+@takes(MethodsOptions)
+def methods(options: MethodsOptions) -> None:
+    """Say in a paragraph what a publication needs: unit, guarantee, attacker, mechanism, error.
+
+    Also where the mechanism is described, and what was not protected. From the state alone.
+    """
+    from counton.cli.export import print_methods
+
+    print_methods(options)
+
+
+@app.command()
 @takes(PublishOptions)
 def publish(options: PublishOptions) -> None:
     """Write releases into plain tables and a view, counton_releases, for Grafana, Metabase, psql.
@@ -318,3 +332,16 @@ def ranges(request: Job, once: OnceOptions, printing: Printing) -> None:
     from counton.cli.tables import perform_table
 
     perform_table(request, printing, HierarchyFitOptions(), once)
+
+
+@app.command()
+@takes(DemoOptions)
+def demo(options: DemoOptions) -> None:
+    """Count a year of departures from New York's airports, hour by hour for 16 carriers.
+
+    Writes the events, a table and a chart into a folder, and shows the command that does it. The
+    data come with counton's extra demo.
+    """
+    from counton.cli.demo import perform
+
+    perform(options)

@@ -271,6 +271,14 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True)
+class DemoOptions:
+    """Options of ``demo``."""
+
+    folder: str = option("demo", "where the data, the state and the results go")
+    expire: bool = option(False, "without an end date: protection fades with age", "--expire")
+
+
+@dataclass(frozen=True)
 class EndOptions:
     """Options of ``end``."""
 
@@ -284,6 +292,16 @@ class ShowOptions:
     """Options of ``show``."""
 
     state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class MethodsOptions:
+    """Options of ``methods``."""
+
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    name: str | None = option(None, "of one stream or table; default: all")
+    level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
 
 

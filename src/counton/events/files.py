@@ -222,10 +222,23 @@ class Rows(ABC):
     Attributes:
         name: what messages call it.
         kind: as what it is read, in messages.
+        numbered: its rows have an order, so that one is found again by its number.
+        still: what to do where it changed while it was read.
+        again: what to do where new events turn out to have been counted.
     """
 
     name: str
     kind: str
+    numbered: bool = True
+    still: str = "try again when it is whole"
+    again: str = (
+        f"leave it out, or drop {field('append', True)} if the file holds everything since the "
+        f"first window"
+    )
+
+    def place_of(self, row: int) -> str:
+        """Which row is meant, for messages."""
+        return f"row {row:,} of {self.name}" if self.numbered else f"a row of {self.name}"
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
@@ -606,6 +619,11 @@ class Source:
 
     parts: tuple[Rows, ...]
     name: str
+
+    @property
+    def live(self) -> bool:
+        """Whether it is a part of events that go on, in which no row need count yet."""
+        return False
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """SHA-256 of each part: see `Rows.digest`."""

@@ -23,14 +23,15 @@ from counton.errors import (
     field,
 )
 from counton.events.files import (
-    Rows,
     Source,
     event_paths,
     open_source,
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.tally import Reading, Tally, by_row, tally
+from counton.events.spread import Spread
+from counton.events.tally import Reading, Tally, by_row, changed, tally
+from counton.events.windows import microseconds
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -374,7 +375,7 @@ def _run(
     found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     released = None if saved is None else saved.step
     until, ended = _ended(request, definition, source, found, released, now)
     new = store is None or saved is None
@@ -497,7 +498,7 @@ def _run_ordered(
     else:
         rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     rows = fitting(rows, definition, released)
     found = Tally(
         *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
@@ -528,13 +529,6 @@ def _run_ordered(
         raise
     stated = clock.is_stated(request.until)
     return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
-
-
-def _changed(part: Rows) -> InvalidInput:
-    return InvalidInput(
-        f"{part.name} changed while it was read, so it cannot be told what was counted; try "
-        f"again when it is whole"
-    )
 
 
 def _only_counted(
@@ -610,7 +604,8 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
     """
-    if len(source.parts) == 1 or definition.columns.id is not None:
+    known_whole = len(source.parts) == 1 or isinstance(source, Spread)
+    if known_whole or definition.columns.id is not None:
         return source
     known = [
         part
@@ -691,6 +686,9 @@ def _ended(
     now: datetime | None,
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    begin = microseconds(definition.windows.start)
+    if source.live and (found.newest is None or found.newest < begin):
+        return begin, 0
     seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
     return clock.ended(
         request.until,
@@ -748,8 +746,7 @@ def _sources(
             new.append(digest)
         elif request.append and definition.columns.id is None:
             raise ReplayMismatch(
-                f"{part.name} has been counted already ({digest[:18]}...); leave it out, or drop "
-                f"{field('append', True)} if the file holds everything since the first window"
+                f"{part.name} has been counted already ({digest[:18]}...); {part.again}"
             )
     return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.errors import CountonError, InvalidInput
-from counton.serve import metrics, reading, writing
+from counton.serve import assets, metrics, reading, writing
 from counton.serve.jobs import told
 from counton.serve.journaling import note, warn
 from counton.serve.service import Service
@@ -102,6 +102,7 @@ def application(service: Service) -> FastAPI:
 
     app.include_router(reading.router(service.journals, service.feeds, service.access))
     app.include_router(writing.router(service, count))
+    app.include_router(assets.router())
     _documented(app)
     return app
 
