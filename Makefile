@@ -229,6 +229,10 @@ notebook: $(READY) ## write the page "From Python" as a notebook
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
 	$(BIN)/python -m tools.shape_search
 
+.PHONY: growing
+growing: $(READY) ## compute again the variances of the growing square root that are shipped
+	$(BIN)/python -m tools.growing_root_variances
+
 .PHONY: octave
 octave: $(READY) ## search again for the tables and weights of Octave that are shipped
 	$(BIN)/python -m tools.octave_search

@@ -17,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 
-def _server_programs() -> Path | None:
+def server_programs() -> Path | None:
+    """Where the programs of a PostgreSQL server are; None where there is none."""
     places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     found = shutil.which("postgres")
     if found:
@@ -38,7 +39,7 @@ class Server:
 
     def __init__(self, folder: Path, user: str | None) -> None:
         self.folder, self._user = folder, user
-        programs = _server_programs()
+        programs = server_programs()
         assert programs is not None
         self._programs = programs
         self.url = f"postgresql://counton@/postgres?host={folder}"
@@ -97,7 +98,7 @@ class Server:
 def new_server() -> Server:
     """A server that runs, where one is installed; else the test is skipped."""
     pytest.importorskip("psycopg", reason="the PostgreSQL driver psycopg is not installed")
-    if _server_programs() is None:
+    if server_programs() is None:
         pytest.skip("no PostgreSQL server is installed (initdb and postgres)")
     user: str | None = None
     if os.geteuid() == 0:  # the server refuses to run as root

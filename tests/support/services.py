@@ -174,13 +174,16 @@ def copied(file: Path) -> str:
     return f"{url}%3D{schema}_copy"
 
 
-def counted(file: Path, state: str, minutes: Sequence[Sequence[bytes]]) -> list[float]:
+def counted(
+    file: Path, state: str, minutes: Sequence[Sequence[bytes]], last: int | None = None
+) -> list[float]:
     """What runs over files say, one after each minute, of the batches that had come by then.
 
     Args:
         file: of the service.
         state: a copy of its new state.
         minutes: batches.
+        last: the minute that the last run releases; None: its own.
 
     Returns:
         All estimates.
@@ -189,12 +192,13 @@ def counted(file: Path, state: str, minutes: Sequence[Sequence[bytes]]) -> list[
 
     copy = file.parent / "undisturbed"
     found: list[float] = []
-    for minute, batches in enumerate(minutes):
+    for minute, batches in enumerate(minutes, 1):
+        until = last if last is not None and minute == len(minutes) else minute
         events = copy / f"{minute}.jsonl"
         events.write_bytes(b"".join(batches))
         job = Job(
             "count", events, state, name="visits", append=True, confirmed=True,
-            key=copy / "visits.key", until=START + timedelta(minutes=minute + 1),
+            key=copy / "visits.key", until=START + timedelta(minutes=until),
         )  # fmt: skip
         with run(job) as outcome:
             found = outcome.released().table()["estimate"].to_list()
