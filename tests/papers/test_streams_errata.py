@@ -1,4 +1,4 @@
-"""The papers' errors, each shown by brute force. docs/errata.md lists them by these names.
+"""The papers' errors, each shown by brute force. docs/reference/errata.md lists them by these names.
 
 The tests compute everything themselves: they hold the papers' statements against arithmetic, not
 against counton.

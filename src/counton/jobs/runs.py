@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as attribute
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,7 @@ def run(
     progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
+    now: datetime | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
 
@@ -165,6 +167,7 @@ def run(
         request: what is asked.
         progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
+        now: what the clock says, aware; None: that of this machine.
 
     Raises:
         InvalidInput: the request or the data is outside what is allowed.
@@ -194,7 +197,7 @@ def run(
     store, saved = _look(request)
     request = request if saved is None else _as_before(request, saved)
     try:
-        return _run(request, store, saved, progress, approve)
+        return _run(request, store, saved, progress, approve, now)
     except BaseException:
         if store is not None:
             store.close()
@@ -309,6 +312,7 @@ def _run(
     saved: Found | None,
     progress: Progress,
     approve: Callable[[Definition], None] | None,
+    now: datetime | None,
 ) -> Outcome:
     dropped = 0
     if saved is not None:
@@ -350,22 +354,13 @@ def _run(
         approve(definition)
     progress("reading events", 0.25)
     if definition.ordered:
-        return _run_ordered(request, asked, definition, source, store, saved, policies, progress)
+        return _run_ordered(
+            request, asked, definition, source, store, saved, policies, progress, now
+        )
     assert source is not None
     if store is not None and saved is not None and request.append:
         source = _new_files(source, store, request, definition)
-    reading = Reading(
-        definition.columns,
-        definition.windows,
-        "discover" if definition.discovery is not None else asked.unknown,
-        definition.adds,
-        asked.clock_change,
-        request.time_format,
-        declared=definition.groups,
-        other=definition.other,
-        since=definition.since,
-        policies=policies,
-    )
+    reading = reading_of(request, asked, definition, policies)
     labels, counted_by = None, definition
     if definition.discovery is not None:
         from counton.jobs.discovery import Found as FoundLabels
@@ -382,7 +377,7 @@ def _run(
     if (part := source.changed()) is not None:
         raise changed(part)
     released = None if saved is None else saved.step
-    until, ended = _ended(request, definition, source, found, released)
+    until, ended = _ended(request, definition, source, found, released, now)
     new = store is None or saved is None
     if store is None or saved is None:
         chosen = None if bounding is None else bounding.choose(None, 0)
@@ -491,6 +486,7 @@ def _run_ordered(
     saved: Found | None,
     policies: Policies,
     progress: Progress,
+    now: datetime | None,
 ) -> Outcome:
     """The same where rows are taken one after the other."""
     from counton.jobs.ordered_rows import Taking, fitting, read_letters, read_rows
@@ -512,7 +508,7 @@ def _run_ordered(
     ended = len(rows.stops)
     if definition.cut is not None:
         assert source is not None
-        until, ended = _ended(request, definition, source, found, released)
+        until, ended = _ended(request, definition, source, found, released, now)
     taking = Taking(definition, rows, ended, late=request.late)
     if store is None or saved is None:
         taking.tried()
@@ -619,6 +615,29 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     return source if len(known) == len(source.parts) else source.without(known)
 
 
+def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
+    """How the rows of a job are read.
+
+    Args:
+        request: the job.
+        asked: what it asks.
+        definition: of its stream.
+        policies: for rows that cannot be counted.
+    """
+    return Reading(
+        definition.columns,
+        definition.windows,
+        "discover" if definition.discovery is not None else asked.unknown,
+        definition.adds,
+        asked.clock_change,
+        request.time_format,
+        declared=definition.groups,
+        other=definition.other,
+        since=definition.since,
+        policies=policies,
+    )
+
+
 class _Counted:
     """Says how many rows have been read, and how fast, a few times a second."""
 
@@ -659,7 +678,12 @@ def _publish(stream: Stream) -> None:
 
 
 def _ended(
-    request: Job, definition: Definition, source: Source, found: Tally, released: int | None
+    request: Job,
+    definition: Definition,
+    source: Source,
+    found: Tally,
+    released: int | None,
+    now: datetime | None,
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
     begin = microseconds(definition.windows.start)
@@ -672,6 +696,7 @@ def _ended(
         seen,
         confirmed=request.confirmed,
         watermark=request.watermark,
+        now=now,
     )
 
 

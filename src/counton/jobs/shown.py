@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.events.windows import Windows
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
+from counton.jobs.wording import methods_of
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
 from counton.statistics import Grouped, Reading, Statistic, TopK
@@ -127,6 +128,12 @@ class ReleasedStatistic:
             return self.source.readings(1, self.steps.stop, self.statistic)
         return Readings(self.statistic, self.steps, self.source.releases(1, self.steps.stop))
 
+    def at_hand(self) -> ReleasedStatistic:
+        """The same, with its steps read, so that its state may be closed before it is shown."""
+        if not self.statistic.on_demand:
+            self._readings  # noqa: B018  # kept once it is read
+        return self
+
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedStatistic:
@@ -170,6 +177,21 @@ class ReleasedStatistic:
             alone = self.statistic.on_demand and self.shown.ask is None
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
+
+    def methods(self) -> str:
+        """See `Released.methods`."""
+        from counton.mechanisms.releases import noise_in_words
+
+        errors = []
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            last = self.last
+            if "std" in last.columns and last["std"].drop_nulls().len():
+                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        errors.append(
+            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
+            f"unless the table says else."
+        )
+        return methods_of(self.definition, self.terms, len(self.steps), errors)
 
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`."""
