@@ -22,6 +22,8 @@ from counton.jobs import Job
 
 DAYS = 30
 _MEGABYTE = 2**20
+#: Jobs over people, and over groups that are found, are measured up to so many events.
+_MOST_OTHERS = 10**6
 
 
 class Memory(threading.Thread):
@@ -162,6 +164,8 @@ def main() -> None:
                     found = {"domain": None, "unknown": "discover", "delta": "1e-9"}
                     others = [
                         seconds(lambda: noisy(frame, job(fresh(state), number, **more)))  # noqa: B023
+                        if size <= _MOST_OTHERS
+                        else float("nan")
                         for more in (users, found)
                     ]
                     print(
