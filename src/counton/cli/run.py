@@ -26,9 +26,9 @@ from counton.events.windows import moment
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.job import checked
-from counton.jobs.released import subject
 from counton.jobs.runs import recalled
 from counton.jobs.shown import ReleasedStatistic
+from counton.jobs.wording import subject
 from counton.jobs.writing import Outputs, Written
 
 if TYPE_CHECKING:

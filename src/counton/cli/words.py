@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from counton.events.windows import load_zone, moment
 from counton.jobs.job import EXPIRING
-from counton.jobs.released import plural
+from counton.jobs.wording import plural
 from counton.statistics import Tallied
 
 if TYPE_CHECKING:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
+    from counton.jobs.exports import methods as methods
     from counton.jobs.exports import publish as publish
     from counton.jobs.job import ContingencyRequest as ContingencyRequest
     from counton.jobs.job import HierarchyRequest as HierarchyRequest
@@ -83,6 +84,7 @@ _HOME = {
     "Run": "counton.jobs.counting",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
+    "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "recalled": "counton.jobs.runs",
     "run": "counton.jobs.runs",
@@ -112,6 +114,7 @@ __all__ = [
     "Shown",
     "count_events",
     "export",
+    "methods",
     "publish",
     "recalled",
     "run",

@@ -141,6 +141,17 @@ class Run:
             f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
         )
 
+    def methods(self, level: float = 0.95) -> str:
+        """The paragraph that a publication needs: unit, guarantee, mechanism, error, sources.
+
+        Args:
+            level: of the intervals of which it tells.
+
+        Raises:
+            InvalidInput, StateError: see `released`.
+        """
+        return self.released(level).methods()
+
     def _repr_html_(self) -> str:
         if not self.after:
             return html(self.describe(), {})

@@ -16,10 +16,8 @@ from counton.errors import (
     field,
 )
 from counton.events.windows import load_zone
-from counton.jobs.definition import (
-    PERIODS,
-    Definition,
-)
+from counton.jobs.definition import PERIODS, Definition
+from counton.jobs.wording import methods_of, subject
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.store import Stream
@@ -475,6 +473,18 @@ class Released:
             for kind, (curves, title, scale) in drawn.items()
         }
 
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.
+
+        Also where the mechanism is described, and what is not protected. All of it is public.
+        """
+        errors = [
+            _error(series, what, self.level)
+            for what, series in (("total", self.totals), ("window's own number", self.windows))
+            if series is not None and len(series.std)
+        ]
+        return methods_of(self.definition, self.terms, len(self.steps), errors)
+
     def table(self) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper.
 
@@ -542,25 +552,16 @@ class Released:
         return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
 
 
-def subject(definition: Definition) -> str:
-    """What is counted or added up."""
-    if definition.what in ("count", "distinct"):
-        people = definition.people
-        if people is not None:
-            return f"number of {plural(definition.unit) if people.first else 'events'}"
-        return f"number of {plural(definition.unit)}"
-    return f"sum of {definition.columns.value}"
-
-
-def plural(unit: str) -> str:
-    """A unit's plural, for regular English words.
-
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
-    """
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
+def _error(series: Series, what: str, level: float) -> str:
+    """A sentence about the noise of some numbers."""
+    low, high, last = (
+        f"{one:,.4g}" for one in (series.std.min(), series.std.max(), series.std[-1])
+    )
+    between = "" if low == high else f" (from {low} to {high} so far)"
+    return (
+        f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
+        f"its {100 * level:g}% interval there reaches {series.half[-1]:,.6g} to both sides."
+    )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ from counton.events.files import (
 from counton.events.policies import Policies
 from counton.events.spread import Spread
 from counton.events.tally import Reading, Tally, by_row, changed, tally
+from counton.events.windows import microseconds
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -614,9 +615,7 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     return source if len(known) == len(source.parts) else source.without(known)
 
 
-def reading_of(
-    request: Job, asked: Asked, definition: Definition, policies: Policies
-) -> Reading:
+def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
     """How the rows of a job are read.
 
     Args:
@@ -687,6 +686,9 @@ def _ended(
     now: datetime | None,
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    begin = microseconds(definition.windows.start)
+    if source.live and (found.newest is None or found.newest < begin):
+        return begin, 0
     seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
     return clock.ended(
         request.until,

@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.events.windows import Windows
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
+from counton.jobs.wording import methods_of
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
 from counton.statistics import Grouped, Reading, Statistic, TopK
@@ -176,6 +177,21 @@ class ReleasedStatistic:
             alone = self.statistic.on_demand and self.shown.ask is None
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
+
+    def methods(self) -> str:
+        """See `Released.methods`."""
+        from counton.mechanisms.releases import noise_in_words
+
+        errors = []
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            last = self.last
+            if "std" in last.columns and last["std"].drop_nulls().len():
+                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        errors.append(
+            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
+            f"unless the table says else."
+        )
+        return methods_of(self.definition, self.terms, len(self.steps), errors)
 
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`."""

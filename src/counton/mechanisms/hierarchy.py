@@ -484,6 +484,19 @@ class HierarchyRelease(TableRelease):
     def _rows(self) -> dict[str, NDArray[Any]]:
         return self.table_columns(self.tree.levels[min(1, len(self.tree.levels) - 1)])
 
+    def _measured(self) -> str:
+        return (
+            "Measured were the total and, in every family of the hierarchy, contrasts of its "
+            "children; estimates are linear in them, and children add up to their parents exactly."
+        )
+
+    def _errors(self) -> list[str]:
+        levels = ", ".join(f"{name} {self.std(name):,.4g}" for name in self.tree.levels)
+        return [f"The noise has these standard deviations by level: {levels}."]
+
+    def _sources(self) -> tuple[str, ...]:
+        return self.plan.measurement.sources
+
     def saved_strategy(self) -> dict[str, Any]:
         """See `TableRelease.saved_strategy`: all weights, and the public tree."""
         return {**self.plan.measurement.to_dict(), "tree": self.tree.to_dict()}

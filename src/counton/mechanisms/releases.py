@@ -61,10 +61,39 @@ class _Stated:
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
         )
 
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, mechanism, sources.
+
+        >>> from counton import Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+        >>> "pure differential privacy with epsilon = 1" in counter.release(3).methods()
+        True
+        """
+        from counton.mechanisms.methods import methods
+
+        return methods(self._terms, errors=[self._error()])
+
+    def _error(self) -> str:
+        stds = np.unique(self.table_columns()["std"])
+        return noise_in_words(stds)
+
     def _repr_html_(self) -> str:
         from counton.columns import html
 
         return html(self.describe(), self.table_columns())
+
+
+def noise_in_words(stds: NDArray[np.float64]) -> str:
+    """A sentence about standard deviations.
+
+    >>> noise_in_words(np.array([7.25, 9.5]))
+    'The noise of what was released has standard deviations from 7.25 to 9.5.'
+    """
+    low, high = (f"{float(end):,.4g}" for end in (stds.min(), stds.max()))
+    if low == high:
+        return f"The noise of what was released has the standard deviation {low}."
+    return f"The noise of what was released has standard deviations from {low} to {high}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -127,10 +127,12 @@ class Strategy(ABC):
         lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
             (0: integers), so that C x is exact in integer arithmetic.
         unit_columns: all non-zero entries of C are known to be +1 or -1.
+        sources: where it is described, by names of `counton.literature`.
     """
 
     lattice_bits: int = 0
     unit_columns: bool = False
+    sources: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -789,6 +791,11 @@ class Reader:
 
     def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
         self._strategy, self._field = strategy, field
+
+    @property
+    def local(self) -> bool:
+        """Whether a window costs no more than its own length, once those before it are there."""
+        return self._strategy.local or self._strategy.held > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""
