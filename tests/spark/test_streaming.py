@@ -156,8 +156,24 @@ def test_rows_that_are_set_aside_have_a_file_for_each_batch(tmp_path: Path, spar
         lines = (tmp_path / f"bad.{number}.csv").read_text().splitlines()
         assert lines[1:] == ["the data frame,,a time that cannot be read,never,a"]
     written(tmp_path, [bad], first=2)
-    with pytest.raises(StreamingQueryException, match="a time that cannot be read"):
-        counted(job("groups", tmp_path, until=None), spark, tmp_path)
+    counted(job("groups", tmp_path, until=None), spark, tmp_path)  # the policy is remembered
+    assert len((tmp_path / "bad.2.csv").read_text().splitlines()) == 2
+    assert sorted(path.name for path in tmp_path.glob("bad*")) == [f"bad.{n}.csv" for n in range(3)]
+
+
+def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
+    tmp_path: Path, spark: Any
+) -> None:
+    bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
+    asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
+    early = events(rows=9).with_columns(at=pl.lit("2023-12-31"))
+    written(tmp_path, [early, *nights()[:1], bad, *nights()[1:2]])
+    with pytest.raises(StreamingQueryException, match="FOREACH_BATCH"):
+        counted(asked, spark, tmp_path)
+    shown = table(asked)
+    counted(replace(asked, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
+    assert shown.height < table(asked).height
+    assert (tmp_path / "bad.2.csv").exists()
 
 
 def test_released_values_land_once_in_postgresql(

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,21 @@ clock = Path(sys.argv[2])
 
 def now():
     return datetime.fromisoformat(clock.read_text())
+
+deadly = int(sys.argv[4])
+if deadly:  # dies when it has asked the database for so much
+    import itertools, os, signal
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    number = itertools.count(1)
+
+    def asked(*_given):
+        if next(number) >= deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
+        event.listen(Engine, when, asked)
 
 serve(Service(sys.argv[1], clock=now), sys.argv[3], lambda url: print(url, flush=True))
 """
@@ -67,7 +82,7 @@ def job_file(
         "unit": "visit",
     } | changed
     several = {"visits": {}} if jobs is None else jobs
-    lines = ["[defaults]", f"state = {json.dumps(state)}"]
+    lines = ["[defaults]", f"state = {json.dumps(state)}", 'key = "visits.key"']
     for name, own in several.items():
         lines.append(f"[jobs.{name}]")
         merged = count | dict(own)
@@ -100,36 +115,65 @@ def rows(minute: int, pages: Sequence[str]) -> bytes:
     )
 
 
-def undisturbed(file: Path) -> Callable[[Sequence[bytes], int], list[float]]:
-    """Make the new state of a service; what a run over files says of the same rows in a copy of it.
+def copied(file: Path) -> str:
+    """Make the new state of a service, and a copy of it with a copy of its key.
 
     Args:
-        file: job file of one count in a SQLite file.
+        file: job file of one count, made by `job_file`, whose key is ``visits.key``.
 
     Returns:
-        A function of all batches and of the last minute: all estimates.
+        The state of the copy.
     """
+    from counton.jobs.jobfile import load
     from counton.serve.service import Service
 
     Service(file, clock=lambda: START).close()
     copy = file.parent / "undisturbed"
     copy.mkdir()
-    for part in file.parent.glob("visits.db*"):
-        shutil.copy2(part, copy)
+    shutil.copy2(file.parent / "visits.key", copy)
+    state = str(load(file, events="-")["visits"].state)
+    if "://" not in state:
+        shutil.copy2(state, copy)
+        return str(copy / Path(state).name)
+    import sqlalchemy as sa
 
-    def expected(batches: Sequence[bytes], minutes: int) -> list[float]:
-        from counton.jobs import Job, run
+    url, _, schema = state.rpartition("%3D")
+    engine = sa.create_engine(state.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE SCHEMA {schema}_copy")
+        for table in sa.inspect(connection).get_table_names(schema=schema):
+            new = f"{schema}_copy.{table}"
+            connection.exec_driver_sql(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
+            connection.exec_driver_sql(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
+    engine.dispose()
+    return f"{url}%3D{schema}_copy"
 
-        events = copy / "all.jsonl"
+
+def counted(file: Path, state: str, minutes: Sequence[Sequence[bytes]]) -> list[float]:
+    """What runs over files say, one after each minute, of the batches that had come by then.
+
+    Args:
+        file: of the service.
+        state: a copy of its new state.
+        minutes: batches.
+
+    Returns:
+        All estimates.
+    """
+    from counton.jobs import Job, run
+
+    copy = file.parent / "undisturbed"
+    found: list[float] = []
+    for minute, batches in enumerate(minutes):
+        events = copy / f"{minute}.jsonl"
         events.write_bytes(b"".join(batches))
-        until = START + timedelta(minutes=minutes)
-        with run(
-            Job("count", events, copy / "visits.db", name="visits", until=until, confirmed=True)
-        ) as outcome:
-            found: list[float] = outcome.released().table()["estimate"].to_list()
-        return found
-
-    return expected
+        job = Job(
+            "count", events, state, name="visits", append=True, confirmed=True,
+            key=copy / "visits.key", until=START + timedelta(minutes=minute + 1),
+        )  # fmt: skip
+        with run(job) as outcome:
+            found = outcome.released().table()["estimate"].to_list()
+    return found
 
 
 class Running:
@@ -156,16 +200,22 @@ class Running:
         beside.write_text(moment.isoformat())
         beside.rename(self.clock)
 
-    def start(self) -> None:
-        """Begin, and wait until it answers."""
+    def spawn(self, deadly: int = 0) -> None:
+        """Begin; with a number it kills itself when it has asked its database for so much."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-c", _PROGRAM]
-                + [str(self.file), str(self.clock), f"127.0.0.1:{self.port}"],
+                [
+                    *(sys.executable, "-W", "error", "-c", _PROGRAM),
+                    *(str(self.file), str(self.clock), f"127.0.0.1:{self.port}", str(deadly)),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, "POLARS_MAX_THREADS": "2"},
             )
+
+    def start(self) -> None:
+        """Begin, and wait until it answers."""
+        self.spawn()
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
         if not re.match("http://", line):

@@ -19,7 +19,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.errors import CountonError, InvalidInput
-from counton.serve import metrics, reading, writing
+from counton.serve import assets, metrics, reading, writing
+from counton.serve.jobs import told
 from counton.serve.journaling import note, warn
 from counton.serve.service import Service
 
@@ -69,7 +70,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(InvalidInput)
     async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
-        return JSONResponse({"detail": writing.told(error)}, 422)
+        return JSONResponse({"detail": told(error)}, 422)
 
     @app.exception_handler(CountonError)
     async def _unavailable(_request: Request, error: CountonError) -> JSONResponse:
@@ -101,6 +102,7 @@ def application(service: Service) -> FastAPI:
 
     app.include_router(reading.router(service.journals, service.feeds, service.access))
     app.include_router(writing.router(service, count))
+    app.include_router(assets.router())
     _documented(app)
     return app
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from counton.errors import CountonError, InvalidInput, field
+from counton.errors import CountonError, InvalidInput, MissingExtra, field
 from counton.events.files import EventFrame, Rows, Source
 from counton.events.policies import Policies
 from counton.events.tally import Reading
 from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
+from counton.jobs.fields import called
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import chosen, load
 from counton.jobs.runs import reading_of, recalled, run
@@ -82,6 +84,22 @@ def _approve(definition: Definition) -> None:
     raise _Approved(definition)
 
 
+def told(error: CountonError) -> str:
+    """An error in the words of job files."""
+    return error.told({item.name: called(item) for item in fields(Job) if "asked" in item.metadata})
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Errors name the job that they are about."""
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except CountonError as error:
+        raise type(error)(f"job {name!r}: {told(error)}") from error
+
+
 def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
     """The jobs of a file, by name, if all of them can be served; changes nothing.
 
@@ -96,16 +114,16 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
     jobs = chosen(load(path, nothing), only)
     found: dict[str, Served] = {}
-    states: set[tuple[str, str]] = set()
+    names: set[str] = set()
     for name, job in jobs.items():
-        try:
+        with about(name):
             found[name] = served(job)
-        except CountonError as error:
-            raise type(error)(f"job {name!r}: {error}") from error
-        place = (str(found[name].job.state), found[name].job.name)
-        if place in states:
-            raise InvalidInput(f"job {name!r}: its stream is served by another job; leave one out")
-        states.add(place)
+            if found[name].job.name in names:
+                raise InvalidInput(
+                    f"another job has a stream of the name {found[name].job.name!r}, by which "
+                    f"clients ask for it; serve one of them"
+                )
+        names.add(found[name].job.name)
     return found
 
 

@@ -32,6 +32,36 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
+def released(served: Served) -> int | None:
+    """How many steps of a job are released; None where there is no stream yet."""
+    place = state_file(served.job.state)
+    if place is not None and not place.exists():
+        return None
+    try:
+        with Store(served.job.state) as store:
+            found = store.find(served.job.name)
+    except NoState:
+        return None
+    return None if found is None else found.step
+
+
+def begin(served: Served) -> None:
+    """Make the stream of a job, where it is new.
+
+    Raises:
+        CountonError: the job does not fit the state, its budget or its key.
+    """
+    job = served.job
+    if released(served) is None:
+        try:
+            run(served.given([]), now=served.definition.windows.start).close()
+        except StateError:
+            if released(served) is None:
+                raise  # else another server has made it
+    with Store(job.state) as store:
+        store.secret(job.name, job.key)  # the key is there, and is the stream's
+
+
 @dataclass
 class Counts:
     """What runs have told since the service began. Exact: only for the operator.
@@ -81,22 +111,6 @@ class Releaser:
         """Of the stream."""
         return self._served.job.name
 
-    def begin(self) -> None:
-        """Make the stream, where it is new.
-
-        Raises:
-            CountonError: the job's definition does not fit the state, its budget or its key.
-        """
-        job, windows = self._served.job, self._served.definition.windows
-        if self._released() is None:
-            try:
-                run(self._served.given([]), now=windows.start).close()
-            except StateError:
-                if self._released() is None:
-                    raise  # else another server has made it
-        with Store(job.state) as store:
-            store.secret(job.name, job.key)  # the key is there, and is the stream's
-
     def forget(self) -> None:
         """Another process may have released: look again."""
         self._step = None
@@ -139,19 +153,6 @@ class Releaser:
         watermark = self._served.job.watermark
         return 0 if watermark is None else length_of(watermark)
 
-    def _released(self) -> int | None:
-        """How many steps are released; None where there is no stream."""
-        job = self._served.job
-        place = state_file(job.state)
-        if place is not None and not place.exists():
-            return None
-        try:
-            with Store(job.state) as store:
-                found = store.find(job.name)
-        except NoState:
-            return None
-        return None if found is None else found.step
-
     def _known(self, digest: str) -> bool:
         """Whether a fold is in the state: all of its parts are, or none."""
         with Store(self._served.job.state) as store:
@@ -161,7 +162,7 @@ class Releaser:
         """Whether a window has ended, with its watermark, that is not released."""
         windows = self._served.definition.windows
         if self._step is None:
-            self._step = self._released() or 0
+            self._step = released(self._served) or 0
         ended = windows.ended_by(microseconds(now) - self._late())
         return min(ended, windows.steps) > self._step
 

@@ -77,9 +77,10 @@ class _Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See uvicorn."""
+        """End in good order; at once, if told again."""
         self._service.stopping.set()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 def serve(service: Service, listen: str, began: Callable[[str], None] | None = None) -> None:

@@ -13,10 +13,10 @@ from time import monotonic
 from counton.errors import CountonError
 from counton.serve.access import Access
 from counton.serve.intake import Committer
-from counton.serve.jobs import Served, prepare
+from counton.serve.jobs import Served, about, prepare
 from counton.serve.journaling import note, warn
 from counton.serve.live import LOOK, Feed
-from counton.serve.releasing import Clock, Releaser, clock
+from counton.serve.releasing import Clock, Releaser, begin, clock
 from counton.serve.series import Journal
 from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
@@ -101,13 +101,14 @@ class Service:
     def _open(self) -> None:
         for name, served in self.served.items():
             address = str(served.job.state)
-            Store(address, create=True).close()
+            with about(name):
+                begin(served)
             if address not in self.states:
                 self.states[address] = State(address)
             state = self.states[address]
-            releaser = Releaser(served, state.inbox, self.settings.fold_seconds, self.clock)
-            releaser.begin()
-            self.releasers[name] = releaser
+            self.releasers[name] = Releaser(
+                served, state.inbox, self.settings.fold_seconds, self.clock
+            )
             self.journals[name] = Journal(state.store, served.job)
             self.feeds[name] = Feed(self.journals[name])
 

@@ -84,7 +84,7 @@ def settings_of(path: str | Path) -> Settings:
     where = f"[{SERVICE}] of {str(file)!r}"
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} is no table: write [{SERVICE}] and its keys below")
-    known = {item.name: item for item in fields(Settings)}
+    known = {item.name.replace("_", "-"): item for item in fields(Settings)}
     for name, value in given.items():
         item = known.get(name)
         if item is None:
@@ -103,6 +103,7 @@ def settings_of(path: str | Path) -> Settings:
                 f"{where}: {name} is {value:,}; it must be from {least:,} to {most:,}: "
                 f"{item.metadata['says']}"
             )
+    given = {known[name].name: value for name, value in given.items()}
     found = Settings(**given)
     for name, value, shortest, longest in (
         ("fold", found.fold, "1s", "1h"),

@@ -14,10 +14,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from counton.errors import CountonError, InvalidInput
-from counton.jobs.fields import called
-from counton.jobs.job import Job
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of, microseconds_now
+from counton.serve.jobs import told
 from counton.serve.reading import REFUSALS, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
@@ -35,6 +34,10 @@ class Accepted(BaseModel):
     rows: int
     counted: int
     counted_nowhere: dict[str, int]
+
+
+class Ended(Exception):
+    """A stream that takes no rows any more."""
 
 
 class Rates:
@@ -87,18 +90,6 @@ class Room:
 def later(status: int, why: str, seconds: float) -> HTTPException:
     """Ask a client to send again later; nothing was taken."""
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})
-
-
-#: What a job file calls the fields that an error names.
-def _keys() -> dict[str, str]:
-    from dataclasses import fields
-
-    return {item.name: called(item) for item in fields(Job) if "asked" in item.metadata}
-
-
-def told(error: CountonError) -> str:
-    """An error in the words of job files."""
-    return error.told(_keys())
 
 
 _SCHEMA = {
@@ -173,9 +164,6 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise HTTPException(415, f"send {JSON_LINES[0]} or {ARROW} as Content-Type")
         if encoding not in ENCODINGS:
             raise HTTPException(415, f"use one of {', '.join(ENCODINGS)} as Content-Encoding")
-        ended = service.ended(name)
-        if ended is not None:
-            raise HTTPException(410, ended)
         state = service.state_of(name)
         if service.stopping.is_set():
             raise later(503, "the service stops; send the batch again", 2)
@@ -207,6 +195,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 verdict, rows = await loop.run_in_executor(workers, _taken, *work)
             except TooLarge:
                 raise HTTPException(413, _too_large(service)) from None
+            except Ended as error:
+                raise HTTPException(410, str(error)) from None
             except InvalidInput as error:
                 count(name, "refused", 0)
                 raise HTTPException(422, told(error)) from None
@@ -226,8 +216,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
 
 def _too_large(service: Service) -> str:
     return (
-        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch_bytes) after "
-        f"decompression, and {service.settings.batch_rows:,} rows (batch_rows); send several"
+        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
+        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); send several"
     )
 
 
@@ -239,8 +229,11 @@ def _taken(
     whole = decompressed(body, encoding, settings.batch_bytes)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
-    if known is not None:
+    if known is not None:  # also where the stream has ended since
         return known, 0
+    ended = service.ended(name)
+    if ended is not None:
+        raise Ended(ended)
     made = checked_batch(
         service.served[name], batch, media, whole, digest, settings.batch_rows, microseconds_now()
     )

@@ -150,6 +150,11 @@ class SparkSource(Spread):
         assert isinstance(rows, SparkRows)
         return rows
 
+    @property
+    def live(self) -> bool:
+        """See `counton.events.files.Source.live`."""
+        return len(self.parts) > 1
+
     def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
         """See `Spread.cells`."""
         if reading.unknown == "discover":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.runs import run
+from counton.jobs.runs import recalled, run
 from counton.jobs.writing import Outputs
 from counton.spark.source import Batch, SparkSource
 from counton.store import Store, state_file
@@ -115,10 +115,12 @@ class Batches:
 
     def _aside(self, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""
-        if not self.job.bad_rows.startswith(_QUARANTINE):
-            return self.job.bad_rows
-        file = Path(self.job.bad_rows.removeprefix(_QUARANTINE))
-        return f"{_QUARANTINE}{file.with_name(f'{file.stem}.{number}{file.suffix}')}"
+        policy = recalled(self.job).bad_rows
+        if not policy.startswith(_QUARANTINE):
+            return policy
+        file = Path(policy.removeprefix(_QUARANTINE))
+        stem = file.stem if policy == self.job.bad_rows else file.stem.rpartition(".")[0]
+        return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, query: str, number: int) -> None:
         """Refuse a query and a state of which one has forgotten what the other knows.

@@ -210,7 +210,7 @@ class Inbox(Closing):
         from sqlalchemy.dialects.postgresql import insert
 
         made = insert(batches).values(_entry(stream, batch)).on_conflict_do_nothing()
-        if connection.execute(made).rowcount == 1:
+        if connection.execute(made.returning(batches.c.batch)).first() is not None:
             return None
         return self._known(connection, stream, batch.id, batch.digest)
 

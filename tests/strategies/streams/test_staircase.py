@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from counton.errors import SumOverflow
 from counton.strategies import GrowingSquareRoot
@@ -19,7 +20,7 @@ from counton.strategies.streams.staircase import Dividing, Staircase
 from counton.testing import HashedNoise
 
 
-def root(steps: int, bits: int) -> np.ndarray:
+def root(steps: int, bits: int) -> NDArray[np.int64]:
     return np.rint(square_root_coefficients(steps) * 2.0**bits).astype(np.int64)
 
 
@@ -109,13 +110,14 @@ def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.M
     field = HashedNoise((2,), 2**36)
     before = growing.noise(field, range(1, 60))
     monkeypatch.setattr(growing.stairs, "error", lambda steps: 2.0**growing.lattice_bits)
-    decided = []
+    decided = set()
     decide = growing_root._Beginning.decide
-    monkeypatch.setattr(
-        growing_root._Beginning,
-        "decide",
-        lambda self, z: decided.append(len(z)) or decide(self, z),
-    )
+
+    def watched(self: growing_root._Beginning, z: NDArray[np.int64]) -> int:
+        decided.add(len(z))
+        return decide(self, z)
+
+    monkeypatch.setattr(growing_root._Beginning, "decide", watched)
     assert np.array_equal(growing.noise(field, range(1, 60)), before)
-    assert set(decided) == set(range(1, 60))
+    assert decided == set(range(1, 60))
     assert np.array_equal(growing.reader(field).noise(range(1, 60)), before)

@@ -23,10 +23,12 @@ scale.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -80,8 +82,9 @@ _EQUAL, _GROWTH = 12, Fraction(12, 11)
 _SUMMED, _BEYOND = 2 * NODES, 160
 #: Convolutions with fewer numbers are sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4.
-_SHORTEST, _EXACT_ROWS = 2**10, 2**13
+#: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4. Of
+#: weights with so many bits they are shipped.
+_SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
 #: Nodes whose noise, or weights, are computed at one go.
 _AT_ONCE, _WEIGHED = 2**12, 2**14
 #: A running stream holds no more numbers than these, its cells together; else it begins anew.
@@ -742,22 +745,39 @@ class GrowingSquareRoot(StreamStrategy):
         if not at.size:
             return np.zeros(at.shape)
         found = np.zeros(at.shape)
-        of_nodes = self._of_nodes(int(at.max()))
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
             if some.any():
                 block, within = np.divmod(at[some] - kind.before - 1, kind.size)
                 whole = within == kind.size - 1
-                found[some] = of_nodes[kind.nodes + block + whole]
+                found[some] = self._of_nodes(kind.nodes + block + whole)
                 if kind.size > 1:
                     inside = np.append(self._inside(kind)._variances, 0.0)
                     found[some] += _WITHIN * inside[within]
         return found
 
-    def _of_nodes(self, step: int) -> Floats:
-        """Variances of the root's releases up to a step, at 0 that of nothing."""
-        over = self._place(step).over
-        return np.concatenate([[0.0], self.beginning(max(over, 1)).variances])
+    @cached_property
+    def _coarser(self) -> float:
+        """How much coarse weights add to variances, later about as much as to the last exact ones.
+
+        Of 14 bits 3e-5, of 8 bits 1e-3 or 2e-3.
+        """
+        if self.weight_bits == _WEIGHT_BITS:
+            return 1.0
+        some = slice(_EXACT_ROWS // 2, None)
+        fine = GrowingSquareRoot().beginning(_EXACT_ROWS).variances[some]
+        return float((self.beginning(_EXACT_ROWS).variances[some] / fine).mean())
+
+    def _of_nodes(self, nodes: Integers) -> Floats:
+        """Variances of the root's releases at some nodes, of 0 that of nothing."""
+        last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
+        known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
+        exact = np.concatenate([[0.0], self.beginning(known).variances])
+        near = nodes < len(exact)
+        found[near] = exact[nodes[near]]
+        if not near.all():
+            found[~near] = self._coarser * _between_known(nodes[~near])
+        return found
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Of differences; each takes time in proportion to its end."""
@@ -798,7 +818,7 @@ class GrowingSquareRoot(StreamStrategy):
         11.209
         """
         steps, total = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(steps)
+        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -815,7 +835,7 @@ class GrowingSquareRoot(StreamStrategy):
     def largest_variance(self, steps: int, law: Law | None = None) -> float:
         """Largest variance of the first so many releases; units as of `mean_variance`."""
         steps, largest = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(steps)
+        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -922,6 +942,47 @@ class GrowingSquareRoot(StreamStrategy):
             if blocks[-1] == high.block:
                 stop -= last - high.step
             yield values[skip:stop]
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Integers, Floats]:
+    """Nodes, and variances of the root's releases there (``make growing``)."""
+    text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
+    known = json.loads(text)
+    return np.array(known["nodes"]), np.array(known["variances"])
+
+
+def _between_known(nodes: Integers) -> Floats:
+    """Variances beyond the exact ones, by polynomials of degree 3 within each quarter octave.
+
+    There they rise at first and fall at last like logarithms of the distance from its ends.
+
+    >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
+    [21.4709, 36.7794]
+    """
+    known, variances = _shipped()
+    found = np.empty(len(nodes))
+    for level, span in _spans(int(nodes.max(initial=0)) + 1):
+        some = (nodes >= span.start) & (nodes < span.stop)
+        if not some.any():
+            continue
+        whole = range(first_of(level), first_of(level + 1))
+        there = slice(*np.searchsorted(known, [whole.start, whole.stop]))
+
+        def scale(at: Integers, whole: range = whole) -> Floats:
+            return np.asarray(np.log((at - whole.start + 0.5) / (whole.stop - at - 0.5)))
+
+        x, y, wanted = scale(known[there]), variances[there], scale(nodes[some])
+        first = np.clip(np.searchsorted(x, wanted, side="right") - 2, 0, len(x) - 4)
+        total = np.zeros(len(wanted))
+        for i in range(4):
+            part = y[first + i]
+            for j in range(4):
+                if i != j:
+                    part = part * (wanted - x[first + j]) / (x[first + i] - x[first + j])
+            total += part
+        found[some] = total
+    return found
 
 
 def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:
