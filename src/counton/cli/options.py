@@ -112,6 +112,26 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class ServeOptions:
+    """Options of ``serve``."""
+
+    file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
+    listen: str = option("127.0.0.1:8080", "HOST:PORT; port 0: a free one")
+    only: str | None = option(None, "only these jobs, A,B; default: all")
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """Options of ``serve-token``."""
+
+    file: str = argument("the job file of the service")
+    make: str | None = option(
+        None, "draw a token and print it once; what for: ingest, read, operate, or several: A,B"
+    )
+    revoke: str | None = option(None, "forget the token of this id")
+
+
+@dataclass(frozen=True)
 class _Guarantee:
     epsilon: str | None = option(None, "privacy loss of one unit")
     delta: str | None = option(None, "with --epsilon: approximate privacy")

@@ -684,6 +684,11 @@ class Source:
     parts: tuple[Rows, ...]
     name: str
 
+    @property
+    def live(self) -> bool:
+        """Whether it is a part of events that go on, in which no row need count yet."""
+        return False
+
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """SHA-256 of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)

@@ -337,7 +337,10 @@ def _of_stream(
     if definition.cut is not None:
         chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)
-    return Exported(facts, chosen, read_released(reader, definition, level).only(chosen, named))
+    found = read_released(reader, definition, level).only(chosen, named)
+    if isinstance(found, ReleasedStatistic):
+        found = found.at_hand()  # a table that is asked for later must not open the state again
+    return Exported(facts, chosen, found)
 
 
 def _steps(given: str | range | None, last: int) -> range:

@@ -35,6 +35,7 @@ from counton.events.files import (
 from counton.events.policies import Policies
 from counton.events.spread import Spread
 from counton.events.tally import Reading, Tally, by_row, changed, tally
+from counton.events.windows import microseconds
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -691,6 +692,9 @@ def _ended(
     now: datetime | None,
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    begin = microseconds(definition.windows.start)
+    if source.live and (found.newest is None or found.newest < begin):
+        return begin, 0
     seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
     return clock.ended(
         request.until,

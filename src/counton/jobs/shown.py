@@ -127,6 +127,12 @@ class ReleasedStatistic:
             return self.source.readings(1, self.steps.stop, self.statistic)
         return Readings(self.statistic, self.steps, self.source.releases(1, self.steps.stop))
 
+    def at_hand(self) -> ReleasedStatistic:
+        """The same, with its steps read, so that its state may be closed before it is shown."""
+        if not self.statistic.on_demand:
+            self._readings  # noqa: B018  # kept once it is read
+        return self
+
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedStatistic:

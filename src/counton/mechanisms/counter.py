@@ -390,8 +390,6 @@ class _Lookahead:
     def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
         self._strategy = strategy
         self._reader = strategy.reader(field)
-        # Whether a window costs no more than its own length, once the first has been computed.
-        self._local = strategy.local or strategy.held > 0
         self._size = math.prod(field.shape)
         self._ahead = _FIRST
         self.window = range(0)
@@ -402,7 +400,7 @@ class _Lookahead:
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
         """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
-        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._local:
+        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
                 yield part
@@ -421,7 +419,7 @@ class _Lookahead:
         yield self._noise[first : first + len(steps)]
 
     def _next_length(self, start: int) -> int:
-        if not self._local:
+        if not self._reader.local:
             # The cost of a window is that of all before it: as long as memory allows.
             return min(max(start, _FIRST), max(_MOST // self._size, 1))
         self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from counton.plans.planner import Plan as Plan
     from counton.plans.planner import crossing_delta as crossing_delta
     from counton.plans.planner import plan as plan
+    from counton.plans.possible import factors_of_terms as factors_of_terms
+    from counton.plans.possible import far_from_possible as far_from_possible
     from counton.plans.restarted import RestartedCounter as RestartedCounter
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -29,6 +31,8 @@ _HOME = {
     "RestartedCounter": "counton.plans.restarted",
     "crossing_delta": "counton.plans.planner",
     "expected_largest_error": "counton.plans.largest_error",
+    "factors_of_terms": "counton.plans.possible",
+    "far_from_possible": "counton.plans.possible",
     "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planner",
     "plan_expiration": "counton.plans.expiration",
@@ -43,6 +47,8 @@ __all__ = [
     "RestartedCounter",
     "crossing_delta",
     "expected_largest_error",
+    "factors_of_terms",
+    "far_from_possible",
     "least_largest_error",
     "plan",
     "plan_expiration",

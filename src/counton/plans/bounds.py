@@ -496,6 +496,11 @@ class Factor:
         """Achieved over the least."""
         return self.achieved / self.at_least
 
+    @property
+    def times(self) -> str:
+        """The factor as it is printed."""
+        return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
         return {
@@ -508,8 +513,7 @@ class Factor:
         }
 
     def __str__(self) -> str:
-        number = f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
-        return f"{self.quantity}: {number} times the least of {self.beside}; {self.source}"
+        return f"{self.quantity}: {self.times} times the least of {self.beside}; {self.source}"
 
 
 def factors_of(plan: Plan) -> tuple[Factor, ...]:

@@ -150,6 +150,11 @@ class SparkSource(Spread):
         assert isinstance(rows, SparkRows)
         return rows
 
+    @property
+    def live(self) -> bool:
+        """See `counton.events.files.Source.live`."""
+        return len(self.parts) > 1
+
     def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
         """See `Spread.cells`."""
         if reading.unknown == "discover":
@@ -214,6 +219,12 @@ class _Work:
         self.reading = replace(reading, policies=Policies())
         self.domain = domain
 
+    def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """Rows of several batches at a time: the job's columns, and what stands behind them."""
+        names = self.reading.columns.names
+        for chunk in _chunks(batches):
+            yield chunk.rename(dict(zip(chunk.columns, names, strict=False)))
+
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
     """No rows, and columns of the types that executors will see; a second ``a`` is told apart."""
@@ -232,12 +243,9 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
 
 def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns of a frame, whatever signs their names have, and by their place."""
-    places = [frame.columns.index(name) for name in columns]
+    """Some columns of a frame, numbered: their names may have any sign."""
     numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
-    return numbered.select(
-        *[numbered[f"c{place}"].alias(name) for place, name in zip(places, columns, strict=True)]
-    )
+    return numbered.select(*[f"c{frame.columns.index(name)}" for name in columns])
 
 
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -247,12 +255,11 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    numbered = selected(frame, columns).toDF(*[f"c{place}" for place in range(len(columns))])
-    values = [numbered[name] for name in numbered.columns]
+    taken = selected(frame, columns)
+    values = [taken[name] for name in taken.columns]
     given = [*values, *(value.isNull() for value in values)]
     words = [F.xxhash64(F.lit(word), *given).alias(f"h{word}") for word in range(_WORDS)]
-    named = [value.alias(name) for value, name in zip(values, columns, strict=True)]
-    return numbered.select(*named, *words)
+    return taken.select(*values, *words)
 
 
 def _collected(
@@ -266,7 +273,7 @@ def _collected(
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema)))
+    parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True))
     parts = parts if then is None else then(parts)
     parts = parts if most is None else parts.limit(most)
     try:
@@ -357,7 +364,7 @@ def _cells(
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: rows added up."""
     hashes, held = _Hashes(), [schema.to_frame()]
-    for chunk in _chunks(batches):
+    for chunk in work.chunks(batches):
         held.append(cells_of(hashes.add(chunk), work.reading, work.domain))
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
             held = [summed(held)]
@@ -370,7 +377,7 @@ def _candidates(
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: marked rows that could count."""
     hashes = _Hashes()
-    for chunk in _chunks(batches):
+    for chunk in work.chunks(batches):
         yield from _batches(candidates(hashes.add(chunk), work.reading, work.domain), schema)
     halves = hashes.halves().rename({"cell": "step", "rows": "us"})
     yield from _batches(pl.concat([schema.to_frame(), halves], how="diagonal"), schema)
@@ -380,5 +387,5 @@ def _picked(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: rows as they were given."""
-    for chunk in _chunks(batches):
+    for chunk in work.chunks(batches):
         yield from _batches(picked(EventFrame(chunk), work.reading, which), chunk.schema)

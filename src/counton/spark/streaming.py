@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.runs import run
+from counton.jobs.runs import recalled, run
 from counton.jobs.writing import Outputs
 from counton.spark.source import Batch, SparkSource
 from counton.store import Store, state_file
@@ -52,7 +52,7 @@ def start(
             "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
             "checkpoint, a folder for this job alone"
         )
-    batches = _Batches(replace(job, until=NEWEST, append=True), check)
+    batches = Batches(replace(job, until=NEWEST, append=True), check)
     _define(batches, frame)
     writer = frame.writeStream.foreachBatch(batches)
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
@@ -63,24 +63,28 @@ class _Defined(Exception):
     """What is asked has been checked."""
 
 
-def _define(batches: _Batches, frame: DataFrame) -> None:
+def _define(batches: Batches, frame: DataFrame) -> None:
     """Find what is wrong with a job before the query starts; nothing is read or kept.
 
     Raises:
         InvalidInput, StateError: as in `counton.jobs.run`.
     """
 
+    source: Any = SparkSource(frame)
+    outputs = Outputs.of(batches.job)
+
     def stop(definition: Definition) -> None:
         batches.check(definition)
+        outputs.approve(definition)
+        source.parts[0].scan(definition.columns.names)
         raise _Defined
 
-    source: Any = SparkSource(frame)
     with suppress(_Defined):
-        run(replace(batches.job, events=source), approve=stop)
+        run(replace(batches.job, events=source, append=False), approve=stop)
 
 
 @dataclass
-class _Batches:
+class Batches:
     """What Spark calls with each micro-batch and its number.
 
     Attributes:
@@ -111,10 +115,12 @@ class _Batches:
 
     def _aside(self, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""
-        if not self.job.bad_rows.startswith(_QUARANTINE):
-            return self.job.bad_rows
-        file = Path(self.job.bad_rows.removeprefix(_QUARANTINE))
-        return f"{_QUARANTINE}{file.with_name(f'{file.stem}.{number}{file.suffix}')}"
+        policy = recalled(self.job).bad_rows
+        if not policy.startswith(_QUARANTINE):
+            return policy
+        file = Path(policy.removeprefix(_QUARANTINE))
+        stem = file.stem if policy == self.job.bad_rows else file.stem.rpartition(".")[0]
+        return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, query: str, number: int) -> None:
         """Refuse a query and a state of which one has forgotten what the other knows.

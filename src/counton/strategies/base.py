@@ -792,6 +792,11 @@ class Reader:
     def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
         self._strategy, self._field = strategy, field
 
+    @property
+    def local(self) -> bool:
+        """Whether a window costs no more than its own length, once those before it are there."""
+        return self._strategy.local or self._strategy.held > 0
+
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""
         return self._strategy.noise(self._field, steps)

@@ -68,9 +68,20 @@ def test_variances_are_the_known_ones() -> None:
     assert found == pytest.approx([*VARIANCES.values()], rel=1e-5)
 
 
-@pytest.mark.slow
 def test_variances_far_out_are_the_known_ones() -> None:
-    assert GrowingSquareRoot().variance([2**17]) == pytest.approx([28.614252], rel=1e-5)
+    root = GrowingSquareRoot()
+    assert root.variance([2**17, 2**20]) == pytest.approx([28.614252, 36.779446], rel=1e-5)
+    # Blocks: what 48 and 73 would be without them.
+    assert root.variance([10**7, 10**9]) == pytest.approx([49.812, 120.68], rel=1e-4)
+
+
+@pytest.mark.parametrize(("weight_bits", "within"), [(8, 1e-3), (14, 5e-5), (18, 1e-5)])
+def test_what_is_shipped_is_what_rows_have(weight_bits: int, within: float) -> None:
+    root = GrowingSquareRoot(weight_bits)
+    nodes = np.random.default_rng(3).integers(2**13 + 1, 2**17, 25)
+    nodes = np.append(nodes, [first_of(level) + at for level in (41, 50) for at in (-1, 0, 1)])
+    apart = root.beginning(2**17).differences(np.zeros_like(nodes), nodes)
+    assert root.variance(nodes) == pytest.approx(apart, rel=within)
 
 
 def test_long_and_short_variances_agree() -> None:
@@ -80,9 +91,12 @@ def test_long_and_short_variances_agree() -> None:
     assert long == pytest.approx(exact.variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])
     steps = np.array([2**13 + 1, 10_000])
-    apart = root._beginning(10_000).differences(np.zeros_like(steps), steps)
+    apart = root.beginning(10_000).differences(np.zeros_like(steps), steps)
     assert np.array_equal(found[:2], exact.variances[[0, -1]])
     assert found[2:] == pytest.approx(apart, rel=1e-4)
+    coarse = GrowingSquareRoot(4)
+    apart = coarse.beginning(10_000).differences(np.zeros_like(steps), steps)
+    assert coarse.variance(steps) == pytest.approx(apart, rel=1e-3)
 
 
 @pytest.mark.slow

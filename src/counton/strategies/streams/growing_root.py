@@ -23,10 +23,12 @@ scale.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -37,11 +39,13 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
 from counton.strategies.base import (
+    PART,
     ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
     Norm,
+    Reader,
     Relation,
     Steps,
     StreamStrategy,
@@ -49,14 +53,17 @@ from counton.strategies.base import (
 )
 from counton.strategies.participation import schedule_for
 from counton.strategies.streams.normalised_sqrt import (
+    PRIME_OFFSET,
     NormalisedSqrt,
     ShortSeries,
     discounted,
     mixture_of_powers,
     powers_of,
+    running_sums,
 )
 from counton.strategies.streams.series import convolve, fft_length
-from counton.strategies.streams.square_root import square_root_coefficients
+from counton.strategies.streams.square_root import by_blocks, floored
+from counton.strategies.streams.staircase import Dividing, Staircase
 
 #: The root never has more nodes: its series is exact up to here.
 NODES = 2**21
@@ -75,8 +82,13 @@ _EQUAL, _GROWTH = 12, Fraction(12, 11)
 _SUMMED, _BEYOND = 2 * NODES, 160
 #: Convolutions with fewer numbers are sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4.
-_SHORTEST, _EXACT_ROWS = 2**10, 2**13
+#: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4. Of
+#: weights with so many bits they are shipped.
+_SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
+#: Nodes whose noise, or weights, are computed at one go.
+_AT_ONCE, _WEIGHED = 2**12, 2**14
+#: A running stream holds no more numbers than these, its cells together; else it begins anew.
+_MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
@@ -142,14 +154,40 @@ def _logarithm(ratio: Floats) -> Floats:
     return np.asarray(2 * y * (1 + square / 3 + square * square / (5 * (1 - square))))
 
 
-@lru_cache(maxsize=4)
 def squared_norms(count: int) -> Floats:
     """d_i^2 for i = 1 .. count, rounded up.
 
     >>> squared_norms(10)[[0, 1, 7, 8, 9]].round(6).tolist()
     [2.380566, 2.367248, 2.246367, 2.204896, 2.095829]
     """
-    return norms_of(np.arange(1, count + 1))
+    parts = [
+        norms_of(np.arange(at, min(at + _WEIGHED, count + 1)))
+        for at in range(1, count + 1, _WEIGHED)
+    ]
+    return np.concatenate(parts)
+
+
+@lru_cache(maxsize=1)
+def _summed_squares() -> Floats:
+    """Running sums of f(k)^2, from 0 on, some at a time so that they are all that is held."""
+    sums = np.zeros(_SUMMED + 1)
+    last = 1.0
+    for at in range(0, _SUMMED, _WEIGHED):
+        k = np.arange(at + (at == 0), at + _WEIGHED, dtype=np.float64)
+        f = np.cumprod(np.concatenate([[last], (2 * k - 1) / (2 * k)]))
+        last = f[-1]
+        squares = f[-_WEIGHED:] ** 2
+        added = np.cumsum(np.concatenate([sums[at : at + 1], squares]))[1:]
+        sums[at + 1 : at + _WEIGHED + 1] = added
+    return sums
+
+
+def _weights_of(nodes: range, weight_bits: int, singles: int) -> NDArray[np.int64]:
+    """1 / d_i of some nodes, less for blocks, rounded down, in units of 2^-weight_bits."""
+    numbers = np.arange(nodes.start, nodes.stop)
+    exact = 2.0**weight_bits / np.sqrt(norms_of(numbers))
+    exact[numbers > singles] *= _OF_BLOCKS
+    return np.floor(exact).astype(np.int64)
 
 
 def norms_of(items: Integers) -> Floats:
@@ -158,8 +196,7 @@ def norms_of(items: Integers) -> Floats:
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]
     """
-    squares = square_root_coefficients(_SUMMED) ** 2
-    sums = np.concatenate([[0.0], np.cumsum(squares)])
+    sums = _summed_squares()
     total = np.zeros(len(items))
     # Smallest first, in a definite order.
     last = len(_spans(_SUMMED))
@@ -171,7 +208,10 @@ def norms_of(items: Integers) -> Floats:
             part *= 4.0  # what is left: every octave adds 1/1.4 of the one before it
         beyond += part
     total += beyond
+    first = int(items.min(initial=_SUMMED))
     for level, span in reversed(_spans(_SUMMED)):
+        if span.stop <= first:
+            break
         low = np.maximum(span.start - items, 0)
         high = np.maximum(span.stop - items, 0)
         total += (sums[high] - sums[low]) / float(node_variance(level))
@@ -197,9 +237,13 @@ class _Beginning(NormalisedSqrt):
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """1 / d_i, less for blocks, rounded down, in units of 2^-weight_bits."""
-        exact = 2.0**self.weight_bits / np.sqrt(squared_norms(self.horizon))
-        exact[self.singles :] *= _OF_BLOCKS
-        return np.floor(exact).astype(np.int64)
+        parts = [
+            _weights_of(
+                range(at, min(at + _WEIGHED, self.horizon + 1)), self.weight_bits, self.singles
+            )
+            for at in range(1, self.horizon + 1, _WEIGHED)
+        ]
+        return np.concatenate(parts)
 
     @cached_property
     def widths(self) -> Floats:
@@ -331,6 +375,135 @@ class _ByClass:
         return np.concatenate(parts) if parts else np.empty((0, *self.shape), np.int64)
 
 
+class _Releases:
+    """What the root releases, node after node, for so many coordinates side by side.
+
+    With s the noise of the square root, B z at t is d_t s_t and the sum over i < t of
+    (d_i - d_{i+1}) s_i, rounded correctly: in float64, and where that leaves two candidates, by
+    integer arithmetic.
+    """
+
+    def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
+        self._root = root
+        self._dividing = Dividing(root.stairs, cells)
+        self._past = np.zeros((2, cells))  # the sum over i < t, and what it lost to rounding
+        self._passed = np.zeros(cells)  # the same of absolute values
+        self._fallen = 0.0  # sum of |d_i - d_{i+1}|
+        self._last_s: Floats = np.zeros((1, cells))
+        self._last_w = np.zeros(0, np.int64)
+
+    def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
+        """Of some further nodes.
+
+        Args:
+            z: their noise, shape (nodes, cells).
+            all_before: gives, of a node and a coordinate, z of this one up to that node.
+        """
+        root, first = self._root, self._dividing.steps + 1
+        last_s, last_w = self._last_s, self._last_w
+        s = self._dividing.next(z)
+        w = root.weights(range(first, first + len(z)))
+        unit = 2.0**root.weight_bits
+        shares = unit / w
+        known = np.append(last_w, w)
+        change = unit * np.diff(known) / (known[1:] * known[:-1])  # exact but for two roundings
+        falls = np.append(np.zeros(1 - len(last_w)), change)
+        terms = falls * np.concatenate([last_s, s[:-1]]).T
+        before, depth = running_sums(terms)
+        own = shares * s.T
+        self._passed += np.abs(terms).sum(axis=1)
+        self._fallen += float(np.abs(falls).sum())
+        total = own + (before + self._past[0][:, None])
+        cell = 2.0 ** (root.fraction_bits - root.lattice_bits)
+        cells = total * cell + float(PRIME_OFFSET)
+        of_s = (self._fallen + shares) * 1.001 * root.stairs.error(first + len(z) - 1)
+        rounded = (np.abs(own) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
+        guard = cell * (of_s + rounded) + (1 + np.abs(cells)) * 2.0**-50
+        released = np.empty(z.shape, np.int64)
+        for row, column in floored(cells, guard, released):
+            at = first + int(row)
+            released[row, column] = root.beginning(at).decide(all_before(at, int(column)))
+        self._last_s, self._last_w = s[-1:], w[-1:]
+        past, added = self._past[0], before[:, -1]
+        both = past + added
+        kept = both - past
+        self._past[1] += (past - (both - kept)) + (added - kept)
+        self._past[0] = both + self._past[1]
+        self._past[1] -= self._past[0] - both
+        return released
+
+
+class _RootNoise:
+    """The root's noise of a running stream, which holds what the next nodes take."""
+
+    def __init__(self, root: GrowingSquareRoot, field: NodeNoise) -> None:
+        self._strategy, self._field = root, _ByClass(field)
+        self._shape, self._cells = field.shape, math.prod(field.shape)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._releases = _Releases(self._strategy, self._cells)
+        self._done = 0
+        self._kept = np.empty((0, self._cells), np.int64)
+
+    def room(self, nodes: int) -> bool:
+        """Whether so many may be held."""
+        return 2 * nodes * self._cells <= _MOST_HELD
+
+    def of(self, nodes: range) -> NDArray[np.int64]:
+        """Noise of some nodes, in order; nodes that lie further back begin anew."""
+        if not self._done - len(self._kept) < nodes.start:
+            self._begin()
+        parts = [self._kept]
+        first = self._done - len(self._kept) + 1  # of what parts hold
+        while self._done < nodes.stop - 1:
+            some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
+            z = self._field.run(0, some).reshape(len(some), self._cells)
+            part = self._releases.next(z, self._all_before)
+            self._done = some.stop - 1
+            if some.start <= nodes.start:
+                parts, first = [parts[-1][-1:], part], some.start - len(parts[-1][-1:])
+            else:
+                parts.append(part)
+        found = np.concatenate(parts)
+        self._kept = found[-2:].copy()
+        wanted = found[nodes.start - first : nodes.stop - first]
+        return wanted.reshape(len(nodes), *self._shape)
+
+    def _all_before(self, node: int, column: int) -> NDArray[np.int64]:
+        z = self._field.run(0, range(1, node + 1))
+        return np.ascontiguousarray(z.reshape(node, self._cells)[:, column])
+
+
+class _InOrder(Reader):
+    """The noise of a stream that goes on, at the same cost a step however far it is."""
+
+    def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._growing = strategy
+        self._root = _RootNoise(strategy, field)
+        self._next = 1
+
+    @property
+    def local(self) -> bool:
+        """While there is room for all nodes so far, and as many again."""
+        return self._root.room(2 * self._growing.nodes(self._next))
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        self._growing.check_window(steps)
+        if steps and self._root.room(self._growing.nodes(steps.stop - 1)):
+            self._next = steps.stop - 1
+            return self._growing.noise_of(self._field, steps, self._root.of)
+        return super().noise(steps)
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        size = nodes_per_chunk(self._field.shape, PART)
+        for at in range(0, len(steps), size):
+            yield self.noise(steps[at : at + size])
+
+
 class GrowingSquareRoot(StreamStrategy):
     """Gaussian totals of a stream whose end nobody knows; protection never fades.
 
@@ -370,6 +543,7 @@ class GrowingSquareRoot(StreamStrategy):
         self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
         self._beginnings: dict[int, _Beginning] = {}
         self._within: dict[int, _Within] = {}
+        self._weighed: dict[int, NDArray[np.int64]] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -399,7 +573,31 @@ class GrowingSquareRoot(StreamStrategy):
         block, within = divmod(step - kind.before - 1, kind.size)
         return _Place(kind, block, within + 1)
 
-    def _beginning(self, nodes: int) -> _Beginning:
+    def nodes(self, step: int) -> int:
+        """Of the root that a release reads."""
+        return self._place(step).over
+
+    @cached_property
+    def stairs(self) -> Staircase:
+        """The root's coefficients, by the places where they fall."""
+        bits = series_bits(self.weight_bits)
+        return Staircase(ShortSeries(NODES, bits).numerators, bits)
+
+    def weights(self, nodes: range) -> NDArray[np.int64]:
+        """1 / d_i of some nodes, in units of 2^-weight_bits."""
+        parts = []
+        for number in range((nodes.start - 1) // _WEIGHED, (nodes.stop - 2) // _WEIGHED + 1):
+            first = number * _WEIGHED + 1
+            if number not in self._weighed:
+                some = range(first, first + _WEIGHED)
+                kept = self._weighed.get(number - 1)
+                self._weighed = {} if kept is None else {number - 1: kept}
+                self._weighed[number] = _weights_of(some, self.weight_bits, self.singles)
+            start = max(nodes.start - first, 0)
+            parts.append(self._weighed[number][start : nodes.stop - first])
+        return np.concatenate(parts)
+
+    def beginning(self, nodes: int) -> _Beginning:
         """At least so many of the first nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
@@ -418,7 +616,7 @@ class GrowingSquareRoot(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; early steps only."""
         at = self._place(self.check_step(step))
-        row = self._beginning(at.over).row(at.over) if at.over else ()
+        row = self.beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node), node, weight) for _, node, weight in row]
         if at.step < at.kind.size:
             level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
@@ -439,9 +637,9 @@ class GrowingSquareRoot(StreamStrategy):
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Its node and later ones with the coefficients of the root; and those within its block."""
         at, end = self._place(self.check_step(step)), self._place(self.check_step(last))
-        beginning = self._beginning(at.node)
+        beginning = self.beginning(at.node)
         if end.over >= at.node:
-            beginning = self._beginning(end.over)
+            beginning = self.beginning(end.over)
         weight, unit = int(beginning.weights[at.node - 1]), 1 << self.lattice_bits
         nodes = [
             Node(quarter(at.node + k), at.node + k, Fraction(weight * int(value), unit))
@@ -518,7 +716,7 @@ class GrowingSquareRoot(StreamStrategy):
     @property
     def largest_read(self) -> float:
         """d_1: what the first release reads."""
-        return float(self._beginning(1).shares[0])
+        return float(self.beginning(1).shares[0])
 
     def node_variance(self, level: int) -> float:
         """q of the class, and 4 within blocks."""
@@ -547,22 +745,39 @@ class GrowingSquareRoot(StreamStrategy):
         if not at.size:
             return np.zeros(at.shape)
         found = np.zeros(at.shape)
-        of_nodes = self._of_nodes(int(at.max()))
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
             if some.any():
                 block, within = np.divmod(at[some] - kind.before - 1, kind.size)
                 whole = within == kind.size - 1
-                found[some] = of_nodes[kind.nodes + block + whole]
+                found[some] = self._of_nodes(kind.nodes + block + whole)
                 if kind.size > 1:
                     inside = np.append(self._inside(kind)._variances, 0.0)
                     found[some] += _WITHIN * inside[within]
         return found
 
-    def _of_nodes(self, step: int) -> Floats:
-        """Variances of the root's releases up to a step, at 0 that of nothing."""
-        over = self._place(step).over
-        return np.concatenate([[0.0], self._beginning(max(over, 1)).variances])
+    @cached_property
+    def _coarser(self) -> float:
+        """How much coarse weights add to variances, later about as much as to the last exact ones.
+
+        Of 14 bits 3e-5, of 8 bits 1e-3 or 2e-3.
+        """
+        if self.weight_bits == _WEIGHT_BITS:
+            return 1.0
+        some = slice(_EXACT_ROWS // 2, None)
+        fine = GrowingSquareRoot().beginning(_EXACT_ROWS).variances[some]
+        return float((self.beginning(_EXACT_ROWS).variances[some] / fine).mean())
+
+    def _of_nodes(self, nodes: Integers) -> Floats:
+        """Variances of the root's releases at some nodes, of 0 that of nothing."""
+        last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
+        known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
+        exact = np.concatenate([[0.0], self.beginning(known).variances])
+        near = nodes < len(exact)
+        found[near] = exact[nodes[near]]
+        if not near.all():
+            found[~near] = self._coarser * _between_known(nodes[~near])
+        return found
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Of differences; each takes time in proportion to its end."""
@@ -575,7 +790,7 @@ class GrowingSquareRoot(StreamStrategy):
         ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
         if ends:
             nodes = np.array([[max(one.over, 0) for one in pair] for pair in ends]).T
-            beginning = self._beginning(max(int(nodes.max()), 1))
+            beginning = self.beginning(max(int(nodes.max()), 1))
             found[both] = beginning.differences(nodes[0], nodes[1])
             found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
         return found
@@ -603,7 +818,7 @@ class GrowingSquareRoot(StreamStrategy):
         11.209
         """
         steps, total = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(steps)
+        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -620,7 +835,7 @@ class GrowingSquareRoot(StreamStrategy):
     def largest_variance(self, steps: int, law: Law | None = None) -> float:
         """Largest variance of the first so many releases; units as of `mean_variance`."""
         steps, largest = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(steps)
+        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -654,28 +869,57 @@ class GrowingSquareRoot(StreamStrategy):
         twice = (first > self.singles) * 0.5 + (last > self.singles) * 0.5
         return np.asarray(super().window_rounding(first, last) + np.where(first < last, twice, 0.0))
 
+    def reader(self, field: NodeNoise) -> Reader:
+        """It holds the noise of the square root at all nodes so far, while there is room for it."""
+        return _InOrder(self, field)
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop) a coordinate.
 
         Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+            SumOverflow: noise of 2^50 or more, which no calibrated law has.
         """
         self.check_window(steps)
+
+        def write(z: NDArray[np.int64], nodes: range, out: NDArray[np.int64]) -> None:
+            releases = _Releases(self, z.shape[1])
+            for at in range(0, len(z), _AT_ONCE):
+                part = releases.next(
+                    z[at : at + _AT_ONCE], lambda node, column: z[:node, column].copy()
+                )
+                low, high = max(nodes.start - 1 - at, 0), nodes.stop - 1 - at
+                some = part[low:high]
+                out[at + low - nodes.start + 1 :][: len(some)] = some
+
+        def over(nodes: range) -> NDArray[np.int64]:
+            return by_blocks(_ByClass(field), nodes, True, write)
+
+        return self.noise_of(field, steps, over)
+
+    def noise_of(
+        self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """`noise`, given what the root releases at some nodes."""
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
             low, high = max(steps.start, kind.before + 1), min(steps.stop - 1, kind.last)
             if low <= high and kind.size == 1:
-                parts.append(self._beginning(high).noise(_ByClass(field), range(low, high + 1)))
+                parts.append(over(range(low, high + 1)))
             elif low <= high:
-                parts += self._in_blocks(field, kind, self._place(low), self._place(high))
+                parts += self._in_blocks(field, kind, self._place(low), self._place(high), over)
         return np.concatenate(parts)
 
     def _in_blocks(
-        self, field: NodeNoise, kind: _Kind, low: _Place, high: _Place
+        self,
+        field: NodeNoise,
+        kind: _Kind,
+        low: _Place,
+        high: _Place,
+        root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
         """B z from one step to another of a kind, some blocks at a time."""
         window = range(max(low.node - 1, 1), max(high.over, low.node - 1) + 1)
-        over = self._beginning(window.stop - 1).noise(_ByClass(field), window)
+        over = root(window)
         level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
         size = max(1, nodes_per_chunk(field.shape, ROWS_CHUNK) // kind.size)
         for at in range(low.block, high.block + 1, size):
@@ -698,6 +942,47 @@ class GrowingSquareRoot(StreamStrategy):
             if blocks[-1] == high.block:
                 stop -= last - high.step
             yield values[skip:stop]
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Integers, Floats]:
+    """Nodes, and variances of the root's releases there (``make growing``)."""
+    text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
+    known = json.loads(text)
+    return np.array(known["nodes"]), np.array(known["variances"])
+
+
+def _between_known(nodes: Integers) -> Floats:
+    """Variances beyond the exact ones, by polynomials of degree 3 within each quarter octave.
+
+    There they rise at first and fall at last like logarithms of the distance from its ends.
+
+    >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
+    [21.4709, 36.7794]
+    """
+    known, variances = _shipped()
+    found = np.empty(len(nodes))
+    for level, span in _spans(int(nodes.max(initial=0)) + 1):
+        some = (nodes >= span.start) & (nodes < span.stop)
+        if not some.any():
+            continue
+        whole = range(first_of(level), first_of(level + 1))
+        there = slice(*np.searchsorted(known, [whole.start, whole.stop]))
+
+        def scale(at: Integers, whole: range = whole) -> Floats:
+            return np.asarray(np.log((at - whole.start + 0.5) / (whole.stop - at - 0.5)))
+
+        x, y, wanted = scale(known[there]), variances[there], scale(nodes[some])
+        first = np.clip(np.searchsorted(x, wanted, side="right") - 2, 0, len(x) - 4)
+        total = np.zeros(len(wanted))
+        for i in range(4):
+            part = y[first + i]
+            for j in range(4):
+                if i != j:
+                    part = part * (wanted - x[first + j]) / (x[first + i] - x[first + j])
+            total += part
+        found[some] = total
+    return found
 
 
 def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:

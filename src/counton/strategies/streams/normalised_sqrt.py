@@ -48,7 +48,7 @@ _LARGEST_NORMALISED = 2**20
 #: Variances are sums over exact rows up to this horizon, beyond within 1e-4 of them.
 _EXACT_ROWS = 2**13
 #: Rounding offset: with a prime in the denominator that divides no weight, so that there is no tie.
-_PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
+PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 #: So many overlaps are computed each, and then at distances that grow by a tenth.
 _ALL_OVERLAPS = 16
 
@@ -290,19 +290,19 @@ class NormalisedSqrt(StreamStrategy):
         sums, error = self._root.sums(np.ascontiguousarray(z.T, dtype=np.float64))
         w = self.weights[: len(z)].astype(np.float64)
         falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
-        before, depth = _running_sums(falls * sums[:, :-1])
+        before, depth = running_sums(falls * sums[:, :-1])
         largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + self.shares[: len(z)]).max())
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         within = slice(steps.start - 1, steps.stop - 1)
         total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
-        cells = total[:, within] * cell + float(_PRIME_OFFSET)
+        cells = total[:, within] * cell + float(PRIME_OFFSET)
         of_sums = np.abs(sums).max(axis=1) + error
         guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
         guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
         for row, column in floored(cells, guard, released):
-            released[row, column] = self._decide(z[: steps[row], column])
+            released[row, column] = self.decide(z[: steps[row], column])
 
-    def _decide(self, z: NDArray[np.int64]) -> int:
+    def decide(self, z: NDArray[np.int64]) -> int:
         """floor(2^fraction_bits B z + offset) by integers, with more digits until certain."""
         quotient, length = self._root._quotient, exact_dot(np.abs(z), np.ones_like(z))
         weights = [int(w) for w in self.weights[: len(z)]]
@@ -320,8 +320,8 @@ class NormalisedSqrt(StreamStrategy):
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer + self.lattice_bits - self.fraction_bits
             low, high = (
-                ((total + e) * _PRIME_OFFSET.denominator + (_PRIME_OFFSET.numerator << places))
-                // (_PRIME_OFFSET.denominator << places)
+                ((total + e) * PRIME_OFFSET.denominator + (PRIME_OFFSET.numerator << places))
+                // (PRIME_OFFSET.denominator << places)
                 for e in (-error, error)
             )
             if low == high:  # certain to happen: no number over weights below 2^31 - 1 is a tie
@@ -329,7 +329,7 @@ class NormalisedSqrt(StreamStrategy):
         raise AssertionError("unreachable")
 
 
-def _running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Cumulative sums along the last axis, and through how many roundings a term goes at most."""
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2

@@ -59,6 +59,9 @@ _OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
 #: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
 _BLOCK = 2**16
 
+#: Coefficients that are made at one go.
+_AT_ONCE = 2**14
+
 #: Windows up to this many steps are summed directly: cheaper than a transform.
 _FEW_STEPS = 16
 
@@ -69,9 +72,12 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     >>> square_root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
     """
-    k = np.arange(1.0, count)
-    # One rounded division and one rounded product a step, in order: the same bits on any CPU.
-    return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
+    f = np.ones(count)
+    for at in range(1, count, _AT_ONCE):
+        k = np.arange(at, min(at + _AT_ONCE, count), dtype=np.float64)
+        # One rounded division and one rounded product a step, in order: the same bits on any CPU.
+        f[at : at + _AT_ONCE] = np.cumprod(np.append(f[at - 1], (2 * k - 1) / (2 * k)))[1:]
+    return f
 
 
 def square_root_sensitivity(horizon: int) -> float:

@@ -1,0 +1,86 @@
+"""How far a stream is from possible, of terms that stand: two factors, and a sentence of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from counton.errors import InvalidInput
+from counton.plans.bounds import Factor
+from counton.plans.planner import plan
+
+if TYPE_CHECKING:
+    from counton.mechanisms.terms import StreamTerms
+    from counton.strategies.base import Metric
+
+
+def factors_of_terms(
+    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None
+) -> tuple[Factor, ...]:
+    """`Plan.factors` of a stream that has its strategy: to its kind of noise, and to any mechanism.
+
+    None where no theorem says something, as for guarantees that expire.
+
+    Args:
+        terms: of the stream.
+        metric: of the mean variance over all steps, or of the largest.
+        around: of a stream without a last step, up to which; default: 65,536.
+
+    >>> from counton import Counter, Key, ZCDP
+    >>> from counton.strategies import NormalisedSqrt
+    >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
+    >>> [round(factor.factor, 2) for factor in factors_of_terms(counter.terms)]
+    [1.03, 1.35]
+    """
+    strategy = terms.strategy
+    try:
+        return plan(
+            strategy.horizon,
+            terms.guarantee,
+            metric,
+            terms.contribution,
+            terms.shape,
+            [strategy],
+            release=strategy.workload,
+            around=around if strategy.horizon is None else None,
+        ).factors
+    except InvalidInput:  # nothing is planned of its kind, so that nothing is known
+        return ()
+
+
+def far_from_possible(
+    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None
+) -> str:
+    """`factors_of_terms` as a sentence for a publication, with sources; "" if none is known.
+
+    Args:
+        terms, metric, around: see `factors_of_terms`.
+
+    >>> from counton import Counter, Key, ZCDP
+    >>> from counton.strategies import NormalisedSqrt
+    >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
+    >>> print(far_from_possible(counter.terms))
+    The root of the mean variance is 1.03 times the least of matrix mechanisms with gaussian noise
+    (Constant Matters, section 1 (nuclear norm)), and 1.35 times the least of any mechanism (after
+    Constant Matters, Theorem 3; with its constant (counton)).
+    """
+    found = factors_of_terms(terms, metric, around=around)
+    strategy = terms.strategy
+    steps = strategy.horizon if strategy.horizon is not None else around or 65_536
+    over = "" if strategy.horizon is not None else f" of the first {steps:,} steps"
+    return sentence_of(found, metric, over)
+
+
+def sentence_of(factors: Sequence[Factor], metric: Metric, over: str = "") -> str:
+    """Factors in one sentence; "" without any.
+
+    Args:
+        factors: of a plan or of terms.
+        metric: of which error.
+        over: of which steps, behind it.
+    """
+    if not factors:
+        return ""
+    what = "root of the mean variance" if metric == "mean" else "largest standard deviation"
+    parts = [f"{one.times} times the least of {one.beside} ({one.source})" for one in factors]
+    return f"The {what}{over} is {', and '.join(parts)}."

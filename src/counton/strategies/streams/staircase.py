@@ -1,0 +1,158 @@
+"""Noise divided by the root of running sums as it comes: a fixed cost a step, no transforms.
+
+The coefficients of the root, rounded to multiples of 2^-bits, are a staircase: c_k falls from 1 in
+2^bits stairs, so that (1 - x) c has 1 in front, then coefficients -e_k that are few far out, and
+whose sum is below 1. What is wanted, s = z / ((1 - x) c), is therefore
+
+    s_t = z_t + sum over k >= 1 of e_k s_(t - k):
+
+near lags by a small matrix, far ones stair by stair. Numbers are integers in units of 2^-point, in
+two halves of 52 - bits bits each, so that products by matrices are exact in float64, whatever their
+order. Each s_t misses that equation by at most 4 units; what that comes to is at most 4 times the
+sum of the coefficients of 1 / ((1 - x) c), which are positive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats, Integers
+from counton.errors import SumOverflow
+
+#: s has so many bits in front of the point, or there is no room for it.
+_ROOM = 50
+#: Steps that are solved at one go, and lags that are not taken stair by stair.
+_BLOCK, _NEAR = 128, 1024
+
+
+class Staircase:
+    """(1 - x) c for a series that falls from 1 to 0 in units of 2^-bits, and its inverse.
+
+    Args:
+        numerators: c in units of 2^-bits: 2^bits, and then never rising.
+        bits: at most 16.
+    """
+
+    def __init__(self, numerators: Integers, bits: int) -> None:
+        if bits > 16 or numerators[0] != 1 << bits or (np.diff(numerators) > 0).any():
+            raise ValueError("a staircase falls from 1, in units of 2^-16 or more")
+        self.bits, self.half = bits, 52 - bits
+        self.point = 2 * self.half - _ROOM - 1
+        falls = -np.diff(numerators)
+        near = np.zeros(_NEAR + 1)
+        near[1 : len(falls) + 1] = falls[:_NEAR]
+        self.lags = np.flatnonzero(falls[_NEAR:]) + _NEAR + 1
+        self.falls = falls[self.lags - 1].astype(np.float64)
+        # Entry i, j: what step i of a block has of the j-th of so many steps before it.
+        lag = np.arange(_BLOCK)[:, None] + _NEAR - np.arange(_NEAR)
+        self.before = np.where(lag <= _NEAR, near[np.minimum(lag, _NEAR)], 0.0)
+        lag = np.arange(_BLOCK)[:, None] - np.arange(_BLOCK)
+        self.within = np.where(lag > 0, near[np.maximum(lag, 0)], 0.0)
+        self.inverse = np.linalg.inv(np.eye(_BLOCK) - self.within / 2.0**bits)
+        self._stride = max(1, len(numerators) // 4096)
+        self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
+
+    def error(self, steps: int) -> float:
+        """By how much s may be off within so many steps, in units of z.
+
+        With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most
+        r^-n b(r) = r^-n / ((1 - r) c(r)) and c(r) at least r^n times the sum of c_0 .. c_(n-1).
+        """
+        place = min((steps - 1) // self._stride, len(self._sums) - 1)
+        # Of every so many coefficients the first, which is the largest: one less of them.
+        least = self._stride * float(self._sums[place] - self._sums[0]) + 2.0**self.bits
+        ratio = (1 - 1 / max(steps, 2)) ** (-2 * max(steps, 2))
+        units = min(4.0 * steps, 4.04 * ratio * steps * 2.0**self.bits / least)
+        return units * 2.0**-self.point
+
+
+class Dividing:
+    """s for one z after the other, of so many coordinates at once.
+
+    Args:
+        stairs: the series.
+        cells: coordinates.
+    """
+
+    def __init__(self, stairs: Staircase, cells: int) -> None:
+        self._stairs, self._cells = stairs, cells
+        self.steps = 0
+        self._halves = np.empty((_NEAR, 2, cells))
+
+    def next(self, z: NDArray[np.int64]) -> Floats:
+        """The s of as many further steps, each to its last place but one.
+
+        Args:
+            z: shape (steps, cells).
+
+        Returns:
+            Shape (steps, cells).
+
+        Raises:
+            SumOverflow: z or s of 2^50 or more.
+        """
+        parts = [self._next(z[at : at + _NEAR]) for at in range(0, len(z), _NEAR)]
+        return np.concatenate([np.empty((0, self._cells)), *parts])
+
+    def _next(self, z: NDArray[np.int64]) -> Floats:
+        stairs, start, cells = self._stairs, self.steps, self._cells
+        if np.abs(z).max(initial=0) >= 2**_ROOM:
+            raise _too_wide()
+        stop = start + len(z)
+        if stop > len(self._halves):
+            grown = np.empty((2 * len(self._halves), 2, cells))
+            grown[:start] = self._halves[:start]
+            self._halves = grown
+        far = np.zeros((len(z), 2, cells))
+        there = int(np.searchsorted(stairs.lags, stop))
+        pairs = zip(stairs.lags[:there].tolist(), stairs.falls[:there].tolist(), strict=True)
+        for lag, fall in pairs:
+            first = max(lag - start, 0)
+            seen = self._halves[start + first - lag : stop - lag]
+            far[first:] += seen if fall == 1.0 else fall * seen
+        for at in range(0, len(z), _BLOCK):
+            self._solve(z[at : at + _BLOCK], far[at : at + _BLOCK])
+        halves = self._halves[start:stop]
+        s = (halves[:, 0] * 2.0**stairs.half + halves[:, 1]) * 2.0**-stairs.point
+        if np.abs(s).max(initial=0.0) >= 2.0**_ROOM:
+            raise _too_wide()
+        return np.asarray(s)
+
+    def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
+        """The next block: as well as float64 can tell, and then what that left over."""
+        stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
+        seen = min(start, _NEAR)
+        past = self._halves[start - seen : start].reshape(seen, 2 * cells)
+        sums = far + (stairs.before[:count, _NEAR - seen :] @ past).reshape(count, 2, cells)
+        wanted = self._shared(sums)
+        half, above = 2.0**stairs.half, stairs.half - stairs.point
+        wanted[:, 0] += z >> above
+        wanted[:, 1] += (z & (1 << above) - 1) << stairs.point
+        near = stairs.inverse[:count, :count]
+        first = near @ (wanted[:, 0] * half + wanted[:, 1])
+        found = np.empty((count, 2, cells))
+        found[:, 0] = np.floor(first / half)
+        found[:, 1] = np.rint(first - found[:, 0] * half)
+        within = stairs.within[:count, :count] @ found.reshape(count, 2 * cells)
+        missing = wanted + self._shared(within.reshape(count, 2, cells)) - found
+        found[:, 1] += np.rint(near @ (missing[:, 0] * half + missing[:, 1]))
+        carried = np.floor(found[:, 1] / half)
+        found[:, 0] += carried
+        found[:, 1] -= carried * half
+        self._halves[start : start + count] = found
+        self.steps += count
+
+    def _shared(self, sums: Floats) -> Floats:
+        """Sums of both halves over 2^bits, rounded down."""
+        unit = 2.0**-self._stairs.bits
+        whole = np.floor(sums[:, 0] * unit)
+        rest = (sums[:, 0] - whole / unit) * (2.0**self._stairs.half * unit)
+        return np.stack([whole, rest + np.floor(sums[:, 1] * unit)], axis=1)
+
+
+def _too_wide() -> SumOverflow:
+    return SumOverflow(
+        f"noise of a node of GrowingSquareRoot, or a sum of it, is 2^{_ROOM} or "
+        "more, which its exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
+    )

@@ -1,0 +1,45 @@
+"""The variances that `counton.strategies.streams.growing_root` ships: some of each quarter octave.
+
+Each follows from the one before it, so that a late one alone would take as long as all of them, and
+as much memory. Between those that are shipped they are found within 1e-6 by polynomials.
+
+`make growing` computes them: half a minute on one processor.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from counton.strategies import GrowingSquareRoot
+from counton.strategies.streams import growing_root
+from counton.strategies.streams.growing_root import NODES, first_of, quarter
+
+#: So many of a quarter octave, as long as it has them.
+KNOTS = 80
+#: Releases of the first nodes have variances that are computed exactly when they are asked for.
+EXACT = growing_root._EXACT_ROWS
+
+
+def knots(level: int) -> list[int]:
+    """Nodes of a class, the denser the nearer to its ends."""
+    first, last = first_of(level), first_of(level + 1) - 1
+    ends = np.log(2 * (last - first) + 1.0)
+    share = 1 / (1 + np.exp(-np.linspace(-ends, ends, KNOTS)))
+    nodes = np.rint(first + (last - first + 1) * share - 0.5).astype(int)
+    return sorted(set(np.clip(nodes, first, last).tolist()))
+
+
+def run(path: Path) -> None:
+    """Write the file."""
+    known = growing_root._Beginning(NODES, 18, GrowingSquareRoot.singles)
+    variances = growing_root._variances_of_long_rows(known.shares, known.widths)
+    nodes = [node for level in range(quarter(EXACT), quarter(NODES)) for node in knots(level)]
+    found = [float(f"{variances[node - 1]:.9g}") for node in nodes]
+    path.write_text(json.dumps({"nodes": nodes, "variances": found}) + "\n")
+
+
+if __name__ == "__main__":
+    run(Path(growing_root.__file__).parent / "growing_root.json")
