@@ -18,10 +18,10 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.windows import load_zone, microseconds, moment, parse_time
 from counton.jobs.clock import length_of
-from counton.jobs.definition import Definition
+from counton.jobs.definition import Definition, subject
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
-from counton.jobs.released import Released, read_released, subject
+from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
@@ -347,15 +347,12 @@ class Journal:
         }
 
     def methods(self) -> str:
-        """How the numbers were made, as a paragraph."""
-        definition = self.definition
-        return (
-            f"{_what(definition)[:1].upper()}{_what(definition)[1:]} by "
-            f"{definition.windows.every} windows. Protected: "
-            f"{definition.contribution.describe(definition.unit)}, with {definition.guarantee}, "
-            f"{definition.guarantee.scope}. {definition.guarantee.meaning_for(definition.unit)}. "
-            f"Strategy: {definition.strategy!r}."
-        )
+        """The paragraph that a publication needs.
+
+        Raises:
+            InvalidInput: nothing is released yet.
+        """
+        return self.released(LEVEL).methods()
 
 
 def _what(definition: Definition) -> str:
