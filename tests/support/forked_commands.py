@@ -81,8 +81,8 @@ def _serve(address: str) -> None:
         while True:
             while started and os.waitpid(-1, os.WNOHANG)[0]:
                 started -= 1
-            ready, _, _ = select.select([listening, 0], [], [])
-            if listening not in ready:
+            ready, _, _ = select.select([listening.fileno(), 0], [], [])
+            if listening.fileno() not in ready:
                 break
             client, _ = listening.accept()
             if os.fork() == 0:
