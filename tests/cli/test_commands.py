@@ -144,7 +144,9 @@ def test_every_kind_of_error_has_its_code() -> None:
 
 
 def test_the_exit_codes_are_documented(place: Any) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
     documented = re.findall(r"^\| (\d) \| (.*) \|$", page, re.MULTILINE)
     assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
     help_text = " ".join(place("--help").out.split())
@@ -155,7 +157,9 @@ def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert {"count", "hierarchy"} < commands
     listed = re.findall(r"^  ([a-z]+)  +\w", place("--help").out, re.MULTILINE)
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
     documented = re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)
     assert set(listed) == set(documented) == commands
     for command in commands:

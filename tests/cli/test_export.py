@@ -13,7 +13,7 @@ import pytest
 
 from counton import Contribution, Key, PureDP, Stream
 from counton.errors import InvalidInput
-from counton.jobs import export
+from counton.jobs import Job, export, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -207,3 +207,16 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, p
         stream.release(3)
     done = place("export", "--state", state, "--name", "one", "--groups", "a")
     assert "--groups a is not known to stream 'one', which was not made from events" in done.err
+
+
+def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
+    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events.write_text("time,seconds\n2024-03-01T09:00,3\n2024-03-02T09:00,4\n")
+    windows: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    values: dict[str, Any] = {"value": "seconds", "lower": 0, "upper": 9, "resolution": 1}
+    run(Job("average", events, state, until="newest", epsilon=1, **windows, **values)).close()
+    found, shown = export(state), export(state).table()
+    state.rename(tmp_path / "elsewhere.db")
+    assert found.table().equals(shown)
+    assert shown.height > 1
+    assert not state.exists()

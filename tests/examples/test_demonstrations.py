@@ -10,21 +10,17 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton.cli.demo import options_for
 from counton.cli.options import command_line
 from counton.cli.run import perform
 from examples.__main__ import main
-from examples.departures import options_for
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> list[Any]:
     folder = tmp_path / "demo"
-    call = [sys.executable, "-m", "examples", "--folder", str(folder)]
-    runs = [
-        subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(2)
-    ]
+    call = [sys.executable, "-m", "counton", "demo", "--folder", str(folder)]
+    runs = [subprocess.run(call, capture_output=True, text=True, check=True) for _ in range(2)]
     return [folder, *runs]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errata.md"
 
 
 def test_every_error_on_the_page_is_shown_by_a_test_and_the_reverse() -> None:

@@ -5,7 +5,11 @@ A page is read from top to bottom in a folder of its own. Of its fenced blocks
 - ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
 - ``console`` runs each ``$ command``; output which the page shows is compared,
 - a block with ``title="NAME"`` is written to that file first,
-- ``text``, ``toml``, ``sql`` and ``sh`` are only shown.
+- ``text``, ``toml``, ``sql`` and ``sh`` are only shown,
+- ``py`` is Python for libraries that are not in the lock: shown here, and run by a test of its own
+  where they are installed (`test_beside.py`, `tests/training/test_examples.py`).
+
+A page that calls ``psql`` finds a server of its own, and one that names ``deploy/`` that folder.
 
 ``...`` in shown output stands for anything.
 """
@@ -22,12 +26,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import sqlalchemy as sa
+from postgresql_server import server_programs
+from sqlalchemy.engine import make_url
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
@@ -60,9 +68,9 @@ def run_session(block: Block, namespace: dict[str, Any], name: str) -> None:
     assert not runner.run(test, out=report.append, clear_globs=False).failed, "".join(report)
 
 
-def run_commands(block: Block, folder: Path, name: str) -> None:
+def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(PROGRAMS), os.environ["PATH"]]),
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "HOME": str(folder),
@@ -89,8 +97,15 @@ def run_commands(block: Block, folder: Path, name: str) -> None:
             assert same, f"{name}:{block.line}: $ {command}\nshown:\n{shown}\ngot:\n{done.stdout}"
 
 
-def run_page(text: str, name: str, folder: Path) -> int:
-    """Run every example of a page; returns how many blocks were run."""
+def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> int:
+    """Run every example of a page; returns how many blocks were run.
+
+    Args:
+        text: the page.
+        name: of the page.
+        folder: where it runs.
+        commands: the folder in which `counton` is looked for first.
+    """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     count = 0
     for block in blocks(text):
@@ -102,18 +117,60 @@ def run_page(text: str, name: str, folder: Path) -> int:
         elif block.kind == "pycon":
             run_session(block, namespace, name)
         elif block.kind == "console":
-            run_commands(block, folder, name)
+            run_commands(block, folder, name, commands)
         else:
-            assert block.kind in {"text", "toml", "sh", "csv", "sql"}, f"{name}:{block.line}"
+            assert block.kind in {"text", "toml", "sh", "csv", "sql", "py"}, f"{name}:{block.line}"
     return count
+
+
+@pytest.fixture
+def page_on_a_server(
+    page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A page, and for one that calls ``psql`` a server, where nothing of it stays."""
+    if "$ psql " not in page.read_text(encoding="utf-8"):
+        yield page
+        return
+    server = make_url(request.getfixturevalue("postgres_server"))
+    programs = server_programs()
+    assert programs is not None
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    for name, value in (
+        ("PGHOST", server.query["host"]),
+        ("PGUSER", server.username),
+        ("PGDATABASE", server.database),
+    ):
+        monkeypatch.setenv(name, str(value))
+    yield page
+    engine = sa.create_engine(server.set(drivername="postgresql+psycopg"))
+    kinds = {  # names longer than that of the server's own user, which is counton
+        "DATABASE": "SELECT datname FROM pg_database WHERE datname LIKE 'counton%%'",
+        "ROLE": "SELECT rolname FROM pg_roles WHERE rolname LIKE 'counton_%%'",
+    }
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for kind, query in kinds.items():
+            for name in connection.exec_driver_sql(query).scalars().all():
+                force = " WITH (FORCE)" if kind == "DATABASE" else ""
+                connection.exec_driver_sql(f"DROP {kind} {name}{force}")
+    engine.dispose()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 @pytest.mark.slow
-def test_examples_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_a_page(
+    page: Path,
+    page_on_a_server: Path,
+    forked_commands: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text(encoding="utf-8")
-    assert run_page(text, page.name, tmp_path) == len(re.findall(r"^ *```\w", text, re.MULTILINE))
+    text = page_on_a_server.read_text(encoding="utf-8")
+    if "deploy/" in text:
+        (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    assert run_page(text, page.name, tmp_path, forked_commands) == len(
+        re.findall(r"^ *```\w", text, re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize(

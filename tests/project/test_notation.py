@@ -14,7 +14,9 @@ import pytest
 
 import counton
 
-PAGE = (Path(__file__).parents[2] / "docs" / "notation.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "notation.md").read_text(
+    encoding="utf-8"
+)
 
 
 def public_things() -> dict[str, Any]:

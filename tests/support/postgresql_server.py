@@ -17,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 
-def _server_programs() -> Path | None:
+def server_programs() -> Path | None:
+    """Where the programs of a PostgreSQL server are; None where there is none."""
     places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     found = shutil.which("postgres")
     if found:
@@ -28,12 +29,76 @@ def _server_programs() -> Path | None:
     return None
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """URL of a throw-away server which listens on a unix socket only."""
+class Server:
+    """A throw-away server which listens on a unix socket only.
+
+    Args:
+        folder: with a short path; its data lies there, and goes with it.
+        user: as whom it runs; None: as we do.
+    """
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self.folder, self._user = folder, user
+        programs = server_programs()
+        assert programs is not None
+        self._programs = programs
+        self.url = f"postgresql://counton@/postgres?host={folder}"
+
+    def make(self) -> None:
+        """Make its data."""
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        subprocess.run(
+            [
+                *(self._programs / "initdb", "-D", self.folder / "data"),
+                *("-U", "counton", "-A", "trust", "--no-sync"),
+            ],
+            check=True,
+            capture_output=True,
+            user=self._user,
+            cwd=self.folder,
+        )
+
+    def start(self) -> None:
+        """Begin, and wait until it answers."""
+        self._server = subprocess.Popen(
+            [
+                *(self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder),
+                *("-c", "listen_addresses=", "-F"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=self._user,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+        _wait(self.url)
+
+    def stop(self) -> None:
+        """End it; its data is thrown away."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait(30)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End it, and all that serve its connections, at once."""
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.wait()
+
+    def schema(self) -> str:
+        """URL of an empty schema: much quicker to make than a database."""
+        name = f"t{uuid.uuid4().hex}"
+        engine = sa.create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"CREATE SCHEMA {name}")
+        engine.dispose()
+        return f"{self.url}&options=-csearch_path%3D{name}"
+
+
+def new_server() -> Server:
+    """A server that runs, where one is installed; else the test is skipped."""
     pytest.importorskip("psycopg", reason="the PostgreSQL driver psycopg is not installed")
-    programs = _server_programs()
-    if programs is None:
+    if server_programs() is None:
         pytest.skip("no PostgreSQL server is installed (initdb and postgres)")
     user: str | None = None
     if os.geteuid() == 0:  # the server refuses to run as root
@@ -42,33 +107,24 @@ def postgres_server() -> Iterator[str]:
             pytest.skip("PostgreSQL does not run as root and there is no other user")
     memory = os.access("/dev/shm", os.W_OK)
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/dev/shm" if memory else "/tmp"))  # short path
-    if user:
-        shutil.chown(folder, user)
-    data = folder / "data"
-    server = None
+    server = Server(folder, user)
     try:
-        subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "counton", "-A", "trust", "--no-sync"],
-            check=True,
-            capture_output=True,
-            user=user,
-            cwd=folder,
-        )
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-F"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            user=user,
-            cwd=folder,
-        )
-        url = f"postgresql://counton@/postgres?host={folder}"
-        _wait(url)
-        yield url
-    finally:
-        if server is not None:
-            server.send_signal(signal.SIGQUIT)  # its data is thrown away
-            server.wait(30)
+        server.make()
+        server.start()
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A throw-away server."""
+    server = new_server()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def _exists(user: str) -> bool:
@@ -93,11 +149,6 @@ def _wait(url: str) -> None:
 
 
 @pytest.fixture
-def postgres(postgres_server: str) -> str:
-    """URL of an empty schema: much quicker to make than a database."""
-    name = f"t{uuid.uuid4().hex}"
-    engine = sa.create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {name}")
-    engine.dispose()
-    return f"{postgres_server}&options=-csearch_path%3D{name}"
+def postgres(postgres_server: Server) -> str:
+    """URL of an empty schema."""
+    return postgres_server.schema()

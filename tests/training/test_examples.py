@@ -17,7 +17,7 @@ EXAMPLES = {"train_torch.py": "torch opacus", "train_jax.py": "jax optax"}
 def test_the_page_shows_the_example(name: str) -> None:
     body = (ROOT / "examples" / name).read_text("utf-8")
     shown = (ROOT / "docs" / "training.md").read_text("utf-8")
-    assert f"```text\n{body}```" in shown
+    assert f"```py\n{body}```" in shown
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

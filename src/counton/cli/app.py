@@ -8,6 +8,7 @@ import typer
 
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
+    DemoOptions,
     EndOptions,
     ExportOptions,
     FitOptions,
@@ -15,12 +16,15 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
+    MethodsOptions,
     OnceOptions,
     PlanOptions,
     Printing,
     PublishOptions,
     RunOptions,
+    ServeOptions,
     ShowOptions,
+    TokenOptions,
     VerifyOptions,
     left_out,
     takes,
@@ -108,6 +112,32 @@ def run_jobs(options: RunOptions) -> None:
     from counton.cli.jobs import perform
 
     perform(options)
+
+
+@app.command(name="serve")
+@takes(ServeOptions)
+def serve(options: ServeOptions) -> None:
+    """Serve the jobs of a file: rows come in by HTTP, releases happen at their time.
+
+    Released series are read as JSON, CSV or Arrow, or live. Tokens are made by serve-token. Several
+    servers may serve one PostgreSQL database: one of them releases.
+    """
+    from counton.cli.serving import perform
+
+    perform(options)
+
+
+@app.command(name="serve-token")
+@takes(TokenOptions)
+def serve_token(options: TokenOptions) -> None:
+    """List the tokens of a service, make one, or revoke one, while it runs.
+
+    ingest: to send rows; read: to read released series; operate: to see the operator's numbers,
+    which are exact and secret. Only digests of tokens are kept.
+    """
+    from counton.cli.serving import perform_token
+
+    perform_token(options)
 
 
 @app.command()
@@ -223,6 +253,18 @@ def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
 
 
 @app.command()
+@takes(MethodsOptions)
+def methods(options: MethodsOptions) -> None:
+    """Say in a paragraph what a publication needs: unit, guarantee, attacker, mechanism, error.
+
+    Also where the mechanism is described, and what was not protected. From the state alone.
+    """
+    from counton.cli.export import print_methods
+
+    print_methods(options)
+
+
+@app.command()
 @takes(PublishOptions)
 def publish(options: PublishOptions) -> None:
     """Write releases into plain tables and a view, counton_releases, for Grafana, Metabase, psql.
@@ -290,3 +332,16 @@ def ranges(request: Job, once: OnceOptions, printing: Printing) -> None:
     from counton.cli.tables import perform_table
 
     perform_table(request, printing, HierarchyFitOptions(), once)
+
+
+@app.command()
+@takes(DemoOptions)
+def demo(options: DemoOptions) -> None:
+    """Count a year of departures from New York's airports, hour by hour for 16 carriers.
+
+    Writes the events, a table and a chart into a folder, and shows the command that does it. The
+    data come with counton's extra demo.
+    """
+    from counton.cli.demo import perform
+
+    perform(options)

@@ -11,10 +11,15 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import ExportOptions, HierarchyFitOptions, PublishOptions
+from counton.cli.options import (
+    ExportOptions,
+    HierarchyFitOptions,
+    MethodsOptions,
+    PublishOptions,
+)
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput
-from counton.jobs.exports import Exported, export, publish
+from counton.jobs.exports import Exported, export, methods, publish
 from counton.jobs.outputs import PICTURES
 from counton.jobs.tables import Fit
 
@@ -105,6 +110,25 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
     return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
+
+
+def print_methods(options: MethodsOptions) -> None:
+    """A paragraph for each release of a state, or one.
+
+    Raises:
+        CountonError: see `counton.jobs.methods`.
+    """
+    found = methods(options.state, options.name, level=options.level)
+    if options.json:
+        print_json({"state": options.state, "methods": found})
+        return
+    console = Console()
+    for place, (name, paragraph) in enumerate(found.items()):
+        if place:
+            print_line(console, "")
+        if len(found) > 1:
+            print_line(console, f"{name}", bold=True)
+        print_line(console, paragraph)
 
 
 def print_published(options: PublishOptions) -> None:

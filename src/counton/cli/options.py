@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
+from counton.errors import InvalidInput
 from counton.jobs.fields import called, default_of, kind_of, said_of
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS, others
@@ -108,6 +109,26 @@ class RunOptions:
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
     schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
     json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Options of ``serve``."""
+
+    file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
+    listen: str = option("127.0.0.1:8080", "HOST:PORT; port 0: a free one")
+    only: str | None = option(None, "only these jobs, A,B; default: all")
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """Options of ``serve-token``."""
+
+    file: str = argument("the job file of the service")
+    make: str | None = option(
+        None, "draw a token and print it once; what for: ingest, read, operate, or several: A,B"
+    )
+    revoke: str | None = option(None, "forget the token of this id")
 
 
 @dataclass(frozen=True)
@@ -252,6 +273,14 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True)
+class DemoOptions:
+    """Options of ``demo``."""
+
+    folder: str = option("demo", "where the data, the state and the results go")
+    expire: bool = option(False, "without an end date: protection fades with age", "--expire")
+
+
+@dataclass(frozen=True)
 class EndOptions:
     """Options of ``end``."""
 
@@ -261,10 +290,40 @@ class EndOptions:
 
 
 @dataclass(frozen=True)
-class ShowOptions:
+class _OneState:
+    place: str | None = optional_argument("SQLite file or database URL that keeps it all; secret")
+    named: str | None = option(None, "the same, in an option as of other commands", "--state")
+
+    @property
+    def state(self) -> str:
+        """Which.
+
+        Raises:
+            InvalidInput: none is given, or two.
+        """
+        given = [one for one in (self.place, self.named) if one is not None]
+        if len(given) != 1:
+            raise InvalidInput(
+                "no state is named: give the SQLite file or database URL that keeps the releases"
+                if not given
+                else f"two states are named, {given[0]} and {given[1]}: give one of them"
+            )
+        return given[0]
+
+
+@dataclass(frozen=True)
+class ShowOptions(_OneState):
     """Options of ``show``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class MethodsOptions(_OneState):
+    """Options of ``methods``."""
+
+    name: str | None = option(None, "of one stream or table; default: all")
+    level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
 
 
@@ -306,10 +365,9 @@ class PublishOptions:
 
 
 @dataclass(frozen=True)
-class VerifyOptions:
+class VerifyOptions(_OneState):
     """Options of ``verify``."""
 
-    state: str = argument("SQLite file or database URL that keeps the releases; secret")
     name: str | None = option(None, "of one stream or table; default: all")
     key: str | None = option(
         None, "of the key: a file, env:NAME or command:...; default: STATE.key"

@@ -16,6 +16,7 @@ from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
+from counton.events.spread import Fetched, Spread
 from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
 
 Unknown = Literal["refuse", "drop", "discover"]
@@ -286,21 +287,27 @@ def tally(
             infinite, a missing user or id.
         SumOverflow: the sum of one cell is too large.
     """
-    rows = marked(source, reading, watch)
-    if bound is not None:
-        rows = bound(rows)
-    groups: pl.Expr = pl.lit(0, pl.Int64)
-    if domain is not None:
-        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False)  # faster than a join
-        groups = place.to_physical().cast(pl.Int64).fill_null(len(domain))
     width = 1 if domain is None else len(domain) + 1
-    cell = pl.col("step").clip(lower_bound=-1) * width + groups  # below 0: cannot be counted
-    found = collected(source, _added(rows, cell, reading.adds, newest=True)).sort("cell")
+    across = _across(reading.adds)
+    if isinstance(source, Spread):
+        if bound is not None:
+            bound(source.marked(reading, domain))
+        found = source.cells(reading, domain).sort("cell")
+    else:
+        rows = marked(source, reading, watch)
+        if bound is not None:
+            rows = bound(rows)
+        cell = _cell(domain)
+        found = collected(source, _added(rows, cell, reading.adds, newest=True)).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
-        skipped, quarantined = _without_bad_rows(source, reading)
+        if isinstance(source, Spread):
+            bad = found.filter(pl.col("cell") < 0)
+            problem = bad.select(problem=-(pl.col("cell") // (width * across)), rows="rows")
+            skipped, quarantined = _without_bad_rows_of(source, reading, problem)
+        else:
+            skipped, quarantined = _without_bad_rows(source, reading)
         found = found.filter(pl.col("cell") >= 0)
-    across = _across(reading.adds)
     cells, counts = found["cell"] // across, found["rows"]
     steps, groups_of = cells // width, cells % width
     outside = found["cell"] % across == (across - 1 if across > 1 else -1)
@@ -324,6 +331,119 @@ def tally(
         skipped=skipped,
         quarantined=quarantined,
     )
+
+
+def cells_of(
+    rows: Rows,
+    reading: Reading,
+    domain: Sequence[str] | None,
+    alike: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """Sums of some of a run's rows by cell: `summed` adds up those of several.
+
+    Args:
+        rows: some of them.
+        reading: how they are read; where it discovers groups, sums are by label.
+        domain: the declared groups.
+        alike: where each row stands for several in its window that say the same: how many
+            (``number``), and the microsecond of the newest (``newest``).
+
+    Returns:
+        Columns ``cell`` (window, group and place), ``group`` (a label where they are discovered,
+        else null), ``rows``, ``us`` (the newest), and for each place to which rows add more than
+        themselves ``total N`` (int64, modulo 2^64) and ``magnitude N`` (float64).
+    """
+    marked, number = _mark(rows, reading), None
+    if alike is not None:
+        us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+        marked = marked.collect().hstack(alike.select("number", "newest")).lazy()
+        marked, number = marked.with_columns(us=us), pl.col("number")
+    if reading.unknown == "discover":
+        found = _added(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
+    else:
+        found = _added(marked, _cell(domain), reading.adds, newest=True, number=number)
+        found = found.with_columns(group=pl.lit(None, pl.String))
+    sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
+    return found.select("cell", "group", *sums).collect()
+
+
+def summed(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Sums of rows from those of parts of them, in any order: see `cells_of`."""
+    together = pl.concat(cells)
+    sums = [name for name in together.columns if name not in ("cell", "group", "us")]
+    return (
+        together.group_by("cell", "group")
+        .agg(pl.col("rows", *sums[1:]).sum(), pl.col("us").max())
+        .select(together.columns)
+    )
+
+
+def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
+    """Sums by label as sums by the label's place in a domain; others are beyond it.
+
+    >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
+    >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
+    [4, 8]
+    """
+    across, width = _across(adds), len(domain) + 1
+    place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
+    window, rest = pl.col("cell") // across, pl.col("cell") % across
+    cell = (window * width + place.cast(pl.Int64).fill_null(len(domain))) * across + rest
+    return summed([cells.with_columns(cell=cell, group=pl.lit(None, pl.String))])
+
+
+def labels_of(cells: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Labels that are within the windows, and the first window of each, from sums by label."""
+    found = cells.select("group", step=pl.col("cell") // _across(reading.adds)).filter(
+        pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+    )
+    return found.group_by("group").agg(pl.col("step").min())
+
+
+def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
+    """Of some rows, as they are, those of which an expression of marked rows is true."""
+    found = _mark(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
+    names = reading.columns.names
+    given = (
+        rows.scan(names)
+        .with_row_index("counton row")
+        .filter(pl.col("counton row").is_in(found.implode()))
+    )
+    return given.select(names).collect()
+
+
+def candidates(rows: Rows, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+    """Of some rows those that could count, marked: of windows and groups that there are.
+
+    Args:
+        rows: some of a run's rows.
+        reading: how they are read.
+        domain: the declared groups; None: there are none, or they are discovered.
+    """
+    frame = _mark(rows, reading)
+    could = pl.col("step").is_between(1, reading.windows.steps)
+    if reading.columns.group is not None:
+        could &= pl.col("group").is_not_null()
+        if domain is not None:
+            could &= pl.col("group").cast(pl.Enum(list(domain)), strict=False).is_not_null()
+    if reading.adds is not None and by_row(reading.adds):
+        could &= pl.col("total") >= 0
+    return frame.filter(could).collect()
+
+
+def _cell(domain: Sequence[str] | None) -> pl.Expr:
+    """Number of a marked row's window and group; below 0, by its problem, where it cannot count."""
+    groups: pl.Expr = pl.lit(0, pl.Int64)
+    if domain is not None:
+        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False)  # faster than a join
+        groups = place.to_physical().cast(pl.Int64).fill_null(len(domain))
+    return _window() * (1 if domain is None else len(domain) + 1) + groups
+
+
+def _window() -> pl.Expr:
+    """The step of a marked row, or its problem less than 0."""
+    step = pl.col("step")
+    return pl.when(step < NO_MOMENT).then(step - NO_MOMENT).otherwise(step)
 
 
 def added_up(rows: pl.LazyFrame, groups: int, adds: Adds | None) -> pl.DataFrame:
@@ -354,10 +474,18 @@ def by_row(adds: Adds) -> bool:
 
 
 def _added(
-    rows: pl.LazyFrame, cell: pl.Expr, adds: Adds | None, *, newest: bool = False
+    rows: pl.LazyFrame,
+    cell: pl.Expr,
+    adds: Adds | None,
+    *,
+    newest: bool = False,
+    by: Sequence[str] = (),
+    number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
     """Rows by cell, windows one after the other: how many, and what they add to each place."""
-    sums = [pl.len().cast(pl.Int64).alias("rows")]
+    each = pl.lit(1, pl.Int64) if number is None else number
+    many = pl.len().cast(pl.Int64) if number is None else number.sum()
+    sums = [many.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
     if adds is not None:
@@ -367,14 +495,15 @@ def _added(
             known &= (place >= 0) & (place < adds.places)
             cell = cell * (adds.places + 1) + pl.when(known).then(place).otherwise(adds.places)
         if not adds.counts_rows:
-            for number, (_, amount) in enumerate(entries):
+            for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # of each row as much
-                    added, size = pl.len().cast(pl.Int64) * amount, pl.len() * float(abs(amount))
+                    added, size = many * amount, many * float(abs(amount))
                 else:
-                    added, size = amount.sum(), amount.cast(pl.Float64).abs().sum()
-                sums.append(added.alias(f"total {number}"))
-                sums.append(size.alias(f"magnitude {number}"))
-    return rows.group_by(cell.alias("cell")).agg(sums)
+                    added = (amount * each).sum()
+                    size = (amount.cast(pl.Float64) * each).abs().sum()
+                sums.append(added.alias(f"total {place}"))
+                sums.append(size.alias(f"magnitude {place}"))
+    return rows.group_by(cell.alias("cell"), *by).agg(sums)
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
@@ -576,13 +705,56 @@ def _without_bad_rows(source: Source, reading: Reading) -> tuple[int, int]:
             texts = part.scan(columns).with_row_index("row", offset=1)
             cells = collected(source, texts.filter(pl.col("row").is_in(rows["row"].to_list())))
             for step, (row, *values) in zip(rows["step"], cells.sort("row").rows(), strict=True):
-                kept.append((part.name, row, Problem(NO_MOMENT - step).words, *values))
+                number = row if part.numbered else ""
+                kept.append((part.name, number, Problem(NO_MOMENT - step).words, *values))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
 
 
-def _explain(source: Source, reading: Reading) -> InvalidInput:
+def _without_bad_rows_of(
+    source: Spread, reading: Reading, problems: pl.DataFrame
+) -> tuple[int, int]:
+    """The same where rows lie elsewhere and have no numbers; ``problems`` says how many are bad."""
+    policies = reading.policies
+    lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
+    skipped, which = 0, pl.col("step") < NO_MOMENT
+    if policies.missing == "skip":
+        skipped = int(problems.filter(lacking)["rows"].sum())
+        problems = problems.filter(~lacking)
+        which &= ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+    number = int(problems["rows"].sum())
+    if policies.quarantine is None:
+        if not number:
+            return skipped, 0
+        raise _explain(_fetched(source, source.some(reading, which, 1)), reading, number)
+    rows = source.some(reading, which, policies.most + 1)
+    aside = _without_bad_rows(_fetched(source, rows), reading)[1]
+    if aside != number:
+        raise changed(source.parts[0])
+    return skipped, aside
+
+
+def _fetched(source: Spread, rows: pl.DataFrame) -> Source:
+    """A few rows of a source that lies elsewhere.
+
+    Raises:
+        InvalidInput: there are none, and there were some.
+    """
+    if not rows.height:
+        raise changed(source.parts[0])
+    return Source((Fetched(rows, source.name),), source.name)
+
+
+def changed(part: Rows) -> InvalidInput:
+    """The error for rows that were not the same all the time they were read."""
+    return InvalidInput(
+        f"{part.name} changed while it was read, so it cannot be told what was counted; "
+        f"{part.still}"
+    )
+
+
+def _explain(source: Source, reading: Reading, rows_of_all: int | None = None) -> InvalidInput:
     """The error for the first row that cannot be counted, and how many there are."""
     number, first = 0, None
     for part in source.parts:
@@ -599,6 +771,7 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
             first = part, int(row), Problem(NO_MOMENT - int(step))
         number += rows
     assert first is not None
+    number = number if rows_of_all is None else rows_of_all
     part, row, problem = first
     columns = reading.columns
     name = {
@@ -612,7 +785,7 @@ def _explain(source: Source, reading: Reading) -> InvalidInput:
     text = part.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     return InvalidInput(
-        f"row {row:,} of {part.name} has {problem.words} in column {name!r} ({_short(text)})"
+        f"{part.place_of(row)} has {problem.words} in column {name!r} ({_short(text)})"
         f"{others}; {problem.remedy(reading.windows.timezone)}"
     )
 
@@ -647,35 +820,46 @@ def _short(value: object) -> str:
 
 
 _LONGEST = 80
+_FEW = 1000  # rows of undeclared groups that are looked at
 _APART = 2**40  # between numbers of rows of one file and of the next
 
 
 def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
-    outside = pl.lit(False)
+    outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
     if reading.columns.group is not None:
         outside = ~pl.col("group").is_in(list(domain)).fill_null(False)
-    by_label = not collected(source, _numbered(source, reading).filter(outside).head(1)).height
-    if by_label:
-        outside = (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
-    rows = _numbered(source, reading).filter(outside)
-    if by_label:
+    if isinstance(source, Spread):  # enough of them to show
+        first = outside
+        if reading.columns.group is not None:
+            first &= pl.col("group").is_first_distinct()
+        rows = source.some(reading, first, _FEW)
+        if not rows.height:
+            rows = source.some(reading, by_label, 1)
+        source = _fetched(source, rows)
+    of_labels = not collected(source, _numbered(source, reading).filter(outside).head(1)).height
+    if of_labels:
+        outside = by_label
+    found = _numbered(source, reading).filter(outside)
+    if of_labels:
         parts = zip(reading.columns.parts, _parts(reading), strict=True)
         labels = [name for name, one in parts if one is not None and one.kind == "label"]
-        first = collected(source, rows.select(pl.col("row").min())).item()
-        part, row = divmod(int(first), _APART)
-        found = source.parts[part].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = _short(found.row(0) if len(labels) > 1 else found.row(0)[0])
+        least = collected(source, found.select(pl.col("row").min())).item()
+        number, row = divmod(int(least), _APART)
+        given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
+        shown = _short(given.row(0) if len(labels) > 1 else given.row(0)[0])
         what = f"rows of {', '.join(map(repr, labels))}"
     else:
-        groups = collected(source, rows.group_by("group").agg(pl.col("row").min())).sort("group")
-        part, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
-        given = groups["group"].to_list()
-        more = f" and {len(given) - _SHOWN:,} more" if len(given) > _SHOWN else ""
-        shown = ", ".join(_short(name) for name in given[:_SHOWN]) + more
+        groups = collected(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
+        number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
+        names = groups["group"].to_list()
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        shown = ", ".join(_short(name) for name in names[:_SHOWN]) + more
         what = f"groups in column {reading.columns.group!r}"
-    where = f" of {source.parts[part].name}" if len(source.parts) > 1 else ""
+    part = source.parts[number]
+    where = f" of {part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{where})" if part.numbered else ""
     return InvalidInput(
-        f"{source.name} has {what} that are not declared: {shown} (first in row {row:,}{where}); "
+        f"{source.name} has {what} that are not declared: {shown}{first_in}; "
         f"correct the data or {field('domain')}, or drop such rows ({field('unknown', 'drop')})"
     )
 

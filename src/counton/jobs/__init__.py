@@ -37,10 +37,12 @@ from counton.lazy import loader, require
 if TYPE_CHECKING:
     from counton.jobs.counting import Run as Run
     from counton.jobs.counting import count_events as count_events
+    from counton.jobs.counting import release as release
     from counton.jobs.counting import sum_events as sum_events
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
+    from counton.jobs.exports import methods as methods
     from counton.jobs.exports import publish as publish
     from counton.jobs.job import ContingencyRequest as ContingencyRequest
     from counton.jobs.job import HierarchyRequest as HierarchyRequest
@@ -83,8 +85,10 @@ _HOME = {
     "Run": "counton.jobs.counting",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
+    "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "recalled": "counton.jobs.runs",
+    "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
@@ -112,8 +116,10 @@ __all__ = [
     "Shown",
     "count_events",
     "export",
+    "methods",
     "publish",
     "recalled",
+    "release",
     "run",
     "run_contingency",
     "run_hierarchy",

@@ -45,6 +45,7 @@ def ended(
     *,
     confirmed: bool,
     watermark: str | None = None,
+    now: datetime | None = None,
 ) -> tuple[int, int]:
     """Until when windows are released, in microseconds, and how many have ended by then.
 
@@ -54,13 +55,14 @@ def ended(
         seen: of the events.
         confirmed: release also what looks like a mistake.
         watermark: windows end so much later, where no time is stated.
+        now: what the clock says; None: that of this machine.
 
     Raises:
         InvalidInput: a time that has not passed, is before the first window, or is many windows
             after the newest event; a stream of the past without one; or "newest" without an event.
         HorizonExceeded: a time, or an event that decides, after the last window.
     """
-    end, now = moment(windows.end).isoformat(), datetime.now(UTC)
+    end, now = moment(windows.end).isoformat(), now or datetime.now(UTC)
     stated, until = until is not None, _UNSTATED if until is None else until
     late = 0 if watermark is None else length_of(watermark)
     if until == NEWEST:
@@ -89,7 +91,7 @@ def ended(
             f"{field('until', end)} for the rest of this stream and start another one for what "
             f"follows"
         )
-    if us <= microseconds(windows.start) and until == NOW and late:
+    if us <= microseconds(windows.start) and until == NOW and (late or confirmed):
         return us, 0
     if us <= microseconds(windows.start):
         raise InvalidInput(

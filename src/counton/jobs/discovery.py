@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.events.spread import Spread
 from counton.events.tally import Reading, collected, marked
 from counton.laws import DiscreteLaplace
 from counton.privacy import ApproxDP, Contribution, PureDP
@@ -166,10 +167,13 @@ def counters_of(guarantee: Any) -> PureDP:
 
 def labels_in(source: Source, reading: Reading, known: Sequence[str]) -> tuple[str, ...]:
     """Labels of rows within the windows that are not known, by first window and name. Secret."""
-    rows = marked(source, reading).filter(
-        pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
-    )
-    found = collected(source, rows.group_by("group").agg(pl.col("step").min()))
+    if isinstance(source, Spread):
+        found = source.labels(reading)
+    else:
+        rows = marked(source, reading).filter(
+            pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+        )
+        found = collected(source, rows.group_by("group").agg(pl.col("step").min()))
     there = set(known)
     new = [row for row in found.select("step", "group").rows() if row[1] not in there]
     return tuple(name for _, name in sorted(new))

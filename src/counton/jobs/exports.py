@@ -89,6 +89,12 @@ class Exported:
         table: pl.DataFrame = what.table(level)
         return table
 
+    def methods(self) -> str:
+        """The paragraph that a publication needs, as of `Released.methods`."""
+        if isinstance(self._what, HierarchyOutcome | ContingencyOutcome):
+            return self._what.release.methods()
+        return self._what.methods()
+
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`, made some at a time while they are written."""
         return self._what.lazy() if isinstance(self._what, Released) else self.table().lazy()
@@ -204,6 +210,53 @@ def export(
     return found
 
 
+def methods(
+    state: str | os.PathLike[str], name: str | None = None, *, level: float = 0.95
+) -> dict[str, str]:
+    """The paragraph that a publication needs, of each release of a state: see `Released.methods`.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of one stream or table; None: all that have released something.
+        level: of the intervals of which it tells.
+
+    Returns:
+        Paragraphs by the names of releases.
+
+    Raises:
+        StateError: the state cannot be read, or has released nothing.
+        InvalidInput: a level outside (0, 1 - 1e-9], or a stream without a step.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> print(methods(folder.name + "/s.db")["visits"][:57])
+    'visits' is the running total, released after every step
+    >>> folder.cleanup()
+    """
+    with Store(state) as store:
+        if name is None:
+            started = [one for one in store.streams if store.reader(one).step]
+            names = [*started, *store.tables]
+            if not names:
+                raise StateError(f"the state {state} has released nothing yet: release first")
+        else:
+            names = [name]
+        return {
+            one: (
+                store.table(one).methods()
+                if one in store.tables
+                else _of_stream(
+                    store.reader(one), None, None, None, None, check_level(level)
+                ).methods()
+            )
+            for one in names
+        }
+
+
 def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
     path = Path(out)
     check_text("out", str(path))
@@ -284,7 +337,10 @@ def _of_stream(
     if definition.cut is not None:
         chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)
-    return Exported(facts, chosen, read_released(reader, definition, level).only(chosen, named))
+    found = read_released(reader, definition, level).only(chosen, named)
+    if isinstance(found, ReleasedStatistic):
+        found = found.at_hand()  # a table that is asked for later must not open the state again
+    return Exported(facts, chosen, found)
 
 
 def _steps(given: str | range | None, last: int) -> range:

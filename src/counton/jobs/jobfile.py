@@ -31,12 +31,14 @@ from typing import Any
 
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import Kind, called, default_of, kind_of
-from counton.jobs.job import Job
+from counton.jobs.job import Events, Job
 from counton.jobs.kinds import KINDS, others
 from counton.store.whole_file import replace_file
 
 #: How a field is called that says which statistic it is.
 STATISTIC = "statistic"
+#: The table of a job file for what a service needs besides its jobs.
+SERVICE = "serve"
 #: Fields that name files; of a domain only where there is such a file.
 _FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows")
 #: Fields that take several texts.
@@ -57,8 +59,12 @@ def _fields() -> dict[str, Field[Any]]:
     return {called(item): item for item in fields(Job) if "asked" in item.metadata}
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Job]:
+def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str, Job]:
     """The jobs of a file, by name, in their order.
+
+    Args:
+        path: of the file.
+        events: of all jobs, where these come from elsewhere and the file must name none.
 
     Raises:
         InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
@@ -70,26 +76,35 @@ def load(path: str | os.PathLike[str]) -> dict[str, Job]:
     >>> load(file)["visits"].what
     'count'
     """
-    file = Path(path)
-    try:
-        read = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise InvalidInput(
-            f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
-    unknown = [name for name in read if name not in ("defaults", "jobs")]
+    file, read = Path(path), read_file(path)
+    unknown = [name for name in read if name not in ("defaults", "jobs", SERVICE)]
     if unknown or not isinstance(read.get("jobs"), dict) or not read["jobs"]:
         raise InvalidInput(
             f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
             f"[defaults], which may be left out, and a table [jobs.NAME] for each job"
         )
     defaults = read.get("defaults", {})
-    return {name: _job(name, own, defaults, file) for name, own in read["jobs"].items()}
+    return {name: _job(name, own, defaults, file, events) for name, own in read["jobs"].items()}
 
 
-def _job(name: str, own: Any, defaults: Any, file: Path) -> Job:
+def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The tables of a job file, as they stand in it.
+
+    Raises:
+        InvalidInput: no such file, or no TOML.
+    """
+    file = Path(path)
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+
+
+def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) -> Job:
     where = f"job {name!r} of {str(file)!r}"
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
@@ -110,6 +125,12 @@ def _job(name: str, own: Any, defaults: Any, file: Path) -> Job:
                 raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
             if item.name not in gone:
                 taken[item.name] = _value(item, value, where, file.parent)
+    if events is not None:
+        if "events" in taken:
+            raise InvalidInput(
+                f"{where} says 'events', and its rows come from elsewhere; leave it out"
+            )
+        taken["events"] = events
     for needed in ("events", "state"):
         if needed not in taken:
             raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
@@ -304,6 +325,7 @@ def schema() -> dict[str, Any]:
         "properties": {
             "defaults": {"$ref": "#/$defs/job"},
             "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
+            SERVICE: {"type": "object", "description": "settings of counton serve"},
         },
         "required": ["jobs"],
         "additionalProperties": False,

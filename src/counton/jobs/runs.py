@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as attribute
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,21 +16,26 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import (
+    CountonError,
     InvalidInput,
     ReplayMismatch,
+    StateError,
     StreamConflict,
     SumOverflow,
+    WrongKey,
     field,
 )
 from counton.events.files import (
-    Rows,
     Source,
     event_paths,
+    joined,
     open_source,
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.tally import Reading, Tally, by_row, tally
+from counton.events.spread import Spread
+from counton.events.tally import Reading, Tally, by_row, changed, tally
+from counton.events.windows import microseconds
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -154,6 +160,7 @@ def run(
     progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
+    now: datetime | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
 
@@ -164,6 +171,7 @@ def run(
         request: what is asked.
         progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
+        now: what the clock says, aware; None: that of this machine.
 
     Raises:
         InvalidInput: the request or the data is outside what is allowed.
@@ -193,7 +201,7 @@ def run(
     store, saved = _look(request)
     request = request if saved is None else _as_before(request, saved)
     try:
-        return _run(request, store, saved, progress, approve)
+        return _run(request, store, saved, progress, approve, now)
     except BaseException:
         if store is not None:
             store.close()
@@ -308,6 +316,7 @@ def _run(
     saved: Found | None,
     progress: Progress,
     approve: Callable[[Definition], None] | None,
+    now: datetime | None,
 ) -> Outcome:
     dropped = 0
     if saved is not None:
@@ -341,6 +350,8 @@ def _run(
             definition = succession.continued(definition, request.continues, predecessor, end.step)
     else:
         check(definition, asked)
+    if source is not None:
+        source = joined(source, definition.columns.group)
     kept = _remembered(request, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
@@ -349,22 +360,13 @@ def _run(
         approve(definition)
     progress("reading events", 0.25)
     if definition.ordered:
-        return _run_ordered(request, asked, definition, source, store, saved, policies, progress)
+        return _run_ordered(
+            request, asked, definition, source, store, saved, policies, progress, now
+        )
     assert source is not None
     if store is not None and saved is not None and request.append:
         source = _new_files(source, store, request, definition)
-    reading = Reading(
-        definition.columns,
-        definition.windows,
-        "discover" if definition.discovery is not None else asked.unknown,
-        definition.adds,
-        asked.clock_change,
-        request.time_format,
-        declared=definition.groups,
-        other=definition.other,
-        since=definition.since,
-        policies=policies,
-    )
+    reading = reading_of(request, asked, definition, policies)
     labels, counted_by = None, definition
     if definition.discovery is not None:
         from counton.jobs.discovery import Found as FoundLabels
@@ -379,9 +381,9 @@ def _run(
     found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
     digests = source.digests(definition.columns.names)
     if (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     released = None if saved is None else saved.step
-    until, ended = _ended(request, definition, source, found, released)
+    until, ended = _ended(request, definition, source, found, released, now)
     new = store is None or saved is None
     if store is None or saved is None:
         chosen = None if bounding is None else bounding.choose(None, 0)
@@ -490,6 +492,7 @@ def _run_ordered(
     saved: Found | None,
     policies: Policies,
     progress: Progress,
+    now: datetime | None,
 ) -> Outcome:
     """The same where rows are taken one after the other."""
     from counton.jobs.ordered_rows import Taking, fitting, read_letters, read_rows
@@ -501,7 +504,7 @@ def _run_ordered(
     else:
         rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
-        raise _changed(part)
+        raise changed(part)
     rows = fitting(rows, definition, released)
     found = Tally(
         *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
@@ -511,7 +514,7 @@ def _run_ordered(
     ended = len(rows.stops)
     if definition.cut is not None:
         assert source is not None
-        until, ended = _ended(request, definition, source, found, released)
+        until, ended = _ended(request, definition, source, found, released, now)
     taking = Taking(definition, rows, ended, late=request.late)
     if store is None or saved is None:
         taking.tried()
@@ -532,13 +535,6 @@ def _run_ordered(
         raise
     stated = clock.is_stated(request.until)
     return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
-
-
-def _changed(part: Rows) -> InvalidInput:
-    return InvalidInput(
-        f"{part.name} changed while it was read, so it cannot be told what was counted; try "
-        f"again when it is whole"
-    )
 
 
 def _only_counted(
@@ -614,7 +610,8 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
     """
-    if len(source.parts) == 1 or definition.columns.id is not None:
+    known_whole = len(source.parts) == 1 or isinstance(source, Spread)
+    if known_whole or definition.columns.id is not None:
         return source
     known = [
         part
@@ -622,6 +619,29 @@ def _new_files(source: Source, store: Store, request: Job, definition: Definitio
         if store.has_source(request.name, f"sha256:{part.digest(definition.columns.names)}")
     ]
     return source if len(known) == len(source.parts) else source.without(known)
+
+
+def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
+    """How the rows of a job are read.
+
+    Args:
+        request: the job.
+        asked: what it asks.
+        definition: of its stream.
+        policies: for rows that cannot be counted.
+    """
+    return Reading(
+        definition.columns,
+        definition.windows,
+        "discover" if definition.discovery is not None else asked.unknown,
+        definition.adds,
+        asked.clock_change,
+        request.time_format,
+        declared=definition.groups,
+        other=definition.other,
+        since=definition.since,
+        policies=policies,
+    )
 
 
 class _Counted:
@@ -664,9 +684,17 @@ def _publish(stream: Stream) -> None:
 
 
 def _ended(
-    request: Job, definition: Definition, source: Source, found: Tally, released: int | None
+    request: Job,
+    definition: Definition,
+    source: Source,
+    found: Tally,
+    released: int | None,
+    now: datetime | None,
 ) -> tuple[int, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    begin = microseconds(definition.windows.start)
+    if source.live and (found.newest is None or found.newest < begin):
+        return begin, 0
     seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
     return clock.ended(
         request.until,
@@ -674,10 +702,33 @@ def _ended(
         seen,
         confirmed=request.confirmed,
         watermark=request.watermark,
+        now=now,
     )
 
 
 def _create(request: Job, definition: Definition) -> Stream:
+    """A new stream, where the run began without one.
+
+    Raises:
+        StreamConflict: another process made it in the meantime.
+    """
+    try:
+        return _created(request, definition)
+    except (StateError, WrongKey) as error:
+        try:
+            with Store(request.state) as store:
+                there = store.find(request.name) is not None
+        except (CountonError, OSError):
+            raise error from None
+        if not there:
+            raise
+        raise StreamConflict(
+            f"another process has just created stream {request.name!r} of this state, so nothing "
+            f"was released here: run the same command again, and it goes on with that stream"
+        ) from error
+
+
+def _created(request: Job, definition: Definition) -> Stream:
     return Stream.create(
         request.state,
         request.name,
@@ -723,8 +774,7 @@ def _sources(
             new.append(digest)
         elif request.append and definition.columns.id is None:
             raise ReplayMismatch(
-                f"{part.name} has been counted already ({digest[:18]}...); leave it out, or drop "
-                f"{field('append', True)} if the file holds everything since the first window"
+                f"{part.name} has been counted already ({digest[:18]}...); {part.again}"
             )
     return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 

@@ -127,6 +127,12 @@ class ReleasedStatistic:
             return self.source.readings(1, self.steps.stop, self.statistic)
         return Readings(self.statistic, self.steps, self.source.releases(1, self.steps.stop))
 
+    def at_hand(self) -> ReleasedStatistic:
+        """The same, with its steps read, so that its state may be closed before it is shown."""
+        if not self.statistic.on_demand:
+            self._readings  # noqa: B018  # kept once it is read
+        return self
+
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedStatistic:
@@ -171,6 +177,22 @@ class ReleasedStatistic:
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
 
+    def methods(self) -> str:
+        """See `Released.methods`."""
+        from counton.jobs.wording import methods_of
+        from counton.mechanisms.releases import noise_in_words
+
+        errors = []
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            last = self.last
+            if "std" in last.columns and last["std"].drop_nulls().len():
+                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        errors.append(
+            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
+            f"unless the table says else."
+        )
+        return methods_of(self.definition, self.terms, len(self.steps), errors)
+
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`."""
         return self.table().lazy()
@@ -190,9 +212,14 @@ class ReleasedStatistic:
                 parts.append(self._columns(reading))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        return _framed(
+        table = _framed(
             parts, np.asarray(steps, np.int64)[place], self.definition.cut, max(begin, 1)
         )
+        if not self.definition.by_several:
+            return table
+        from counton.jobs.wording import with_parts
+
+        return with_parts(table, self.definition)
 
     def _columns(self, reading: Reading) -> dict[str, Any]:
         level, ask = self.level, self.shown.ask

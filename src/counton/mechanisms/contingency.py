@@ -256,6 +256,19 @@ class ContingencyRelease(TableRelease):
         """What was released and what is protected, in words."""
         return f"columns {', '.join(self.columns)}: {self.ranges.describe()}"
 
+    def _measured(self) -> str:
+        return (
+            f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
+            f"(strategy {self.ranges.strategy!r}); every margin is a linear function of them, and "
+            f"all margins add up."
+        )
+
+    def _errors(self) -> list[str]:
+        return self.ranges._errors()
+
+    def _sources(self) -> tuple[str, ...]:
+        return self.ranges._sources()
+
     def saved_strategy(self) -> dict[str, Any]:
         """See `TableRelease.saved_strategy`: the weights, and the public values of the columns."""
         values = [part.tolist() for part in self.declared]

@@ -484,6 +484,25 @@ class RangesRelease(TableRelease):
         half = np.where((last > first).all(axis=0), half, 0.0)
         return half.reshape(shape)[()]
 
+    def _measured(self) -> str:
+        return (
+            f"Measured were the sums over cells that the strategy {self.strategy!r} asks for; "
+            f"every interval is a linear function of them."
+        )
+
+    def _errors(self) -> list[str]:
+        one, axes = self.std([0] * len(self.shape), [1] * len(self.shape)), len(self.shape)
+        whole = self.std([0] * axes, list(self.shape))
+        if axes == 1:
+            one, whole = self.std(0, 1), self.std(0, self.shape[0])
+        return [
+            f"The noise of the first cell has the standard deviation {float(one):,.4g}, and that "
+            f"of the sum of all cells {float(whole):,.4g}."
+        ]
+
+    def _sources(self) -> tuple[str, ...]:
+        return self.choice.grid.sources
+
     def saved_strategy(self) -> dict[str, Any]:
         """See `TableRelease.saved_strategy`."""
         return self.choice.grid.to_dict()

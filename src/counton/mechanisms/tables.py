@@ -76,6 +76,32 @@ class TableRelease(ABC):
     def describe(self) -> str:
         """What was released and what is protected, in words."""
 
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, mechanism, error, sources.
+
+        >>> from counton import Key, ZCDP, release_ranges
+        >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate())
+        >>> release.methods().split(". ")[0]
+        "'ranges' is a table of 3 counts, released once"
+        """
+        from counton.mechanisms.methods import methods
+
+        return methods(
+            self.terms, mechanism=self._measured(), errors=self._errors(), sources=self._sources()
+        )
+
+    @abstractmethod
+    def _measured(self) -> str:
+        """What was measured, a sentence."""
+
+    @abstractmethod
+    def _errors(self) -> list[str]:
+        """How wrong what was released is, sentences."""
+
+    @abstractmethod
+    def _sources(self) -> tuple[str, ...]:
+        """Where what was measured is described."""
+
     @abstractmethod
     def _rows(self) -> Mapping[str, NDArray[Any]]:
         """Columns of what a notebook shows."""

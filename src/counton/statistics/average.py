@@ -76,6 +76,8 @@ class Average(Tallied):
     (True, True)
     """
 
+    sources = ("constants",)
+
     event = "value"
     parts = (Part("value"),)
 

@@ -116,12 +116,14 @@ class Statistic(ABC):
         of_letters: events are the letters of a text, of which each step has exactly one where it
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tallied`).
+        sources: where it is described, by names of `counton.literature`.
     """
 
     on_demand: ClassVar[bool] = False
     tallied: bool = False
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
+    sources: tuple[str, ...] = ()
 
     @property
     def protects(self) -> str:

@@ -70,6 +70,8 @@ class Cuts(Statistic):
     (True, True)
     """
 
+    sources = ("constants",)
+
     on_demand = True
     event = "edge"
 

@@ -72,6 +72,8 @@ class Degrees(GraphStatistic):
     (True, [1, 2, 3])
     """
 
+    sources = ("constants",)
+
     def __init__(
         self,
         degree: int,

@@ -70,6 +70,8 @@ class Distinct(Statistic):
     one user, who comes or goes up to 4 times, added or removed
     """
 
+    sources = ("fluctuating",)
+
     event = "user"
 
     def __init__(

@@ -43,6 +43,8 @@ class Edges(Subgraphs):
     removed
     """
 
+    sources = ("constants",)
+
     counted, size = "edges", 1
 
     def __init__(

@@ -81,6 +81,8 @@ class Episodes(Words):
     <class 'float'>
     """
 
+    sources = ("constants",)
+
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         super().__init__(alphabet, longest)
         others = min(self._others, self.longest - 1)  # as many as a word has room for

@@ -64,6 +64,8 @@ class Forest(Statistic):
     25.55
     """
 
+    sources = ("constants",)
+
     event = "edge"
 
     def __init__(

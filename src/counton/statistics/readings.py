@@ -180,6 +180,15 @@ class Reading(ABC):
         """Name, protected unit and guarantee, in words."""
         return self.release.describe()
 
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, mechanism, sources."""
+        from counton.mechanisms.methods import methods
+        from counton.mechanisms.releases import noise_in_words
+
+        found = self.table_columns()
+        errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
+        return methods(self.release._terms, errors=errors, sources=self.statistic.sources)
+
     @abstractmethod
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays; needs no optional package.

@@ -40,6 +40,8 @@ class Stars(Subgraphs):
     120.0
     """
 
+    sources = ("constants",)
+
     counted = "stars"
 
     def __init__(

@@ -66,6 +66,8 @@ class Substrings(Words):
     <class 'float'>
     """
 
+    sources = ("constants",)
+
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`."""
         longest = self.longest

@@ -62,6 +62,8 @@ class Triangles(Subgraphs):
     (True, True)
     """
 
+    sources = ("constants",)
+
     counted, size = "triangles", 3
 
     def __init__(

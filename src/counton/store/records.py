@@ -26,8 +26,14 @@ from counton.store.database import Database, reading
 from counton.strategies import StreamStrategy
 
 
+def facts() -> sa.Select[Any]:
+    """What is public of the streams' rows: who reads releases may have no right to see the sums."""
+    secret = ("checkpoint", "seal")
+    return sa.select(*(column for column in schema.streams.c if column.name not in secret))
+
+
 def find(connection: Connection, name: str) -> Row[Any]:
-    """The row of a stream that exists."""
+    """The row of a stream that exists, with its sums."""
     return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
 
 

@@ -87,7 +87,8 @@ class Reader:
         witness = keyfile.witness_beside(self._database, key).held()
         try:
             with self._database.transaction(write=False) as connection:
-                row = records.find(connection, self.terms.name)
+                query = records.facts().where(schema.streams.c.name == self.terms.name)
+                row = connection.execute(query).one()
                 records.check_witness(connection, row, witness, None)
         except StateError as error:
             return str(error)
@@ -196,7 +197,7 @@ def reader_of(database: Database, name: str) -> Reader:
 
 
 def _find(database: Database, name: str) -> tuple[int, Found] | None:
-    query = sa.select(schema.streams).where(schema.streams.c.name == name)
+    query = records.facts().where(schema.streams.c.name == name)
     with database.transaction(write=False) as connection:
         row = connection.execute(query).first()
         if row is None:
@@ -436,7 +437,7 @@ class Store(Closing):
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
         with self._database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
-            rows = connection.execute(sa.select(schema.streams).order_by(schema.streams.c.name))
+            rows = connection.execute(records.facts().order_by(schema.streams.c.name))
             tables = connection.execute(
                 sa.select(
                     schema.tables.c.name,

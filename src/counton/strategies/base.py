@@ -127,10 +127,12 @@ class Strategy(ABC):
         lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
             (0: integers), so that C x is exact in integer arithmetic.
         unit_columns: all non-zero entries of C are known to be +1 or -1.
+        sources: where it is described, by names of `counton.literature`.
     """
 
     lattice_bits: int = 0
     unit_columns: bool = False
+    sources: tuple[str, ...] = ()
 
     @property
     @abstractmethod

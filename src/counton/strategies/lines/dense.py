@@ -36,6 +36,8 @@ class Dense(OwnCells):
     5
     """
 
+    sources = ("optimal",)
+
     def __init__(self, matrix: NDArray[Any], name: str) -> None:
         matrix = unmasked(matrix, "the matrix")
         matrix = np.asarray(matrix)

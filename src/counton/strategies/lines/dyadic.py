@@ -46,6 +46,8 @@ class Dyadic(LineStrategy):
     [1.0, 1.0, 4.0, 6.0]
     """
 
+    sources = ("binary",)
+
     consistent: ClassVar[bool] = False
     works_on_grids: ClassVar[bool] = False  # a grid's answers are products of consistent ones
     unit_columns = True

@@ -73,6 +73,7 @@ class Grid(TableStrategy):
                     f"axes: use haar or optimal"
                 )
         self.unit_columns = len(self.axes) == 1 and self.axes[0].unit_columns
+        self.sources = tuple(dict.fromkeys(name for axis in self.axes for name in axis.sources))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -42,6 +42,8 @@ class Haar(LineStrategy):
     [[2, 2, 2, 2], [1, -1, 0, 0], [0, 0, 1, -1], [1, 1, -1, -1]]
     """
 
+    sources = ("wavelets", "ranges")
+
     def __init__(self, cells: int, weights: tuple[int, ...], name: str = "haar") -> None:
         self.cells = check_cells(cells)
         self.height = len(binary_radices(cells))

@@ -77,6 +77,8 @@ class Hats(OwnCells):
     ([8, 9, 10, 11, 11, 10, 9, 8], 16)
     """
 
+    sources = ("own",)
+
     def __init__(
         self,
         cells: int,

@@ -50,6 +50,8 @@ class Nodes(LineStrategy):
     [[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 2, 0], [0, 0, 2]]
     """
 
+    sources = ("consistency",)
+
     def __init__(
         self,
         cells: int,

@@ -37,6 +37,8 @@ class SquareRoot(LineStrategy):
     [3.265, 1.2732]
     """
 
+    sources = ("constants",)
+
     works_on_grids: ClassVar[bool] = False  # running sums are rounded exactly on a line only
 
     def __init__(self, cells: int) -> None:

@@ -100,6 +100,8 @@ class Binary(StreamStrategy):
         InvalidInput: horizon below 1 or not an integer.
     """
 
+    sources = ("binary",)
+
     horizon: int
     causal = True
 

@@ -201,6 +201,8 @@ class Epochs(StreamStrategy):
     Node(level=5, index=43, weight=1)
     """
 
+    sources = ("own",)
+
     horizon = None
     fraction_bits = FRACTION_BITS
     unit_columns = False

@@ -53,6 +53,8 @@ class Expiring(StreamStrategy):
         InvalidInput: growth, delay or levels out of range.
     """
 
+    sources = ("expiration",)
+
     def __init__(
         self,
         growth: Number = 1,

@@ -79,6 +79,8 @@ class GrowingCascade(StreamStrategy):
     (1024, [3.14, 3.14, 3.14, 3.14])
     """
 
+    sources = ("ranges",)
+
     horizon: int
     workload: ClassVar[Workload] = "windows"
     unit_columns = False

@@ -523,6 +523,8 @@ class GrowingSquareRoot(StreamStrategy):
     [2.3806, 2.9658, 3.997, 8.1702, 13.3585]
     """
 
+    sources = ("own",)
+
     horizon = None
     fraction_bits = 10
     local = False

@@ -68,6 +68,8 @@ class HonakerOnline(StreamStrategy):
         InvalidInput: horizon not an integer, below 1 or above 2^40.
     """
 
+    sources = ("honaker",)
+
     horizon: int
     fraction_bits = 16
     local = False

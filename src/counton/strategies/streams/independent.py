@@ -42,6 +42,8 @@ class Independent(StreamStrategy):
     ('windows', 1.0, [1.0, 24.0])
     """
 
+    sources = ("matrices",)
+
     horizon: int
     workload: ClassVar[Workload] = "windows"
     causal = True

@@ -155,6 +155,8 @@ class KAry(StreamStrategy):
         InvalidInput: horizon below 1, arity below 2, or either not an integer.
     """
 
+    sources = ("elders",)
+
     horizon: int
     unit_rows = True  # where two releases differ, one reads a node or the other, or neither
 

@@ -156,6 +156,8 @@ class LookAhead(StreamStrategy):
         InvalidInput: an argument is out of range, or there is not a weight for every level.
     """
 
+    sources = ("consistency", "own")
+
     horizon: int
     fraction_bits = FRACTION_BITS
 

@@ -85,6 +85,8 @@ class NormalisedSqrt(StreamStrategy):
     [2.991, 3.081]
     """
 
+    sources = ("normalised",)
+
     fraction_bits = 10
     local = False
     causal = True

@@ -122,6 +122,8 @@ class Octave(StreamStrategy):
     True
     """
 
+    sources = ("own",)
+
     horizon: int
     unit_columns = False
     aligned = False

@@ -67,6 +67,8 @@ class SmoothBinary(StreamStrategy):
         InvalidInput: too few leaves for the horizon, or an argument out of range.
     """
 
+    sources = ("smooth",)
+
     horizon: int
     causal = True
 

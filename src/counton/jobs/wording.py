@@ -1,0 +1,98 @@
+"""What a stream of events releases, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from counton.events.files import BETWEEN
+from counton.events.windows import load_zone
+from counton.jobs.definition import Definition, subject
+from counton.mechanisms import StreamTerms
+
+#: What is known of every stream of events besides its numbers.
+_WHEN = (
+    "that a release took place, when, and the time of the newest row where that decided which "
+    "windows had ended"
+)
+
+
+def methods_of(
+    definition: Definition, terms: StreamTerms, steps: int, errors: Sequence[str]
+) -> str:
+    """The paragraph that a publication needs, of a stream of events.
+
+    Args:
+        definition, terms: of the stream.
+        steps: how many are released.
+        errors: sentences about the error.
+    """
+    from counton.mechanisms.methods import methods
+
+    people = definition.people
+    left_out = []
+    if people is not None and definition.statistic.tallied:
+        left_out.append(
+            "Rows of a user beyond the bound were left out, an error that no interval includes."
+        )
+    return methods(
+        terms,
+        released=_released_in_words(definition, terms, steps),
+        unit=definition.unit,
+        errors=[*errors, *left_out],
+        unprotected=[_WHEN],
+        sources=definition.statistic.sources,
+    )
+
+
+def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -> str:
+    """What was released so far, a sentence."""
+    cut = definition.cut
+    if definition.plain:
+        form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
+        what = f"{form}{subject(definition)}"
+        if definition.release == "both":
+            what += ", running and of each window,"
+        elif definition.release == "windows":
+            what += " in each window"
+    else:
+        what = f"The statistic {definition.statistic!r}"
+    if definition.discovery is not None:
+        what += f" by {definition.columns.group} (each group shown once it is large enough)"
+    elif definition.domain is not None:
+        what += f" by {definition.columns.group} ({len(definition.domain):,} declared groups)"
+    if cut is None:
+        return f"{what} was released after each row, {steps:,} times so far."
+    last = terms.strategy.horizon
+    of = "windows" if last is None else f"up to {last:,} windows"
+    start = cut.start.astimezone(load_zone(cut.timezone)).strftime("%Y-%m-%d %H:%M")
+    return (
+        f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
+        f"{steps:,} of them so far."
+    )
+
+
+def with_parts(table: pl.DataFrame, definition: Definition) -> pl.DataFrame:
+    """A table whose groups, of several columns, also stand in columns of their own.
+
+    Args:
+        table: with a column ``group``.
+        definition: of the stream.
+    """
+    by = definition.columns.group
+    if by is None or "," not in by or "group" not in table.columns:
+        return table
+    names = [name.strip() for name in by.split(",")]
+    if {*names} & {*table.columns}:
+        return table
+    parts = pl.col("group").str.split(BETWEEN)
+    made = [
+        pl.when(parts.list.len() == len(names))
+        .then(parts.list.get(place, null_on_oob=True))
+        .alias(name)
+        for place, name in enumerate(names)
+    ]
+    order = [*table.columns]
+    order[order.index("group") + 1 : order.index("group") + 1] = names
+    return table.with_columns(made).select(order)

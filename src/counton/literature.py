@@ -1,0 +1,64 @@
+"""Where mechanisms come from, as a list of references says it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: References by the names by which strategies and statistics give them.
+REFERENCES: Final = {
+    "binary": (
+        "C. Dwork, M. Naor, T. Pitassi and G. N. Rothblum, Differential privacy under continual "
+        "observation, 2010; T.-H. H. Chan, E. Shi and D. Song, Private and continual release of "
+        "statistics, 2011"
+    ),
+    "honaker": "J. Honaker, Efficient use of differentially private binary trees, 2015",
+    "elders": (
+        "J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace "
+        "vs Gaussian noise, 2024"
+    ),
+    "smooth": (
+        "J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual "
+        "observation, 2023"
+    ),
+    "constants": (
+        "H. Fichtenberger, M. Henzinger and J. Upadhyay, Constant matters: fine-grained error "
+        "bound on differentially private continual observation using completely bounded norms, 2022"
+    ),
+    "normalised": (
+        "M. Henzinger, N. P. Kalinin and J. Upadhyay, Normalized square root: sharper matrix "
+        "factorization bounds for differentially private continual counting, 2025"
+    ),
+    "expiration": (
+        "J. D. Andersson, M. Henzinger, R. Pagh, T. A. Steiner and J. Upadhyay, Continual counting "
+        "with gradual privacy expiration, 2024"
+    ),
+    "ranges": (
+        "P. Dharangutte, J. Gao, R. Gong and G. Wang, Differentially private range queries with "
+        "correlated input perturbation, 2024"
+    ),
+    "consistency": (
+        "M. Hay, V. Rastogi, G. Miklau and D. Suciu, Boosting the accuracy of differentially "
+        "private histograms through consistency, 2010"
+    ),
+    "wavelets": (
+        "X. Xiao, G. Wang and J. Gehrke, Differential privacy via wavelet transforms, 2011"
+    ),
+    "matrices": (
+        "C. Li, G. Miklau, M. Hay, A. McGregor and V. Rastogi, The matrix mechanism: optimizing "
+        "linear counting queries under differential privacy, 2015"
+    ),
+    "optimal": (
+        "R. McKenna, G. Miklau, M. Hay and A. Machanavajjhala, Optimizing error of "
+        "high-dimensional statistical queries under differential privacy, 2018"
+    ),
+    "fluctuating": "Andersson, Jain and Sivakumar, arXiv 2601.02257, 2026",
+    "laplace": (
+        "A. Ghosh, T. Roughgarden and M. Sundararajan, Universally utility-maximizing privacy "
+        "mechanisms, 2009"
+    ),
+    "gaussian": (
+        "C. Canonne, G. Kamath and T. Steinke, The discrete Gaussian for differential privacy, 2020"
+    ),
+    # Of mechanisms that stand in no paper.
+    "own": "counton's own mechanism, whose proof of privacy stands in its documents",
+}

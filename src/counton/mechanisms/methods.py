@@ -1,0 +1,168 @@
+"""The paragraph that a publication needs: whom a release protects, how, and what it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from counton.exact import text
+from counton.laws import DiscreteLaplace
+from counton.literature import REFERENCES
+from counton.mechanisms.terms import StreamTerms, Terms
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
+from counton.privacy.guarantees import difference
+
+
+def methods(
+    terms: Terms,
+    *,
+    released: str | None = None,
+    unit: str | None = None,
+    mechanism: str | None = None,
+    errors: Sequence[str] = (),
+    unprotected: Sequence[str] = (),
+    sources: Sequence[str] = (),
+) -> str:
+    """What was released, unit, guarantee, attacker, mechanism, error, sources, and what is left.
+
+    One paragraph of whole sentences, for a publication. All of it is public: it follows from the
+    terms and from what was released.
+
+    Args:
+        terms: of the release.
+        released: what was released, a sentence; None: what the terms say.
+        unit: what one protected unit is called; its own word unless stated.
+        mechanism: what was measured, a sentence; None: as the terms say.
+        errors: sentences about the error.
+        unprotected: what else was not protected, parts of one sentence.
+        sources: of what was measured, by names of `counton.literature`, besides those of a
+            stream's strategy and of the noise.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import KAry
+    >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
+    >>> said = methods(counter.terms, errors=["The standard deviation is 27."])
+    >>> print(said.split(". ")[1])
+    The protected unit is one unit, which counts in one cell of one step by at most 1; two data sets
+    are neighbours if they differ in one that is added or removed
+    """
+    sentences = [
+        released or _released(terms),
+        _protected(terms, unit),
+        _promised(terms, unit),
+        _attacker(terms),
+        mechanism or _mechanism(terms),
+        _noise(terms),
+        *errors,
+    ]
+    if isinstance(terms, StreamTerms) and terms.contribution.resolution is not None:
+        sentences.append(_clipped(terms))
+    named = [*sources, *(terms.strategy.sources if isinstance(terms, StreamTerms) else ())]
+    named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
+    listed = [REFERENCES[name] for name in dict.fromkeys(named)]
+    sentences.append(f"Sources: {'; '.join(listed)}; software: counton {version('counton')}.")
+    sentences.append(_unprotected(terms, unit, unprotected))
+    return " ".join(sentences)
+
+
+def _released(terms: Terms) -> str:
+    if isinstance(terms, StreamTerms):
+        windows = terms.strategy.workload == "windows"
+        what = "the number of each step by itself" if windows else "the running total"
+        last = terms.strategy.horizon
+        until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
+        cells = f" of {terms.cells:,} cells" if terms.cells > 1 else ""
+        return f"{terms.name!r} is {what}{cells}, released after every step {until}."
+    cells = " x ".join(f"{count:,}" for count in terms.shape)
+    return f"{terms.name!r} is a table of {cells} counts, released once."
+
+
+def _protected(terms: Terms, unit: str | None) -> str:
+    said = terms.contribution.describe(unit, steps=isinstance(terms, StreamTerms))
+    said = said.removesuffix(f", {terms.contribution.neighbours}")
+    return (
+        f"The protected unit is {said}; two data sets are neighbours if they differ in one that "
+        f"is {terms.contribution.neighbours}."
+    )
+
+
+def _promised(terms: Terms, unit: str | None) -> str:
+    guarantee, contribution = terms.guarantee, terms.contribution
+    meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
+    scope = f", {guarantee.scope}" if isinstance(terms, StreamTerms) else ""
+    return f"The guarantee is {guarantee}{scope}: {meaning}."
+
+
+def _attacker(terms: Terms) -> str:
+    guarantee = terms.guarantee
+    if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        chooses = "and every other row"
+    elif isinstance(terms, StreamTerms):
+        chooses = (
+            "and every other row, and who chooses rows, and the step and cells in which neighbours "
+            "differ, by what was released before"
+        )
+    else:
+        chooses = "and every other row"
+    orders = ""
+    if isinstance(guarantee, ZCDP) and isinstance(terms, StreamTerms):
+        orders = "" if terms.strategy.causal else " (at whole orders of the divergences)"
+    return (
+        f"It holds against an attacker who knows all releases, the program and its parameters"
+        f" {chooses}{orders}, but not the key: the noise is computed by a keyed pseudo-random "
+        f"function (AES-256), so it is as safe as that function."
+    )
+
+
+def _mechanism(terms: Terms) -> str:
+    if not isinstance(terms, StreamTerms):
+        return f"Measured was what the strategy {terms.measured.get('strategy')!r} says."
+    return (
+        f"Noise is correlated over time by the factorisation of running sums that the strategy "
+        f"{terms.strategy!r} describes."
+    )
+
+
+def _noise(terms: Terms) -> str:
+    law = terms.law
+    if not isinstance(terms, StreamTerms):
+        unit, of = 1.0, ", in units of what is measured"
+    else:
+        unit, of = math.ldexp(float(terms.resolution), -terms.strategy.lattice_bits), ""
+    if isinstance(law, DiscreteLaplace):
+        how = f"discrete Laplace noise of scale {_number(float(law.scale) * unit)}"
+    else:
+        how = f"discrete Gaussian noise of variance {_number(float(law.sigma_squared) * unit**2)}"
+    return f"Each measurement has {how}{of}, drawn exactly."
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}" if value < 1e6 else f"{value:,.0f}"
+
+
+def _clipped(terms: StreamTerms) -> str:
+    of = terms.contribution
+    assert of.lower is not None
+    assert of.upper is not None
+    assert of.resolution is not None
+    return (
+        f"Values were clipped to [{text(of.lower)}, {text(of.upper)}] and rounded to multiples of "
+        f"{text(of.resolution)}, an error that no interval includes."
+    )
+
+
+def _unprotected(terms: Terms, unit: str | None, more: Sequence[str]) -> str:
+    called = unit or terms.contribution.unit
+    parts = [
+        "the parameters named here and all that was declared, which must not be chosen by the data",
+        *more,
+        f"whoever stands for several units, of whom more is known than {_about(terms, called)}",
+        "what other releases about the same people say",
+        "anything at all from whoever holds the key, the state or the rows",
+    ]
+    return f"Not protected are: {'; '.join(parts)}."
+
+
+def _about(terms: Terms, unit: str) -> str:
+    return difference(unit, terms.contribution.relation)

@@ -1,0 +1,141 @@
+"""The page at ``/``: static files, read once, sent compressed, kept by browsers until they change.
+
+The page asks the same paths as every other reader and knows nothing that they do not tell. What it
+draws with is uPlot, from the files of the package ``uplot-python``, which is not imported.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from counton.lazy import missing
+
+_KINDS = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_UPLOT = ("uPlot.iife.js", "uPlot.min.css")
+#: A browser runs what comes from here and nothing else, in no frame of others, and tells nobody
+#: where it was.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file of the page.
+
+    Attributes:
+        kind: its media type.
+        plain, packed: its bytes, as they are and compressed.
+        tag: of this version.
+    """
+
+    kind: str
+    plain: bytes
+    packed: bytes
+    tag: str
+
+    @classmethod
+    def of(cls, name: str, plain: bytes) -> Asset:
+        """A file of this name with these bytes."""
+        tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
+        return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """The files of the page by their paths; the page itself is the empty one.
+
+    All but the page lie under a name made of their contents, so that browsers may keep them.
+
+    Raises:
+        MissingExtra: the package with uPlot is not installed.
+
+    >>> sorted(path.split("/")[-1] for path in assets())[:3]
+    ['', 'app.js', 'chart.js']
+    """
+    found = {path.name: path.read_bytes() for path in (Path(__file__).parent / "page").iterdir()}
+    drawing = _uplot()
+    found |= {name: (drawing / name).read_bytes() for name in _UPLOT}
+    whole = hashlib.sha256()
+    for name, content in sorted(found.items()):
+        whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
+    folder = f"page/{whole.hexdigest()[:16]}"
+    index = re.sub(rb'"page/', f'"{folder}/'.encode(), found.pop("index.html"))
+    return {"": Asset.of("index.html", index)} | {
+        f"{folder}/{name}": Asset.of(name, content) for name, content in found.items()
+    }
+
+
+def _uplot() -> Path:
+    spec = find_spec("uplot")  # importing it would import IPython
+    if spec is None or not spec.submodule_search_locations:
+        raise missing("uplot", ModuleNotFoundError(name="uplot"))
+    return Path(spec.submodule_search_locations[0]) / "static"
+
+
+def router() -> APIRouter:
+    """The paths of the page and its files.
+
+    Raises:
+        MissingExtra: see `assets`.
+    """
+    files = assets()
+    paths = APIRouter(include_in_schema=False)
+
+    @paths.api_route("/", methods=["GET", "HEAD"])
+    def page(request: Request) -> Response:
+        return _answer(request, files[""], _ASK_AGAIN)
+
+    @paths.api_route("/page/{version}/{name}", methods=["GET", "HEAD"])
+    def file(request: Request, version: str, name: str) -> Response:
+        found = files.get(f"page/{version}/{name}")
+        if found is None:
+            return Response(status_code=404, headers=HEADERS)
+        return _answer(request, found, _FOREVER)
+
+    return paths
+
+
+def _answer(request: Request, asset: Asset, keep: str) -> Response:
+    headers = {**HEADERS, "Cache-Control": keep, "ETag": asset.tag, "Vary": "Accept-Encoding"}
+    known = request.headers.get("if-none-match", "")
+    if asset.tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    body = asset.plain
+    if _takes_gzip(request.headers.get("accept-encoding", "")):
+        headers["Content-Encoding"] = "gzip"
+        body = asset.packed
+    return Response(body, media_type=asset.kind, headers=headers)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a client that accepts these codings accepts gzip.
+
+    >>> _takes_gzip("gzip, deflate, br"), _takes_gzip("br, gzip;q=0"), _takes_gzip("")
+    (True, False, False)
+    """
+    for one in accepted.lower().split(","):
+        coding, _, quality = one.partition(";")
+        if coding.strip() == "gzip":
+            return not re.fullmatch(r"\s*q=0(\.0*)?\s*", quality)
+    return False

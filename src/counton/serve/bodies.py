@@ -1,0 +1,254 @@
+"""Bodies of requests: decompressed within a bound, then read as rows, whatever they hold."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+
+import polars as pl
+import zstandard
+
+from counton.errors import InvalidInput
+from counton.serve.jobs import Waiting
+
+JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+ARROW = "application/vnd.apache.arrow.stream"
+ENCODINGS = ("identity", "gzip", "zstd")
+#: Memory that a zstd stream may ask for by its window.
+_WINDOW = 2**23
+
+
+class TooLarge(Exception):
+    """A body beyond a bound."""
+
+
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """A body without its compression.
+
+    Args:
+        body: as it was sent.
+        encoding: identity, gzip or zstd.
+        most: bytes.
+
+    Raises:
+        TooLarge: it would be larger.
+        InvalidInput: it is not of this encoding, or ends early.
+
+    >>> decompressed(zlib.compress(b"rows", wbits=31), "gzip", 100)
+    b'rows'
+    """
+    if encoding == "identity":
+        if len(body) > most:
+            raise TooLarge
+        return body
+    broken = InvalidInput(f"the body is no {encoding}, or ends early; send it whole")
+    found = bytearray()
+    try:
+        if encoding == "gzip":
+            rest = body
+            while rest:
+                inflate = zlib.decompressobj(wbits=31)
+                found += inflate.decompress(rest, most + 1 - len(found))
+                if len(found) > most:
+                    raise TooLarge
+                if not inflate.eof:
+                    raise broken
+                rest = inflate.unused_data
+            return bytes(found)
+        reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
+            body, read_across_frames=True
+        )
+        while part := reader.read(min(2**20, most + 1 - len(found))):
+            found += part
+            if len(found) > most:
+                raise TooLarge
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise broken from error
+    if body and not found and encoding == "zstd":
+        raise broken
+    return bytes(found)
+
+
+def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: str) -> Waiting:
+    """Rows of a body: the named columns, as `counton.events.files` reads them from a file.
+
+    Args:
+        body: without compression.
+        media: its media type.
+        columns: of the job.
+        most: rows.
+        name: what messages call the body.
+
+    Raises:
+        TooLarge: more rows.
+        InvalidInput: it is not what its media type says, or lacks a column.
+    """
+    if media == ARROW:
+        return _arrow(body, columns, most, name)
+    return _json_lines(body, columns, most, name)
+
+
+def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting:
+    if body.count(b"\n") > most:
+        raise TooLarge
+    if not body.strip():
+        raise InvalidInput(f"{name} has no rows; send at least one")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        row = body.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"row {row:,} of {name} is not UTF-8; send text in UTF-8") from error
+    wanted: dict[str, list[str | None]] = {column: [] for column in columns}
+    there: set[str] = set()
+    row = 0
+    for line in text.split("\n"):
+        if not line or line.isspace():
+            continue
+        row += 1
+        try:
+            said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+        except (ValueError, RecursionError) as error:
+            raise _no_object(row, name) from error
+        if not isinstance(said, dict):
+            raise _no_object(row, name)
+        for column in columns:
+            value = said.get(column)
+            if value is not None:
+                there.add(column)
+                if value is True or value is False:
+                    value = "true" if value else "false"
+                elif not isinstance(value, str):
+                    raise InvalidInput(
+                        f"row {row:,} of {name} has a list or an object in column {column!r}; send "
+                        f"a text, a number, true or false"
+                    )
+            elif column in said:
+                there.add(column)
+            wanted[column].append(value)
+    for column in columns:
+        if column not in there:
+            raise InvalidInput(f"{name} has no column {column!r}; send it in each row")
+    try:
+        frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
+    except (UnicodeEncodeError, pl.exceptions.PolarsError) as error:  # half of a surrogate pair
+        raise InvalidInput(f"{name} has a text that is no Unicode; write it in UTF-8") from error
+    return Waiting(frame, name)
+
+
+def _no_object(row: int, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"row {row:,} of {name} is no JSON object; send one object a line, as in "
+        f'{{"time": "2026-03-01T09:00:00Z"}}'
+    )
+
+
+def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting:
+    if _arrow_rows(body, name) > most:
+        raise TooLarge
+    try:
+        frame = pl.read_ipc_stream(io.BytesIO(body))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise _no_arrow(name) from error
+    if frame.height > most:
+        raise TooLarge
+    if not frame.height:
+        raise InvalidInput(f"{name} has no rows; send at least one")
+    whole = Waiting(frame, name)
+    try:
+        return Waiting(whole.scan(columns, ()).collect(), name)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _no_arrow(name) from error
+
+
+def _no_arrow(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is no stream of Arrow record batches, or ends early; send it as Arrow's IPC "
+        f"stream format, without compression inside (use Content-Encoding)"
+    )
+
+
+def _arrow_rows(body: bytes, name: str) -> int:
+    """How many rows an Arrow stream says it has, before anything of it is decoded.
+
+    Raises:
+        InvalidInput: it is none, or its buffers are compressed, so that its size is not bounded by
+            that of the body.
+    """
+    at, rows = 0, 0
+    try:
+        while at + 4 <= len(body):
+            (size,) = struct.unpack_from("<i", body, at)
+            at += 4
+            if size == -1:  # continuation
+                (size,) = struct.unpack_from("<i", body, at)
+                at += 4
+            if size == 0:
+                return rows
+            if size < 0 or at + size > len(body):
+                raise _no_arrow(name)
+            message = memoryview(body)[at : at + size]
+            at += size
+            kind, header, length = _message(message)
+            if length < 0 or at + length > len(body):
+                raise _no_arrow(name)
+            at += length
+            if kind in (_DICTIONARY, _RECORDS):
+                batch = header if kind == _RECORDS else _table(message, header, 1)
+                if batch is None:
+                    raise _no_arrow(name)
+                if _slot(message, batch, 3):
+                    raise _no_arrow(name)  # compressed
+                place = _slot(message, batch, 0)
+                count = struct.unpack_from("<q", message, batch + place)[0] if place else 0
+                if count < 0:
+                    raise _no_arrow(name)
+                rows += count
+    except (struct.error, IndexError) as error:
+        raise _no_arrow(name) from error
+    return rows
+
+
+#: Kinds of messages in Arrow's format.
+_DICTIONARY, _RECORDS = 2, 3
+
+
+def _message(message: memoryview) -> tuple[int, int, int]:
+    """Kind, place of the header, and length of the body of a message (a flatbuffer)."""
+    (root,) = struct.unpack_from("<I", message, 0)
+    place = _slot(message, root, 1)
+    kind = message[root + place] if place else 0
+    place = _slot(message, root, 3)
+    length = struct.unpack_from("<q", message, root + place)[0] if place else 0
+    header = _table(message, root, 2)
+    if header is None:
+        raise struct.error
+    return kind, header, length
+
+
+def _slot(message: memoryview, table: int, field: int) -> int:
+    """Where a field lies in a table, from its beginning; 0: it is not there."""
+    (back,) = struct.unpack_from("<i", message, table)
+    places = table - back
+    if places < 0:
+        raise struct.error
+    (size,) = struct.unpack_from("<H", message, places)
+    entry = 4 + 2 * field
+    if entry + 2 > size:
+        return 0
+    found: int = struct.unpack_from("<H", message, places + entry)[0]
+    return found
+
+
+def _table(message: memoryview, table: int, field: int) -> int | None:
+    """Where a table lies that is a field of another."""
+    place = _slot(message, table, field)
+    if not place:
+        return None
+    (forward,) = struct.unpack_from("<I", message, table + place)
+    found: int = table + place + forward
+    if found + 4 > len(message):
+        raise struct.error
+    return found

@@ -1,0 +1,211 @@
+"""The jobs of a service: what is refused at the start, and rows that come by request."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from counton.errors import CountonError, InvalidInput, MissingExtra, field
+from counton.events.files import EventFrame, Rows, Source
+from counton.events.policies import Policies
+from counton.events.tally import Reading
+from counton.jobs import clock
+from counton.jobs.definition import Definition, ask
+from counton.jobs.fields import called
+from counton.jobs.job import NEWEST, Job
+from counton.jobs.jobfile import chosen, load
+from counton.jobs.runs import reading_of, recalled, run
+from counton.store import Store, state_file
+
+#: Fields of a job that say what a service does by itself.
+_NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format")
+
+
+class Waiting(EventFrame):
+    """Rows from an inbox, or of one batch.
+
+    Args:
+        frame: the rows.
+        name: what messages call it.
+        digest: of all that it holds, in hexadecimal.
+    """
+
+    def __init__(self, frame: pl.DataFrame, name: str, digest: str = "") -> None:
+        super().__init__(frame)
+        self.name, self._digest = name, digest
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """See `Rows.digest`."""
+        return self._digest
+
+
+def no_rows(columns: Sequence[str]) -> Waiting:
+    """A source's part without rows: windows end also where nothing happened."""
+    frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    return Waiting(frame, "the inbox", hashlib.sha256(b"nothing").hexdigest())
+
+
+@dataclass(frozen=True)
+class Served:
+    """A job of a service.
+
+    Attributes:
+        job: with what the stream remembers of earlier ones.
+        definition: of its stream.
+        reading: how its rows are read.
+        quarantine: file into which rows are set aside, if they are.
+    """
+
+    job: Job
+    definition: Definition
+    reading: Reading
+    quarantine: Path | None
+
+    def given(self, parts: Sequence[Rows]) -> Job:
+        """The job with rows from the inbox."""
+        told = tuple(parts) or (no_rows(self.definition.columns.names),)
+        source: Any = Source(told, "the inbox")
+        return replace(self.job, events=source, append=True, confirmed=True)
+
+
+class _Approved(Exception):
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+
+
+def _approve(definition: Definition) -> None:
+    raise _Approved(definition)
+
+
+def told(error: CountonError) -> str:
+    """An error in the words of job files."""
+    return error.told({item.name: called(item) for item in fields(Job) if "asked" in item.metadata})
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Errors name the job that they are about."""
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except CountonError as error:
+        raise type(error)(f"job {name!r}: {told(error)}") from error
+
+
+def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
+    """The jobs of a file, by name, if all of them can be served; changes nothing.
+
+    Args:
+        path: of the job file.
+        only: names of jobs; none: all.
+
+    Raises:
+        InvalidInput: a job that cannot be served, naming job, value and remedy.
+        StateError: a state that does not fit its job.
+    """
+    nothing: Any = Source((no_rows(("time",)),), "the inbox")
+    jobs = chosen(load(path, nothing), only)
+    found: dict[str, Served] = {}
+    names: set[str] = set()
+    for name, job in jobs.items():
+        with about(name):
+            found[name] = served(job)
+            if found[name].job.name in names:
+                raise InvalidInput(
+                    f"another job has a stream of the name {found[name].job.name!r}, by which "
+                    f"clients ask for it; serve one of them"
+                )
+        names.add(found[name].job.name)
+    return found
+
+
+def served(job: Job) -> Served:
+    """A job as a service carries it out, if it can be.
+
+    Raises:
+        InvalidInput: it cannot, naming value and remedy.
+        StateError: its state does not fit.
+    """
+    for name in _NOT_SERVED:
+        if getattr(job, name) not in (None, False):
+            raise InvalidInput(
+                f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
+                f"it by itself; leave it out"
+            )
+    if job.until is not None:
+        why = "the newest event is somebody's" if job.until == NEWEST else "time goes on"
+        raise InvalidInput(
+            f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
+            f"out"
+        )
+    if job.watermark is not None:
+        clock.length_of(job.watermark)
+    job = recalled(job)
+    job = replace(job, out=None, plot=None, sums=None)
+    columns = tuple(
+        name for name in (job.time, job.by, job.value, job.user, job.id) if name is not None
+    )
+    source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
+    job = replace(job, events=source, append=True, confirmed=True)
+    if isinstance(job.what, str) and job.time is None and not _exists(job):
+        raise InvalidInput(
+            f"it has no column of times ({field('time')}), so that it releases once, or a step for "
+            f"each row; a service releases at the ends of windows: state {field('time')}, or use "
+            f"counton run"
+        )
+    try:
+        run(job, approve=_approve).close()
+    except _Approved as approved:
+        definition = approved.definition
+    else:  # pragma: no cover  # every run is approved
+        raise AssertionError
+    if definition.ordered or definition.statistic.on_demand:
+        raise InvalidInput(
+            f"{definition.what} takes rows one after another, in their order, and a service gets "
+            f"them in any order; use counton run with files, or a statistic such as count, sum, "
+            f"average, quantiles, distinct, top-k or a table over time"
+        )
+    policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
+    reading = reading_of(job, ask(job, definition), definition, policies)
+    # What cannot be read is told apart when it comes, and is not in the inbox.
+    return Served(job, definition, reading, policies.quarantine)
+
+
+def _exists(job: Job) -> bool:
+    """Whether the state has the job's stream."""
+    place = state_file(job.state)
+    if place is not None and not place.exists():
+        return False
+    with Store(job.state) as store:
+        return store.find(job.name) is not None
+
+
+def packed(frame: pl.DataFrame) -> bytes:
+    """Rows as bytes of the inbox."""
+    whole = io.BytesIO()
+    frame.write_ipc_stream(whole, compression="lz4")
+    return whole.getvalue()
+
+
+def unpacked(bodies: Sequence[bytes], digest: str) -> list[Rows]:
+    """Parts of a source from bytes of the inbox: one for each kind of columns."""
+    kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
+    for body in bodies:
+        frame = pl.read_ipc_stream(io.BytesIO(body))
+        kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
+    parts: list[Rows] = []
+    for number, frames in enumerate(kinds.values()):
+        own = hashlib.sha256(f"{digest} {number}".encode()).hexdigest()
+        parts.append(Waiting(pl.concat(frames), "the inbox", own))
+    return parts
+
+
+__all__ = ["Served", "Waiting", "no_rows", "packed", "prepare", "served", "unpacked"]

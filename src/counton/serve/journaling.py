@@ -1,0 +1,49 @@
+"""What a service says of itself: JSON lines without data.
+
+No row, no value, no token, no name of a client's batch is written; only what happened, to which
+stream, how often and how long it took.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+_LOGGER = logging.getLogger("counton.serve")
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON."""
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            told["error"] = record.exc_info[0].__name__  # its message may hold data
+        return json.dumps(told, ensure_ascii=True, default=str)
+
+
+def begin() -> None:
+    """Write lines to stderr from now on; also those of the server below."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    for name in ("counton.serve", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO if name == "counton.serve" else logging.WARNING)
+
+
+def note(event: str, **facts: Any) -> None:
+    """Something happened."""
+    _LOGGER.info(event, extra={"facts": facts})
+
+
+def warn(event: str, **facts: Any) -> None:
+    """Something happened that the operator should look at."""
+    _LOGGER.warning(event, extra={"facts": facts})

@@ -1,0 +1,107 @@
+"""New releases as they happen: one look at the journal for all who listen to a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+
+from counton.serve.series import Journal, json_rows
+
+#: Seconds between two looks at the journal, and between two signs of life.
+LOOK, HEARTBEAT = 1.0, 15.0
+#: Steps that are kept as text for listeners that were away.
+_KEPT = 256
+
+
+class Feed:
+    """A stream's new steps, handed to any number of listeners.
+
+    Each step is read and written as text once. A listener waits for the next one on an event that
+    all share, so that a thousand of them cost a thousand wakes a release, and nothing in between.
+
+    Args:
+        journal: of the stream.
+        heartbeat: seconds after which a listener hears that the connection lives.
+    """
+
+    def __init__(self, journal: Journal, heartbeat: float = HEARTBEAT) -> None:
+        self._journal, self._heartbeat = journal, heartbeat
+        self._step = journal.step
+        self._texts: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._changed = asyncio.Event()
+        self._closed = False
+        self.listeners = 0
+
+    @property
+    def step(self) -> int:
+        """The last step that listeners know of."""
+        return self._step
+
+    async def look(self) -> None:
+        """Look whether there are new steps, and wake all listeners."""
+        step = await asyncio.to_thread(self._journal.refresh)
+        if step <= self._step:
+            return
+        if self.listeners:
+            first = max(self._step, step - _KEPT)
+            self._texts.extend(await asyncio.to_thread(self._read, first))
+        self._step = step
+        self._wake()
+
+    def close(self) -> None:
+        """Tell all listeners that it is over."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _read(self, after: int) -> list[tuple[int, bytes]]:
+        """Steps after one, as events of a stream of server-sent events."""
+        found = self._journal.series(since=after)
+        told: list[tuple[int, bytes]] = []
+        for (step,), rows in found.rows.group_by(["step"], maintain_order=True):
+            said = {
+                "name": self._journal.name,
+                "step": step,
+                "columns": rows.columns,
+                "rows": json_rows(rows),
+            }
+            text = f"id: {step}\nevent: release\ndata: {json.dumps(said)}\n\n"
+            told.append((int(str(step)), text.encode()))
+        return told
+
+    async def listen(self, after: int | None) -> AsyncIterator[bytes]:
+        """What is released after a step; None: from now on.
+
+        Args:
+            after: the last step that the listener knows.
+        """
+        self.listeners += 1
+        try:
+            known = self._step if after is None else min(max(after, 0), self._step)
+            yield b"retry: 2000\n\n"
+            while not self._closed:
+                changed, step = self._changed, self._step
+                if known < step:
+                    for number, text in await self._since(known, step):
+                        yield text
+                        known = number
+                    known = max(known, step)
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), self._heartbeat)
+                except TimeoutError:
+                    yield b": alive\n\n"
+        finally:
+            self.listeners -= 1
+
+    async def _since(self, known: int, step: int) -> list[tuple[int, bytes]]:
+        kept = [(number, text) for number, text in self._texts if known < number <= step]
+        if len({number for number, _ in kept}) == step - known:
+            return kept
+        found = await asyncio.to_thread(self._read, max(known, step - _KEPT))
+        return [(number, text) for number, text in found if known < number <= step]

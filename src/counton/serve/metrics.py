@@ -1,0 +1,113 @@
+"""Numbers for the operator, as Prometheus reads them.
+
+Numbers of rows are exact functions of the data, which no noise hides: they are for tokens of the
+scope ``operate`` alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from time import monotonic
+from typing import NamedTuple
+
+from counton.serve.service import Service
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Number(NamedTuple):
+    """A number, with its labels."""
+
+    labels: dict[str, str]
+    value: float
+
+
+def text(
+    service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
+) -> str:
+    """All numbers of a service.
+
+    Args:
+        service: of which.
+        batches, rows: by stream, and what became of them.
+    """
+    return "".join(
+        f"# HELP {name} {says}\n# TYPE {name} {kind}\n"
+        + "".join(f"{name}{_labels(number.labels)} {number.value:.17g}\n" for number in numbers)
+        for name, kind, says, numbers in _all(service, batches, rows)
+    )
+
+
+def _all(
+    service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
+) -> Iterator[tuple[str, str, str, list[Number]]]:
+    for name, says, counted in (
+        ("batches", "batches by what became of them", batches),
+        ("rows", "rows of batches by what became of them", rows),
+    ):
+        numbers = [
+            Number({"stream": stream, "outcome": what}, many)
+            for (stream, what), many in sorted(counted.items())
+        ]
+        yield f"counton_{name}_total", "counter", says, numbers
+    for field, kind, says in (
+        ("rows", "counter", "rows that runs have counted"),
+        ("late", "counter", "rows that were counted late"),
+        ("over", "counter", "rows beyond what may count of their user"),
+        ("known", "counter", "rows that were counted before"),
+        ("closed", "counter", "rows too late to be counted"),
+        ("runs", "counter", "runs"),
+        ("failures", "counter", "runs that failed"),
+        ("releases", "counter", "steps released"),
+        ("seconds", "gauge", "seconds that the last run took"),
+    ):
+        numbers = [
+            Number({"stream": name}, getattr(releaser.counts, field))
+            for name, releaser in service.releasers.items()
+        ]
+        ending = "_total" if kind == "counter" else ""
+        yield f"counton_run_{field}{ending}", kind, says, numbers
+    loads = {name: service.state_of(name).inbox.load(name) for name in service.served}
+    for field in ("batches", "rows", "bytes"):
+        numbers = [Number({"stream": name}, getattr(load, field)) for name, load in loads.items()]
+        yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
+    now = service.clock()
+    steps, lags = [], []
+    for name, journal in service.journals.items():
+        due = journal.due(journal.step + 1)
+        lag = 0.0 if due is None else max(0.0, (now - due).total_seconds())
+        steps.append(Number({"stream": name}, journal.step))
+        lags.append(Number({"stream": name}, lag))
+    yield "counton_steps", "gauge", "steps released", steps
+    yield "counton_lag_seconds", "gauge", "how long a release is overdue", lags
+    listeners = [Number({"stream": name}, feed.listeners) for name, feed in service.feeds.items()]
+    yield "counton_listeners", "gauge", "readers who listen", listeners
+    yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", _left(service)
+    leads = [
+        Number({"stream": name}, float(service.state_of(name).leads)) for name in service.served
+    ]
+    yield "counton_leader", "gauge", "whether this server releases", leads
+    up = [Number({}, monotonic() - service.began)]
+    yield "counton_up_seconds", "gauge", "how long the service runs", up
+
+
+def _left(service: Service) -> list[Number]:
+    """Of streams whose state has a limit, the part of it that is left."""
+    found = []
+    for name, journal in service.journals.items():
+        left = journal.left()
+        if left is not None:
+            found.append(Number({"stream": name, "unit": journal.definition.unit}, left))
+    return found
+
+
+def _labels(labels: dict[str, str]) -> str:
+    if not labels:
+        return ""
+    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{told}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,511 @@
+// The page: what is asked of the service, when, and which part shows it.
+
+import { COLOURS, Chart } from "./chart.js";
+import { Difference } from "./difference.js";
+import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
+import { showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
+import { Series } from "./series.js";
+import { Live, NeedsToken, Service, Unreachable } from "./service.js";
+
+const page = document;
+const find = (selector) => page.querySelector(selector);
+/** Lines that a chart shows before anyone picks some. */
+const FIRST_PICKED = 5;
+/** Windows that are shown before anyone asks for more: noise hides single ones sooner than totals. */
+const FIRST_SPAN = { totals: 500, windows: 60 };
+/** Milliseconds, at least, between two questions about the budget and what is public of a stream. */
+const REFRESH = 5000;
+const SPANS = [60, 500, 2000, 10000];
+
+class App {
+  constructor() {
+    this.service = new Service();
+    this.chart = new Chart(find("#chart"), { marked: (from, to) => this.marked(from, to) });
+    this.difference = new Difference(page, (asked) => this.asked(asked));
+    this.live = null;
+    this.stream = null;
+    this.picked = new Map(); // from the name of a line to its colour
+    this.stated = new URLSearchParams(location.hash.slice(1));
+    this.listen();
+  }
+
+  listen() {
+    find("#streams").addEventListener("change", (event) => this.open(event.target.value));
+    find("#of").addEventListener("change", () => {
+      this.spanOptions();
+      this.reload();
+    });
+    find("#level").addEventListener("change", () => this.reload());
+    find("#span").addEventListener("change", (event) => {
+      this.span[this.of] = event.target.value;
+      this.reload();
+    });
+    find("#search").addEventListener("input", () => this.groups());
+    find("#downloads").addEventListener("click", (event) => this.download(event.target.dataset.format));
+    find("#copy").addEventListener("click", () => this.copy());
+    find("#token-form").addEventListener("submit", () => {
+      this.service.use(find("#token-field").value.trim());
+      find("#token-field").value = "";
+      this.start();
+    });
+    const narrow = matchMedia("(max-width: 60rem)");
+    const place = () => this.place(narrow.matches);
+    narrow.addEventListener("change", place);
+    place();
+    setInterval(() => this.stream && !page.hidden && this.head(), 1000);
+  }
+
+  /** In one column the groups stand below their chart, for the keyboard too. */
+  place(narrow) {
+    const groups = find("#groups-card");
+    if (narrow) find(".chart-card").after(groups);
+    else find(".side-column").prepend(groups);
+  }
+
+  get of() {
+    return find('input[name="of"]:checked').value;
+  }
+
+  get level() {
+    return Number(find("#level").value);
+  }
+
+  get stepped() {
+    return this.counts && this.of === "windows";
+  }
+
+  /** What newest numbers and the order of groups are of: totals, where they are released. */
+  get usual() {
+    return this.stream.release === "windows" ? "windows" : "totals";
+  }
+
+  get counts() {
+    return ["count", "sum"].includes(this.stream.statistic);
+  }
+
+  async start() {
+    try {
+      this.trouble(null);
+      const { streams } = await this.service.streams();
+      this.streams = streams;
+      const names = streams.map(({ name }) => name);
+      find("#streams").replaceChildren(...names.map((name) => new Option(name, name)));
+      find("#streams-label").hidden = names.length < 2;
+      if (!names.length) {
+        this.trouble("This service has no streams yet. Add a job to its file and start it again.");
+        return;
+      }
+      const stated = this.stated.get("stream");
+      await this.open(names.includes(stated) ? stated : names[0]);
+    } catch (error) {
+      this.failed(error, () => this.start());
+    }
+  }
+
+  /** Show a stream from its beginning. */
+  async open(name) {
+    this.live?.close();
+    clearTimeout(this.refreshing);
+    clearTimeout(this.catching);
+    this.refreshing = this.catching = null;
+    find("#streams").value = name;
+    this.series = new Series();
+    this.picked.clear();
+    this.span = {};
+    this.loaded = new Set();
+    this.difference.reset();
+    find("#search").value = "";
+    this.stream = await this.service.stream(name);
+    page.title = `${name} · counton`;
+    this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
+    if (this.stated.get("stream") === name) this.restore();
+    const { release } = this.stream;
+    find("#of").hidden = !this.counts || release !== "both";
+    if (this.counts && release !== "both") find(`input[name="of"][value="${release}"]`).checked = true;
+    find("#difference").hidden = !this.counts;
+    this.spanOptions();
+    find("#content").hidden = false;
+    showPromise(page, this.stream);
+    this.listenLive(name);
+    this.words(name);
+    await this.reload();
+  }
+
+  /** What the address says, so that a view can be sent to others. */
+  restore() {
+    const { stated } = this;
+    const of = stated.get("of") === "windows" ? "windows" : "totals";
+    find(`input[name="of"][value="${of}"]`).checked = true;
+    if ([...find("#level").options].some(({ value }) => value === stated.get("level"))) {
+      find("#level").value = stated.get("level");
+    }
+    this.wanted = stated.getAll("group");
+  }
+
+  remember() {
+    const stated = new URLSearchParams({ stream: this.stream.name });
+    if (this.stepped) stated.set("of", "windows");
+    if (this.level !== 0.95) stated.set("level", String(this.level));
+    for (const name of this.picked.keys()) stated.append("group", name);
+    history.replaceState(null, "", `#${stated}`);
+  }
+
+  /** How many windows can be asked for; what is chosen holds for totals and windows apart. */
+  spanOptions() {
+    const steps = this.stream.steps ?? 0;
+    const sizes = SPANS.filter((size) => size < steps);
+    const field = find("#span");
+    const key = `${this.of} ${sizes.join()}`;
+    if (field.dataset.key !== key) {
+      field.dataset.key = key;
+      const options = sizes.map((size) => new Option(`last ${count(size)}`, String(size)));
+      // More than the largest number is for downloads, not for a page.
+      if (sizes.length < SPANS.length) options.push(new Option("all", "all"));
+      field.replaceChildren(...options);
+    }
+    const wanted = this.span[this.of] ?? String(FIRST_SPAN[this.of]);
+    const there = [...field.options].map(({ value }) => value);
+    field.value = there.includes(wanted) ? wanted : there.at(-1);
+    field.closest("label").hidden = !sizes.length;
+  }
+
+  get most() {
+    const { value } = find("#span");
+    return value === "all" || value === "" ? Infinity : Number(value);
+  }
+
+  query(extra = {}, groups = []) {
+    const { of, ...rest } = { of: this.of, ...extra };
+    const query = new URLSearchParams({ level: String(this.level), ...rest });
+    if (this.counts) query.set("of", of);
+    for (const group of groups) query.append("group", group);
+    return query;
+  }
+
+  /** Groups to ask for; none where a stream has no groups to choose from: then it sends all rows. */
+  chosenGroups() {
+    const found = [...this.picked.keys()].map((name) => this.series.latest.get(name)?.group);
+    const groups = [...new Set(found.filter((group) => group !== undefined))];
+    return (this.stream.groups?.length ?? 0) > 1 ? groups : [];
+  }
+
+  /** Ask anew for all that is shown. */
+  async reload() {
+    const round = (this.round = (this.round ?? 0) + 1);
+    const { name } = this.stream;
+    try {
+      const newest = await this.service.series(name, this.query({ last: "1", of: this.usual }));
+      if (round !== this.round) return;
+      this.series.latest.clear();
+      this.series.takeLatest(newest.rows);
+      this.pickFirst();
+      const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
+      const groups = this.chosenGroups();
+      const history = await this.service.series(name, this.query(extra, groups));
+      if (round !== this.round) return;
+      this.series.forget();
+      this.series.take(history.rows);
+      this.loaded = new Set(groups);
+      this.trouble(null);
+      this.remember();
+      this.all();
+    } catch (error) {
+      if (round === this.round) this.failed(error, () => this.reload());
+    }
+  }
+
+  pickFirst() {
+    const there = this.series.ranked();
+    for (const name of [...this.picked.keys()]) {
+      if (!this.series.latest.has(name)) this.picked.delete(name);
+    }
+    const wanted = (this.wanted ?? []).filter((name) => this.series.latest.has(name));
+    if (this.series.latest.size) this.wanted = [];
+    wanted.slice(0, COLOURS).forEach((name) => this.pick(name));
+    if (!this.picked.size) this.preferred(there).forEach((name) => this.pick(name));
+  }
+
+  /** An average's sum and number have other units than the average: they are not drawn with it. */
+  preferred(there) {
+    const means = there.filter((name) => /(^|· )mean$/.test(name));
+    return (means.length ? means : there).slice(0, FIRST_PICKED);
+  }
+
+  pick(name) {
+    const used = new Set(this.picked.values());
+    const free = [...Array(COLOURS).keys()].find((colour) => !used.has(colour));
+    if (free !== undefined) this.picked.set(name, free);
+  }
+
+  async toggled(name, on) {
+    if (on) this.pick(name);
+    else this.picked.delete(name);
+    if (!this.picked.size) this.pick(name); // an empty chart says nothing
+    this.remember();
+    const missing = this.chosenGroups().filter((group) => !this.loaded.has(group));
+    if (missing.length) {
+      try {
+        const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
+        const { rows } = await this.service.series(this.stream.name, this.query(extra, missing));
+        missing.forEach((group) => this.loaded.add(group));
+        this.series.take(rows);
+      } catch (error) {
+        this.failed(error, () => this.reload());
+      }
+    }
+    this.all();
+  }
+
+  listenLive(name) {
+    this.state("waiting", "connecting");
+    let before = false;
+    this.live = new Live(this.service, name, {
+      released: (rows) => this.released(name, rows),
+      connected: () => {
+        this.state("live", "live");
+        if (before) this.reload(); // what was released meanwhile
+        before = true;
+      },
+      lost: () => this.state("lost", "connection lost, trying again"),
+      refused: (error) => this.failed(error, () => this.start()),
+    });
+  }
+
+  /** A window was released: its rows came with the news where they are what is shown. */
+  async released(name, rows) {
+    if (name !== this.stream.name) return;
+    const newest = Math.max(0, ...rows.map(({ step }) => step));
+    this.stream.steps = Math.max(this.stream.steps ?? 0, newest);
+    this.expect();
+    const usual = this.level === 0.95;
+    const shown = usual && (!this.counts || this.of === this.usual);
+    if (!this.series.latest.size) {
+      this.reload();
+      return;
+    }
+    if (usual) this.series.takeLatest(rows);
+    if (shown) {
+      const { loaded } = this;
+      this.series.take(loaded.size ? rows.filter(({ group }) => loaded.has(group)) : rows);
+      this.later();
+    } else if (!this.catching) {
+      // Many pages hear the news at once; they do not all ask at once.
+      this.catching = setTimeout(() => this.catchUp(usual), 400 * Math.random());
+    }
+  }
+
+  /** Ask for the windows that came since, where the news did not bring what is shown. */
+  async catchUp(usual) {
+    const round = this.round;
+    const { name } = this.stream;
+    try {
+      if (!usual) {
+        const { rows } = await this.service.series(name, this.query({ last: "1", of: this.usual }));
+        if (round === this.round) this.series.takeLatest(rows);
+      }
+      const from = new Date(this.series.until ?? 0).toISOString();
+      const { rows } = await this.service.series(name, this.query({ from }, this.chosenGroups()));
+      if (round !== this.round) return;
+      this.series.take(rows);
+      this.later();
+    } catch (error) {
+      this.failed(error, () => this.reload());
+    } finally {
+      this.catching = null;
+    }
+  }
+
+  /** Draw once for all that came since the last picture. */
+  later() {
+    if (this.due) return;
+    this.due = true;
+    requestAnimationFrame(() => {
+      this.due = false;
+      this.all();
+    });
+  }
+
+  /** The next release, by the clock; what the service says of the stream is asked now and then. */
+  expect() {
+    const { stream } = this;
+    const next = Date.parse(stream.next_release) + 1000 * secondsOf(stream.every);
+    stream.next_release = Number.isNaN(next) ? null : new Date(next).toISOString();
+    if (this.refreshing) return;
+    this.refreshing = setTimeout(async () => {
+      this.refreshing = null;
+      try {
+        const told = await this.service.stream(stream.name);
+        if (told.name !== this.stream.name) return;
+        this.stream = told;
+        showPromise(page, told);
+        this.spanOptions();
+        this.head();
+      } catch (error) {
+        if (error instanceof NeedsToken) this.failed(error, () => this.start());
+      }
+    }, REFRESH * (1 + Math.random()));
+  }
+
+  head() {
+    const { stream, series, clock } = this;
+    const names = this.preferred(series.ranked());
+    showHead(page, { stream, series, clock, names, lead: this.lead(), now: Date.now() });
+  }
+
+  lead() {
+    const { what, unit, statistic } = this.stream;
+    const words = what ?? (unit ? `${statistic} of ${unit}` : statistic);
+    return words.charAt(0).toUpperCase() + words.slice(1).replace(/\.$/, "");
+  }
+
+  groups() {
+    const { series, picked } = this;
+    const names = series.ranked();
+    const search = find("#search").value;
+    const toggled = (name, on) => this.toggled(name, on);
+    showGroups(page, { series, names, picked, most: COLOURS, search, toggled, bars: this.counts });
+  }
+
+  all() {
+    const { series, clock, picked, stepped } = this;
+    const spans = series.spans(this.most);
+    const lines = [...picked].map(([name, colour]) => ({ name, colour, rows: series.rows(name, spans) }));
+    const empty = !spans.length;
+    find("#nothing").hidden = !empty;
+    find("#chart").hidden = empty;
+    find("#chart-title").textContent = this.title();
+    this.head();
+    this.groups();
+    showLegend(page, lines);
+    showTable(page, { spans, lines, clock, stepped });
+    find("#table").closest(".card").hidden = empty;
+    find("#download-title").closest(".card").hidden = empty;
+    find("#everything-label").hidden = (this.stream.groups?.length ?? 0) < 2;
+    if (this.counts) find("#difference").hidden = spans.length < 2;
+    if (empty) {
+      find("#nothing-words").textContent =
+        `The first window is released when it has ended (${everyWords(this.stream.every)}). This page will show it by itself.`;
+      find("#chart-note").textContent = "";
+      return;
+    }
+    const drawn = this.chart.draw({ clock, windows: spans, lines, stepped, fromZero: this.counts });
+    this.note(drawn);
+    if (this.counts && spans.length > 1) {
+      const groups = this.series.ranked();
+      const [first] = picked.keys();
+      this.difference.show({ clock, spans, groups, first, level: this.level });
+    }
+  }
+
+  title() {
+    if (!this.counts) return "Up to the end of each window";
+    return this.stepped ? "In each window" : "Running totals";
+  }
+
+  note({ drawn, of, stride }) {
+    const words = [`Bands hold the true number with probability ${percent(this.level)}, each by itself.`];
+    if (stride > 1) words.push(`One of ${stride} windows is drawn (${count(drawn)} of ${count(of)}); downloads have all.`);
+    find("#chart-note").textContent = words.join(" ");
+  }
+
+  marked(from, to) {
+    if (!this.counts) return;
+    const spans = this.series.spans(this.most);
+    this.difference.mark(spans[from].end, spans[to].end);
+  }
+
+  asked({ group, from, to }) {
+    const [first, last] = [from, to].map((one) => new Date(one).toISOString());
+    const query = new URLSearchParams({ from: first, to: last, level: String(this.level) });
+    if ((this.stream.groups?.length ?? 0) > 1 || group !== "all") query.set("group", group);
+    return this.service.difference(this.stream.name, query);
+  }
+
+  async words(name) {
+    try {
+      find("#methods").textContent = "";
+      find("#methods").textContent = await this.service.methods(name);
+    } catch (error) {
+      if (error instanceof NeedsToken) throw error;
+      find("#methods").textContent = error.message;
+    }
+  }
+
+  async copy() {
+    const text = find("#methods").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // Without https there is no clipboard to write to: the text is marked for the reader to copy.
+      getSelection().selectAllChildren(find("#methods"));
+      find("#copied").textContent = "Selected: copy it with the keyboard.";
+      return;
+    }
+    find("#copy").textContent = "Copied";
+    find("#copied").textContent = "Copied to the clipboard.";
+    setTimeout(() => (find("#copy").textContent = "Copy"), 2000);
+  }
+
+  async download(format) {
+    if (!format) return;
+    const words = find("#download-words");
+    try {
+      words.textContent = "Preparing…";
+      const groups = find("#everything").checked ? [] : this.chosenGroups();
+      const file = await this.service.file(this.stream.name, this.query({ format }, groups));
+      const link = page.createElement("a");
+      link.href = URL.createObjectURL(file);
+      link.download = `${this.stream.name}-${this.of}.${format}`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      words.textContent = `${link.download}, ${count(Math.ceil(file.size / 1024))} kB`;
+    } catch (error) {
+      words.textContent = "";
+      this.failed(error, () => this.download(format));
+    }
+  }
+
+  state(kind, words) {
+    find("#state").dataset.state = kind;
+    if (find("#state-words").textContent !== words) find("#state-words").textContent = words;
+  }
+
+  trouble(words) {
+    find("#trouble").hidden = words === null;
+    find("#trouble").textContent = words ?? "";
+  }
+
+  failed(error, again) {
+    if (error instanceof NeedsToken) {
+      this.live?.close();
+      this.state("waiting", "needs a token");
+      if (this.service.token) find("#token-words").textContent = `${error.message}. Paste a token that may read.`;
+      this.service.use(null);
+      if (!find("#token").open) find("#token").showModal();
+      return;
+    }
+    if (error instanceof Unreachable) {
+      this.state("lost", "connection lost, trying again");
+      setTimeout(again, 2000);
+      return;
+    }
+    this.trouble(error.message);
+  }
+}
+
+for (const choice of page.querySelectorAll('input[name="theme"]')) {
+  choice.checked = choice.value === (page.documentElement.dataset.theme ?? "auto");
+  choice.addEventListener("change", () => {
+    if (choice.value === "auto") delete page.documentElement.dataset.theme;
+    else page.documentElement.dataset.theme = choice.value;
+    try {
+      if (choice.value === "auto") localStorage.removeItem("counton-theme");
+      else localStorage.setItem("counton-theme", choice.value);
+    } catch {
+      // The choice then holds until the page is loaded again.
+    }
+    dispatchEvent(new Event("counton-theme"));
+  });
+}
+
+new App().start();

@@ -1,0 +1,398 @@
+// Lines with their bands, by uPlot, which the page loads before this module.
+
+import { band, number, tick } from "./format.js";
+
+const { uPlot } = globalThis;
+
+/** So many lines have colours that readers with any kind of colour vision tell apart. */
+export const COLOURS = 8;
+/** From this width on, names stand beside the ends of their lines. */
+const NAMED_FROM = 560;
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+
+/** At most about so many of the places 0 to length - 1, evenly spaced, the last among them. */
+export function thinned(length, most) {
+  const stride = Math.max(1, Math.ceil(length / most));
+  const places = [];
+  for (let place = (length - 1) % stride; place < length; place += stride) places.push(place);
+  return { places, stride };
+}
+
+/** Places as near as possible to the wanted ones, at least `gap` apart, within 0 to `height`. */
+export function spread(wanted, gap, height) {
+  const order = wanted.map((_, place) => place).sort((a, b) => wanted[a] - wanted[b]);
+  const room = Math.min(gap, height / Math.max(order.length - 1, 1));
+  const blocks = []; // runs that touch, each at the mean of what its members want
+  order.forEach((place, rank) => {
+    blocks.push({ sum: wanted[place] - rank * room, size: 1 });
+    while (blocks.length > 1) {
+      const [upper, lower] = blocks.slice(-2);
+      if (upper.sum / upper.size <= lower.sum / lower.size) break;
+      blocks.splice(-2, 2, { sum: upper.sum + lower.sum, size: upper.size + lower.size });
+    }
+  });
+  const fitted = blocks.flatMap(({ sum, size }) => Array(size).fill(sum / size));
+  const most = height - room * (order.length - 1);
+  const placed = Array(order.length);
+  order.forEach((place, rank) => {
+    placed[place] = Math.min(Math.max(fitted[rank], 0), most) + rank * room;
+  });
+  return placed;
+}
+
+export class Chart {
+  /**
+   * `place` is an element with a role of slider: its keys and the pointer move through the windows.
+   * `marked(from, to)` is called with the places of two windows that were marked by dragging.
+   */
+  constructor(place, { marked }) {
+    Object.assign(this, { place, marked, plot: null, shape: null, shown: null, at: null });
+    this.tip = document.createElement("div");
+    this.tip.className = "tip";
+    this.tip.hidden = true;
+    this.holder = document.createElement("div");
+    this.holder.setAttribute("aria-hidden", "true");
+    place.append(this.holder, this.tip);
+    place.addEventListener("keydown", (event) => this.key(event));
+    place.addEventListener("blur", () => this.leave());
+    new ResizeObserver(() => this.resized()).observe(place);
+    const again = () => this.repaint();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    addEventListener("counton-theme", again);
+  }
+
+  get width() {
+    return Math.max(200, Math.floor(this.place.clientWidth));
+  }
+
+  get height() {
+    return this.width < NAMED_FROM ? 280 : Math.round(Math.min(440, Math.max(320, this.width * 0.48)));
+  }
+
+  /**
+   * Draw lines.
+   *
+   * `shown`: {clock, windows: [{start, end}], lines: [{name, colour, rows}], stepped, fromZero}, with
+   * rows in the order of windows, null where a line has none.
+   */
+  draw(shown) {
+    this.shown = shown;
+    const { clock, windows, lines, stepped } = shown;
+    const { places, stride } = thinned(windows.length, Math.max(300, 1.5 * this.width));
+    this.stride = stride;
+    this.places = places;
+    // A step of width needs its left end: the first window begins where it begins.
+    this.lead = stepped && windows.length ? 1 : 0;
+    const xs = places.map((place) => windows[place].end / 1000);
+    if (this.lead) xs.unshift(windows[places[0]].start / 1000);
+    const columns = [xs];
+    for (const { rows } of lines) {
+      const kept = places.map((place) => rows[place]);
+      if (this.lead) kept.unshift(kept[0]);
+      for (const part of ["upper", "lower", "estimate"]) {
+        columns.push(kept.map((row) => row?.[part] ?? null));
+      }
+    }
+    const shape = JSON.stringify([
+      lines.map(({ name, colour }) => [name, colour]), stepped, clock.zone, shown.fromZero,
+      xs.length < 40, windows.length === 1,
+    ]);
+    if (this.plot && shape === this.shape) {
+      this.plot.setData(columns);
+      if (this.at !== null) this.move(this.at);
+    } else {
+      this.shape = shape;
+      this.make(columns);
+    }
+    this.describe();
+    return { drawn: places.length, of: windows.length, stride };
+  }
+
+  repaint() {
+    if (!this.shown) return;
+    this.shape = null;
+    // Colours are read from the style sheet, which has the new theme only after this event.
+    requestAnimationFrame(() => this.draw(this.shown));
+  }
+
+  resized() {
+    if (!this.plot || this.plot.width === this.width) return;
+    this.shape = null;
+    this.draw(this.shown);
+  }
+
+  make(columns) {
+    const colour = (name) => this.colour(name);
+    const { clock, lines, stepped, fromZero } = this.shown;
+    const [ink, faint, grid] = ["--ink", "--faint", "--grid"].map(colour);
+    const few = columns[0].length < 40;
+    const alone = this.shown.windows.length === 1;
+    const paths = stepped ? uPlot.paths.stepped({ align: -1 }) : uPlot.paths.linear();
+    const series = [{}];
+    const bands = [];
+    for (const line of lines) {
+      const stroke = colour(`--series-${line.colour}`);
+      const edge = { stroke: "transparent", width: 0, paths, points: { show: false } };
+      bands.push({ series: [series.length, series.length + 1], fill: stroke.replace(")", ", 0.2)") });
+      const points = { show: few && !stepped && !alone, size: 5, fill: stroke };
+      series.push(edge, { ...edge }, { stroke, width: 1.8, paths, points });
+    }
+    const axis = {
+      stroke: faint,
+      font: `12px ${FONT}`,
+      grid: { stroke: grid, width: 1 },
+      ticks: { show: false },
+    };
+    this.plot?.destroy();
+    const named = this.width >= NAMED_FROM && lines.length > 1 && !alone;
+    this.plot = new uPlot(
+      {
+        width: this.width,
+        height: this.height,
+        tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), clock.zone),
+        padding: [12, named ? this.nameRoom() : 28, 0, 0],
+        legend: { show: false },
+        cursor: {
+          y: false,
+          points: {
+            // Each series needs an element, also the edges of bands, whose points nobody shall see.
+            show: (plot, index) =>
+              point(index % 3 === 0 ? colour(`--series-${lines[index / 3 - 1].colour}`) : null),
+          },
+          drag: { x: true, y: false, setScale: false, dist: 8 },
+        },
+        scales: {
+          x: { time: true, range: (plot, low, high) => widened(low, high, this.shown.windows) },
+          y: { range: (plot, low, high) => heightOf(low, high, fromZero) },
+        },
+        axes: [
+          {
+            ...axis,
+            size: (plot, values) => (values?.some((text) => text.includes("\n")) ? 44 : 28),
+            space: 74,
+            grid: { show: false },
+            values: (plot, splits, number_, space, apart) =>
+              clock.ticks(splits.map((stamp) => stamp * 1000), apart),
+          },
+          {
+            ...axis,
+            size: (plot, values) => axisRoom(values),
+            values: (plot, splits) => splits.map(tick),
+          },
+        ],
+        series,
+        bands,
+        hooks: {
+          setCursor: [(plot) => this.pointed(plot)],
+          setSelect: [(plot) => this.selected(plot)],
+          draw: [(plot) => (alone ? this.single(plot) : named && this.names(plot, ink))],
+        },
+      },
+      columns,
+      this.holder,
+    );
+  }
+
+  /** A colour of the style sheet as the theme of the moment has it. */
+  colour(name) {
+    this.tip.style.outlineColor = `var(${name})`;
+    return getComputedStyle(this.tip).outlineColor;
+  }
+
+  nameRoom() {
+    const context = (this.measure ??= document.createElement("canvas").getContext("2d"));
+    context.font = `600 12px ${FONT}`;
+    const widths = this.shown.lines.map(({ name }) => context.measureText(short(name)).width);
+    return Math.ceil(Math.max(...widths)) + 22;
+  }
+
+  /** Names beside the ends of the lines, moved apart where they would overlap. */
+  names(plot, ink) {
+    const ratio = devicePixelRatio;
+    const { ctx, bbox } = plot;
+    const ends = this.shown.lines.map((line, place) => {
+      const values = plot.data[3 * place + 3];
+      for (let last = values.length - 1; last >= 0; last -= 1) {
+        if (values[last] !== null) return plot.valToPos(values[last], "y", true) - bbox.top;
+      }
+      return null;
+    });
+    const there = ends.map((_, place) => place).filter((place) => ends[place] !== null);
+    const placed = spread(there.map((place) => ends[place]), 15 * ratio, bbox.height);
+    ctx.save();
+    ctx.font = `600 ${12 * ratio}px ${FONT}`;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    there.forEach((place, rank) => {
+      const right = bbox.left + bbox.width;
+      const line = this.shown.lines[place];
+      ctx.strokeStyle = this.colour(`--series-${line.colour}`);
+      ctx.lineWidth = 1.5 * ratio;
+      ctx.beginPath();
+      ctx.moveTo(right + 2 * ratio, bbox.top + ends[place]);
+      ctx.lineTo(right + 12 * ratio, bbox.top + placed[rank]);
+      ctx.stroke();
+      ctx.fillStyle = ink;
+      ctx.fillText(short(line.name), right + 16 * ratio, bbox.top + placed[rank]);
+    });
+    ctx.restore();
+  }
+
+  /** A single window makes no lines: dots with their intervals stand beside each other. */
+  single(plot) {
+    const ratio = devicePixelRatio;
+    const { ctx } = plot;
+    const { windows, lines } = this.shown;
+    const middle = plot.valToPos(windows[0].end / 1000, "x", true);
+    ctx.save();
+    lines.forEach(({ colour, rows: [row] }, place) => {
+      if (!row) return;
+      const x = middle + (place - (lines.length - 1) / 2) * 22 * ratio;
+      const [low, at, high] = [row.lower, row.estimate, row.upper].map((one) => plot.valToPos(one, "y", true));
+      ctx.strokeStyle = ctx.fillStyle = this.colour(`--series-${colour}`);
+      ctx.lineWidth = 6 * ratio;
+      ctx.globalAlpha = 0.3;
+      ctx.beginPath();
+      ctx.moveTo(x, low);
+      ctx.lineTo(x, high);
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+      ctx.beginPath();
+      ctx.arc(x, at, 5 * ratio, 0, 2 * Math.PI);
+      ctx.fill();
+    });
+    ctx.restore();
+  }
+
+  pointed(plot) {
+    const { idx, left } = plot.cursor;
+    if (idx === null || idx === undefined || left < 0) {
+      this.tip.hidden = true;
+      return;
+    }
+    this.tell(Math.max(0, idx - this.lead), left + plot.over.offsetLeft);
+  }
+
+  tell(place, left) {
+    const at = this.places[place];
+    const span = this.shown.windows[at];
+    if (!span) return;
+    const { clock, lines, stepped } = this.shown;
+    const title = document.createElement("p");
+    title.className = "tip-time";
+    title.textContent = stepped
+      ? `${clock.full(span.start)} to ${clock.time(span.end)}`
+      : `until ${clock.full(span.end)}`;
+    const list = lines
+      .filter(({ rows }) => rows[at])
+      .sort((one, other) => other.rows[at].estimate - one.rows[at].estimate)
+      .map((line) => {
+        const item = document.createElement("p");
+        const swatch = document.createElement("span");
+        swatch.className = `swatch series-${line.colour}`;
+        const name = document.createElement("span");
+        name.className = "tip-name";
+        name.textContent = line.name;
+        const value = document.createElement("span");
+        value.className = "tip-value";
+        value.textContent = `${number(line.rows[at])} ${band(line.rows[at])}`;
+        item.append(swatch, name, value);
+        return item;
+      });
+    this.tip.replaceChildren(title, ...list);
+    this.tip.hidden = false;
+    const wide = this.tip.offsetWidth;
+    const beside = left + 16 + wide > this.width ? left - wide - 16 : left + 16;
+    this.tip.style.left = `${Math.max(4, Math.min(beside, this.width - wide - 4))}px`;
+  }
+
+  /** For those who do not see the chart: where they are, and what stands there. */
+  describe() {
+    const { windows, lines, clock } = this.shown;
+    const last = this.places.length - 1;
+    const place = Math.min(this.at ?? last, last);
+    const span = windows[this.places[place]];
+    this.place.setAttribute("aria-valuemin", "1");
+    this.place.setAttribute("aria-valuemax", String(Math.max(1, last + 1)));
+    this.place.setAttribute("aria-valuenow", String(Math.max(1, place + 1)));
+    const values = lines
+      .filter(({ rows }) => rows[this.places[place]])
+      .map(({ name, rows }) => `${name} ${number(rows[this.places[place]])} ${band(rows[this.places[place]])}`);
+    const text = span ? `until ${clock.full(span.end)}: ${values.join(", ")}` : "nothing released yet";
+    this.place.setAttribute("aria-valuetext", text);
+  }
+
+  key(event) {
+    if (!this.plot || event.altKey || event.ctrlKey || event.metaKey) return;
+    const last = this.places.length - 1;
+    const leap = Math.max(1, Math.round(last / 10));
+    const from = this.at ?? last;
+    const to = {
+      ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1,
+      PageDown: from - leap, PageUp: from + leap, Home: 0, End: last,
+    }[event.key];
+    if (event.key === "Escape") {
+      this.leave();
+    } else if (to !== undefined) {
+      event.preventDefault();
+      this.move(Math.max(0, Math.min(to, last)));
+    }
+  }
+
+  move(place) {
+    this.at = Math.min(place, this.places.length - 1);
+    const left = this.plot.valToPos(this.plot.data[0][this.at + this.lead], "x");
+    this.plot.setCursor({ left, top: this.plot.over.clientHeight / 2 });
+    this.tell(this.at, left + this.plot.over.offsetLeft);
+    this.describe();
+  }
+
+  leave() {
+    this.at = null;
+    this.plot?.setCursor({ left: -10, top: -10 });
+    this.tip.hidden = true;
+    if (this.shown) this.describe();
+  }
+
+  selected(plot) {
+    const { left, width } = plot.select;
+    if (width < 2) return;
+    const [from, to] = [left, left + width].map(
+      (x) => this.places[Math.max(0, plot.posToIdx(x) - this.lead)],
+    );
+    if (from !== to) this.marked(from, to);
+  }
+}
+
+function point(stroke) {
+  const dot = document.createElement("div");
+  dot.style.background = stroke ?? "transparent";
+  dot.style.width = dot.style.height = "9px";
+  dot.style.marginLeft = dot.style.marginTop = "-4.5px";
+  return dot;
+}
+
+function short(name) {
+  return name.length > 18 ? `${name.slice(0, 17)}…` : name;
+}
+
+/** The one window that there is stands in the middle. */
+function widened(low, high, windows) {
+  if (windows.length !== 1) return [low, high];
+  const [{ start, end }] = windows;
+  const length = (end - start) / 1000;
+  return [end / 1000 - 2 * length, end / 1000 + 2 * length];
+}
+
+function heightOf(low, high, fromZero) {
+  if (low === null || high === null) return [0, 1];
+  const bottom = fromZero ? Math.min(0, low) : low;
+  const top = fromZero ? Math.max(0, high) : high;
+  const margin = 0.04 * Math.max(top - bottom, 1e-9 + Math.abs(top) * 1e-6);
+  return [bottom < 0 || !fromZero ? bottom - margin : 0, top + margin || 1];
+}
+
+function axisRoom(values) {
+  const longest = Math.max(0, ...(values ?? []).map((text) => text.length));
+  return 16 + 7.2 * longest;
+}

@@ -1,0 +1,150 @@
+// Numbers and times as counton prints them elsewhere: the page, the charts and the tables agree.
+
+const grouped = new Map();
+
+function fixed(value, digits) {
+  if (!grouped.has(digits)) {
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    grouped.set(digits, new Intl.NumberFormat("en-US", options));
+  }
+  const text = grouped.get(digits).format(value);
+  // A rounded "-0" is no negative number; a minus sign is no hyphen.
+  return /[1-9]/.test(text) ? text.replace("-", "−") : text.replace("-", "");
+}
+
+/** A number with thousands separators and as many decimals as its error makes sense of. */
+export function quantity(value, error, whole = false) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (whole || error >= 10) return fixed(value, 0);
+  if (!(error > 0)) return fixed(value, Number.isInteger(value) ? 0 : 6).replace(/(\.\d*?)0+$/, "$1");
+  return fixed(value, Math.max(0, Math.min(2 - Math.ceil(Math.log10(error)), 12)));
+}
+
+/** The half-width or the ends of an interval, as it stands behind an estimate. */
+export function band(row) {
+  const { estimate, lower, upper } = row;
+  if ([estimate, lower, upper].some((one) => one === null || one === undefined)) return "";
+  const half = (upper - lower) / 2;
+  const whole = Number.isInteger(estimate) && Number.isInteger(half);
+  if (Math.abs(estimate - lower - (upper - estimate)) <= 1e-6 * half) {
+    return `± ${quantity(half, half, whole)}`;
+  }
+  return `(${ends(row)})`;
+}
+
+/** Both ends of an interval in words. */
+export function ends({ lower, upper }) {
+  const half = (upper - lower) / 2;
+  const [low, high] = [lower, upper].map((one) => quantity(one, half, Number.isInteger(one)));
+  return `${low} to ${high}`;
+}
+
+/** An estimate with the decimals that its interval makes sense of. */
+export function number(row) {
+  const half = (row.upper - row.lower) / 2;
+  const whole = Number.isInteger(row.estimate) && Number.isInteger(half);
+  return quantity(row.estimate, half, whole);
+}
+
+export function count(value) {
+  return fixed(value, 0);
+}
+
+/** A round number of an axis in full. */
+export function tick(value) {
+  if (Number.isInteger(value)) return fixed(value, 0);
+  return String(Number(value.toPrecision(6))).replace("-", "−");
+}
+
+export function percent(level) {
+  return `${Number((100 * level).toPrecision(6))}%`;
+}
+
+/** Times in the zone of a stream. All moments are milliseconds since 1970. */
+export class Clock {
+  constructor(zone, everySeconds) {
+    this.zone = zone;
+    this.seconds = everySeconds % 60 !== 0;
+    this.daily = everySeconds >= 86400;
+    const parts = { timeZone: zone, hourCycle: "h23" };
+    const day = { day: "numeric", month: "short", year: "numeric" };
+    const hour = { hour: "2-digit", minute: "2-digit" };
+    const second = this.seconds ? { ...hour, second: "2-digit" } : hour;
+    const named = (options) => new Intl.DateTimeFormat("en-GB", { ...parts, ...options });
+    this.forms = {
+      full: named({ ...day, ...second }),
+      day: named(day),
+      dayMonth: named({ day: "numeric", month: "short" }),
+      month: named({ month: "short", year: "numeric" }),
+      minute: named(hour),
+      second: named({ ...hour, second: "2-digit" }),
+      local: named({
+        year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+        second: "2-digit",
+      }),
+    };
+  }
+
+  full(moment) {
+    return this.forms.full.format(moment);
+  }
+
+  time(moment) {
+    return this.daily ? this.full(moment) : (this.seconds ? this.forms.second : this.forms.minute).format(moment);
+  }
+
+  /** What stands below an axis whose ticks are so many seconds apart. */
+  ticks(moments, apart) {
+    if (apart >= 86400 * 28) return moments.map((one) => this.forms.month.format(one));
+    if (apart >= 86400) return moments.map((one) => this.forms.dayMonth.format(one));
+    let before = null;
+    return moments.map((one) => {
+      const day = this.forms.dayMonth.format(one);
+      const text = (apart < 60 ? this.forms.second : this.forms.minute).format(one);
+      const shown = day === before ? text : `${text}\n${day}`;
+      before = day;
+      return shown;
+    });
+  }
+
+  _local(moment) {
+    const found = Object.fromEntries(
+      this.forms.local.formatToParts(moment).map(({ type, value }) => [type, value]),
+    );
+    return found;
+  }
+
+  /** For a field of date and time: local time without its zone. */
+  toField(moment) {
+    const at = this._local(moment);
+    return `${at.year}-${at.month}-${at.day}T${at.hour}:${at.minute}:${at.second}`;
+  }
+
+  /** The moment that a field of date and time means in this zone; NaN where it says none. */
+  fromField(text) {
+    const wanted = Date.parse(text.length === 16 ? `${text}:00Z` : `${text}Z`);
+    // The offset at the guess may be that of the other side of a change of clocks: twice is enough.
+    let guess = wanted;
+    for (let round = 0; round < 2; round += 1) {
+      if (Number.isNaN(guess)) return NaN;
+      guess += wanted - Date.parse(`${this.toField(guess)}Z`);
+    }
+    return guess;
+  }
+}
+
+const UNITS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800, mo: 2592000 };
+const NAMES = { s: "second", m: "minute", h: "hour", d: "day", w: "week", mo: "month" };
+
+/** About how many seconds a window such as "15m" lasts. */
+export function secondsOf(every) {
+  const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(every) ?? [null, "1", "h"];
+  return Number(amount) * (UNITS[unit] ?? 3600);
+}
+
+/** "15m" in words: every 15 minutes. */
+export function everyWords(every) {
+  const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(every) ?? [null, null, null];
+  if (!NAMES[unit]) return `every ${every}`;
+  return amount === "1" ? `every ${NAMES[unit]}` : `every ${amount} ${NAMES[unit]}s`;
+}

@@ -1,0 +1,100 @@
+// What the page knows of a stream: its windows, its lines, and the released rows of each.
+
+/** Columns that say when and how much; every other one names a line. */
+const MEASURES = new Set([
+  "step", "window_start", "window_end", "estimate", "std", "lower", "upper", "level", "rank",
+  "start", "last_step", "value",
+]);
+
+/** Windows that are kept at most, however long the page stays open. */
+const KEPT = 20_000;
+
+export class Series {
+  constructor() {
+    /** Newest rows: from the name of a line to its row. */
+    this.latest = new Map();
+    this.forget();
+  }
+
+  /** Drop the history, as when other rows of it are wanted; what is newest stays. */
+  forget() {
+    this.windows = new Map();
+    this.values = new Map();
+  }
+
+  get lastStep() {
+    return Math.max(0, ...[...this.latest.values()].map(({ step }) => step));
+  }
+
+  /** The name of the line that a row belongs to. */
+  static nameOf(row) {
+    const parts = Object.keys(row).filter((name) => !MEASURES.has(name));
+    const words = parts.map((name) =>
+      name === "share" ? quantileName(row[name])
+        : typeof row[name] === "number" ? `${name} ${row[name]}` : String(row[name]),
+    );
+    return words.join(" · ") || "all";
+  }
+
+  /** Take the newest rows of all lines. */
+  takeLatest(rows) {
+    for (const row of rows.map(measured)) {
+      const name = Series.nameOf(row);
+      const before = this.latest.get(name);
+      if (!before || before.step <= row.step) this.latest.set(name, row);
+    }
+  }
+
+  /** Take rows into the history. */
+  take(rows) {
+    for (const row of rows.map(measured)) {
+      const name = Series.nameOf(row);
+      if (!this.windows.has(row.step)) {
+        const [start, end] = [Date.parse(row.window_start), Date.parse(row.window_end)];
+        this.windows.set(row.step, { step: row.step, start, end });
+      }
+      if (!this.values.has(name)) this.values.set(name, new Map());
+      this.values.get(name).set(row.step, row);
+    }
+    const old = [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - KEPT));
+    for (const step of old) {
+      this.windows.delete(step);
+      this.values.forEach((rows) => rows.delete(step));
+    }
+  }
+
+  /** When the newest window of the history ends; null: there is none. */
+  get until() {
+    let end = null;
+    for (const window of this.windows.values()) end = Math.max(end ?? 0, window.end);
+    return end;
+  }
+
+  /** The last so many windows of the history, oldest first. */
+  spans(most = Infinity) {
+    const all = [...this.windows.values()].sort((one, other) => one.step - other.step);
+    return all.slice(-most);
+  }
+
+  /** Rows of a line in the order of windows, null where there is none. */
+  rows(name, spans) {
+    const found = this.values.get(name);
+    return spans.map(({ step }) => found?.get(step) ?? null);
+  }
+
+  /** Names of lines, largest first. */
+  ranked() {
+    const rows = [...this.latest.entries()];
+    return rows.sort(([, one], [, other]) => other.estimate - one.estimate).map(([name]) => name);
+  }
+}
+
+/** Quantiles call their estimate a value. */
+function measured(row) {
+  return "estimate" in row ? row : { ...row, estimate: row.value };
+}
+
+function quantileName(share) {
+  if (share === 0.5) return "median";
+  return `${Number((100 * share).toPrecision(6))}% below`;
+}

@@ -1,0 +1,240 @@
+"""The paths by which released series are read."""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+
+from counton.serve.access import Access
+from counton.serve.live import Feed
+from counton.serve.series import LEVEL, Answer, Journal
+
+Name = Annotated[str, Path(description="the stream", max_length=200)]
+Level = Annotated[
+    float, Query(gt=0, lt=1, description="probability with which each interval holds")
+]
+Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
+Groups = Annotated[
+    list[str] | None, Query(description="only this group; several times: only these")
+]
+_CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
+_FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
+
+
+class StreamFacts(BaseModel):
+    """What is public of a stream. Times are ISO 8601."""
+
+    name: str
+    statistic: str
+    what: str
+    unit: str
+    guarantee: str
+    protected: str
+    release: str
+    every: str
+    timezone: str
+    group: str | None
+    groups: list[str]
+    steps: int
+    horizon: int | None
+    last_window_end: str | None
+    next_release: str | None
+
+
+class Streams(BaseModel):
+    """All streams of the service."""
+
+    streams: list[StreamFacts]
+
+
+class Budget(BaseModel):
+    """What one protected unit has spent in the state; null: no limit is set, or nothing left."""
+
+    unit: str
+    spent: str | None
+    limit: str | None
+    left: str | None
+
+
+class StreamDescription(StreamFacts):
+    """The same of one stream, in more words."""
+
+    description: list[str]
+    key_fingerprint: str
+    budget: Budget
+    columns: list[str]
+
+
+class SeriesRows(BaseModel):
+    """Released steps: one row for each step and group."""
+
+    name: str
+    level: float
+    columns: list[str]
+    rows: list[dict[str, Any]]
+
+
+class Difference(BaseModel):
+    """What happened between two moments. Both are ends of windows."""
+
+    name: str
+    group: str
+    level: float
+    estimate: float
+    std: float
+    lower: float
+    upper: float
+    model_config = {"extra": "allow"}
+
+
+class Methods(BaseModel):
+    """How the numbers were made."""
+
+    text: str
+
+
+class Refusal(BaseModel):
+    """Why a request was refused, and what to do."""
+
+    detail: str
+
+
+#: What every path may answer besides.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refusal, "description": says}
+    for status, says in (
+        (401, "no token, or one that is not known"),
+        (403, "a token for something else"),
+        (404, "no such stream"),
+        (422, "a value outside what is allowed"),
+    )
+}
+
+
+def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access) -> APIRouter:
+    """The paths, of the streams of a service.
+
+    Args:
+        journals, feeds: by the streams' names.
+        access: who may read.
+    """
+    paths = APIRouter(
+        prefix="/v1/streams", tags=["read"], dependencies=[access.needs("read")], responses=REFUSALS
+    )
+
+    def of(name: str) -> Journal:
+        if name not in journals:
+            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        return journals[name]
+
+    @paths.get("", response_model=Streams)
+    def streams() -> dict[str, Any]:
+        """All streams, and what is public of them."""
+        return {"streams": [journal.about() for journal in journals.values()]}
+
+    @paths.get("/{name}", response_model=StreamDescription)
+    def stream(name: Name) -> dict[str, Any]:
+        """One stream, in more words."""
+        return of(name).described()
+
+    @paths.get(
+        "/{name}/series",
+        response_model=SeriesRows,
+        responses={200: {"content": {_CSV: {}, _ARROW: {}}}},
+    )
+    def series(
+        request: Request,
+        name: Name,
+        group: Groups = None,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        until: Annotated[Moment, Query(alias="to")] = None,
+        of_: Annotated[
+            Literal["totals", "windows"] | None,
+            Query(alias="of", description="of counts and sums: totals, or each window alone"),
+        ] = None,
+        level: Level = LEVEL,
+        last: Annotated[
+            int | None, Query(ge=1, le=2**31, description="only so many steps, the newest")
+        ] = None,
+        format: Annotated[
+            Literal["json", "csv", "arrow"] | None,
+            Query(description="instead of the header Accept"),
+        ] = None,
+    ) -> Response:
+        """Released steps with their intervals, by window and group."""
+        found = of(name).series(group or (), start, until, of_, level, last)
+        return _written(found, format or _accepted(request.headers.get("accept", "")))
+
+    @paths.get("/{name}/difference", response_model=Difference)
+    def difference(
+        name: Name,
+        start: Annotated[str, Query(alias="from", max_length=64, description="a time, ISO 8601")],
+        until: Annotated[str, Query(alias="to", max_length=64, description="a time, ISO 8601")],
+        group: Annotated[str | None, Query(description="needed where there are several")] = None,
+        level: Level = LEVEL,
+    ) -> dict[str, Any]:
+        """What happened between two moments, with its interval."""
+        return of(name).difference(start, until, group, level)
+
+    @paths.get("/{name}/methods", response_model=Methods)
+    def methods(name: Name) -> dict[str, str]:
+        """How the numbers were made, as a paragraph."""
+        return {"text": of(name).methods()}
+
+    @paths.get(
+        "/{name}/live",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    def live(
+        name: Name,
+        last_event_id: Annotated[
+            str | None, Header(description="the last step that the reader knows", max_length=20)
+        ] = None,
+        after: Annotated[
+            int | None, Query(ge=0, le=2**53, description="the same, where there is no header")
+        ] = None,
+    ) -> StreamingResponse:
+        """New steps as they are released: server-sent events."""
+        of(name)
+        if last_event_id is not None:
+            if not last_event_id.isascii() or not last_event_id.isdigit():
+                raise HTTPException(422, "Last-Event-ID is no step; give a whole number")
+            after = int(last_event_id)
+        return StreamingResponse(
+            feeds[name].listen(after),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return paths
+
+
+def _accepted(accept: str) -> str:
+    """The format that a request prefers; JSON unless it names another."""
+    for one in accept.lower().split(","):
+        kind = one.split(";")[0].strip()
+        for name, media in _FORMATS.items():
+            if kind == media:
+                return name
+    return "json"
+
+
+def _written(found: Answer, format: str) -> Response:
+    if format == "json":
+        return JSONResponse(found.as_json())
+    if format == "csv":
+        text = found.rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in found.name)
+        return Response(
+            text,
+            media_type=f"{_CSV}; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
+        )
+    whole = io.BytesIO()
+    found.rows.write_ipc_stream(whole)
+    return Response(whole.getvalue(), media_type=_ARROW)

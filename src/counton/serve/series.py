@@ -1,0 +1,393 @@
+"""What readers are told of a stream: from its journal and its public facts, and from nothing else.
+
+No exact sum passes here: `counton.store.Store.reader` needs no key and reads what was released.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.windows import load_zone, microseconds, moment, parse_time
+from counton.jobs.clock import length_of
+from counton.jobs.definition import Definition, subject
+from counton.jobs.job import Job
+from counton.jobs.kinds import KINDS
+from counton.jobs.released import Released, read_released
+from counton.jobs.shown import ReleasedStatistic
+from counton.mechanisms.intervals import check_level
+from counton.store import Store
+from counton.store.store import Found
+
+#: What has been released of a stream, at a level, is kept for so many pairs of both.
+_KEPT = 8
+#: Rows of an answer at most.
+MOST_ROWS = 2_000_000
+LEVEL = 0.95
+_TOLD = ("step", "window_start", "window_end", "counted_until", "group")
+_NUMBERS = ("estimate", "std", "lower", "upper")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows of a series.
+
+    Attributes:
+        name: of the stream.
+        level: of the intervals.
+        rows: one for each step and group.
+    """
+
+    name: str
+    level: float
+    rows: pl.DataFrame
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "name": self.name,
+            "level": self.level,
+            "columns": self.rows.columns,
+            "rows": json_rows(self.rows),
+        }
+
+
+def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
+    times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
+    floats = [name for name, dtype in rows.schema.items() if dtype.is_float()]
+    told = rows.with_columns(
+        *(pl.col(name).map_elements(_iso, return_dtype=pl.String) for name in times),
+        *(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in floats),
+    )
+    return told.to_dicts()
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat()
+
+
+class Journal:
+    """A stream as its readers see it. Threads may share one.
+
+    Args:
+        store: of its state.
+        job: as `counton.jobs.recalled` gives it.
+    """
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self.job, self.name = store, job, job.name
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, float], Released | ReleasedStatistic] = OrderedDict()
+        self._found = self._look()
+
+    def refresh(self) -> int:
+        """Look for new steps; how many there are."""
+        self._found = self._look()
+        return self.step
+
+    def _look(self) -> tuple[Found, Definition]:
+        found = self._store.find(self.name)
+        if found is None:  # it was there when the service began
+            self._store.reader(self.name)
+        assert found is not None
+        return found, Definition.reopen(found.terms, found.details, discovering=True)
+
+    @property
+    def step(self) -> int:
+        """How many steps are known to be released."""
+        return self._found[0].step
+
+    @property
+    def definition(self) -> Definition:
+        """Of the stream."""
+        return self._found[1]
+
+    def ends(self, step: int) -> datetime | None:
+        """When the window of a step ends, in local time; None where there is no such step."""
+        windows = self.definition.windows
+        if not 1 <= step <= windows.steps:
+            return None
+        end = moment(int(windows.ends(range(step, step + 1))[0]))
+        return end.astimezone(load_zone(windows.timezone))
+
+    def due(self, step: int) -> datetime | None:
+        """When a step is released: its window's end, and the watermark; None: there is none."""
+        end = self.ends(step)
+        if end is None or self.definition.ended is not None:
+            return None
+        late = 0 if self.job.watermark is None else length_of(self.job.watermark)
+        due = moment(microseconds(end) + late)
+        return due.astimezone(load_zone(self.definition.windows.timezone))
+
+    def about(self) -> dict[str, Any]:
+        """What is public of the stream."""
+        definition, step = self.definition, self.step
+        last, due = self.ends(step), self.due(step + 1)
+        forever = definition.strategy.horizon is None
+        return {
+            "name": self.name,
+            "statistic": definition.what,
+            "what": _what(definition),
+            "unit": definition.unit,
+            "guarantee": str(definition.guarantee),
+            "protected": definition.contribution.describe(definition.unit),
+            "release": definition.release,
+            "every": definition.windows.every,
+            "timezone": definition.windows.timezone,
+            "group": definition.columns.group,
+            "groups": self.groups(),
+            "steps": step,
+            "horizon": None if forever else definition.windows.steps,
+            "last_window_end": None if last is None else last.isoformat(),
+            "next_release": None if due is None else due.isoformat(),
+        }
+
+    def groups(self) -> list[str]:
+        """Names of the groups that are shown."""
+        if not self.step and self.definition.discovery is not None:
+            return []
+        if self.definition.discovery is not None:
+            found = self.released(LEVEL)
+            return list(found.groups or ())
+        return list(self.definition.groups)
+
+    def described(self) -> dict[str, Any]:
+        """What is public of the stream, in more words, and what is left of the budget."""
+        found, definition = self._found
+        ledger = self._store.ledger
+        unit = definition.unit
+        left = None if ledger is None else ledger.remaining(unit=unit)
+        spent = definition.guarantee if ledger is None else ledger.spent(unit=unit)
+        columns: list[str] = []
+        if self.step:
+            columns = self.series(last=1).rows.columns
+        return {
+            **self.about(),
+            "description": [
+                f"{definition.guarantee}, {definition.guarantee.scope}",
+                definition.guarantee.meaning_for(unit),
+                repr(definition.strategy),
+            ],
+            "key_fingerprint": found.key_fingerprint,
+            "budget": {
+                "unit": unit,
+                "spent": None if spent is None else str(spent),
+                "limit": None if ledger is None else str(ledger.limit),
+                "left": None if left is None else str(left),
+            },
+            "columns": columns,
+        }
+
+    def left(self) -> float | None:
+        """The part of the state's limit that is left for this unit; None: there is no limit."""
+        ledger = self._store.ledger
+        if ledger is None:
+            return None
+        left = ledger.remaining(unit=self.definition.unit)
+        if left is None:
+            return 0.0
+        for name in ("rho", "epsilon"):
+            whole = getattr(ledger.limit, name, None)
+            if whole:
+                return float(getattr(left, name)) / float(whole)
+        return None
+
+    def released(self, level: float) -> Released | ReleasedStatistic:
+        """Everything that is released, with intervals of confidence ``level``.
+
+        Raises:
+            InvalidInput: a level outside what is allowed, or nothing is released yet.
+        """
+        level = check_level(level)
+        found, definition = self._found
+        if not found.step:
+            due = self.due(1)
+            raise InvalidInput(
+                f"stream {self.name!r} has released nothing yet; ask again after "
+                f"{'its first window' if due is None else due.isoformat()}"
+            )
+        key = (found.step, level)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            reader = self._store.reader(self.name)
+            released = read_released(reader, definition, level)
+            self._kept[(reader.step, level)] = released
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return released
+
+    def series(
+        self,
+        groups: Sequence[str] = (),
+        start: str | None = None,
+        until: str | None = None,
+        of: str | None = None,
+        level: float = LEVEL,
+        last: int | None = None,
+        since: int = 0,
+    ) -> Answer:
+        """Released steps.
+
+        Args:
+            groups: only these; none named: all.
+            start, until: only windows that begin at ``start`` or later, and end by ``until``.
+            of: totals or windows; None: totals, where they are released.
+            level: of the intervals.
+            last: only so many steps, the newest.
+            since: only steps after this one.
+
+        Raises:
+            InvalidInput: what the stream does not have, or too many rows.
+        """
+        if not self.step:
+            level = check_level(level)
+            return Answer(self.name, level, pl.DataFrame(schema=_SCHEMA))
+        released = self.released(level)
+        steps = self._steps(len(released.steps), start, until, last, since)
+        if not steps:
+            return Answer(self.name, level, self._none(released))
+        found = released.only(steps, list(groups) or None)
+        if isinstance(found, Released):
+            if len(steps) * len(found.groups) > MOST_ROWS:
+                raise InvalidInput(
+                    f"that would be {len(steps) * len(found.groups):,} rows; the most is "
+                    f"{MOST_ROWS:,}: ask for fewer steps ({field('last', 1000)}) or groups"
+                )
+            return Answer(self.name, level, _rows(found, of))
+        if of is not None:
+            raise InvalidInput(
+                f"{field('of', of)} is for counts and sums, and {self.name!r} is of "
+                f"{self.definition.what}; leave it out"
+            )
+        return Answer(self.name, level, found.table())
+
+    def _none(self, released: Released | ReleasedStatistic) -> pl.DataFrame:
+        if isinstance(released, Released):
+            return pl.DataFrame(schema=_SCHEMA)
+        return released.only(range(1, 2)).table().head(0)
+
+    def _steps(
+        self, released: int, start: str | None, until: str | None, last: int | None, since: int
+    ) -> range:
+        windows = self.definition.windows
+        first, stop = max(1, since + 1), released + 1
+        ends = windows.ends(range(released + 1))  # from the stream's beginning
+        if start is not None:
+            begin = microseconds(parse_time(start, windows.timezone))
+            first = max(first, int(np.searchsorted(ends[:-1], begin, "left")) + 1)
+        if until is not None:
+            end = microseconds(parse_time(until, windows.timezone))
+            stop = min(stop, int(np.searchsorted(ends[1:], end, "right")) + 1)
+        if last is not None:
+            first = max(first, stop - last)
+        return range(first, max(first, stop))
+
+    def difference(
+        self, start: str, until: str, group: str | None, level: float = LEVEL
+    ) -> dict[str, Any]:
+        """What happened between two moments, with its interval.
+
+        The moments are moved to the nearest ends of released windows before or at them.
+
+        Raises:
+            InvalidInput: a stream without differences, moments in the wrong order or that are not
+                covered, or a group that there is not.
+        """
+        released = self.released(level)
+        if not isinstance(released, Released):
+            raise InvalidInput(
+                f"stream {self.name!r} is of {self.definition.what}, which has no differences of "
+                f"two moments; they are for counts and sums"
+            )
+        windows = self.definition.windows
+        ends = windows.ends(released.steps and range(released.steps.stop))
+        begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
+        for name, us in (("from", begin), ("to", end)):
+            if not ends[0] <= us <= ends[-1]:
+                raise InvalidInput(
+                    f"{name} is {moment(us).isoformat()}; released windows lie between "
+                    f"{moment(int(ends[0])).isoformat()} and {moment(int(ends[-1])).isoformat()}: "
+                    f"give moments between these"
+                )
+        places = np.searchsorted(ends, [begin, end], "right") - 1
+        if places[0] >= places[1]:
+            raise InvalidInput(
+                f"no window lies between from ({moment(begin).isoformat()}) and to "
+                f"({moment(end).isoformat()}); windows are of {windows.every}: give two moments "
+                f"further apart, the earlier one as from"
+            )
+        if group is None and len(released.groups) > 1:
+            raise InvalidInput(
+                f"stream {self.name!r} has {len(released.groups):,} groups; name one (group)"
+            )
+        chosen = released if group is None else released.only(groups=[group])
+        found = chosen.between(places[:1], places[1:])
+        zone = load_zone(windows.timezone)
+        return {
+            "name": self.name,
+            "group": chosen.groups[0],
+            "from": moment(int(ends[places[0]])).astimezone(zone).isoformat(),
+            "to": moment(int(ends[places[1]])).astimezone(zone).isoformat(),
+            "level": level,
+            "estimate": found.estimates[0, 0].item(),
+            "std": float(found.std[0]),
+            "lower": found.lower[0, 0].item(),
+            "upper": found.upper[0, 0].item(),
+        }
+
+    def methods(self) -> str:
+        """How the numbers were made, as a paragraph."""
+        definition = self.definition
+        return (
+            f"{_what(definition)[:1].upper()}{_what(definition)[1:]} by "
+            f"{definition.windows.every} windows. Protected: "
+            f"{definition.contribution.describe(definition.unit)}, with {definition.guarantee}, "
+            f"{definition.guarantee.scope}. {definition.guarantee.meaning_for(definition.unit)}. "
+            f"Strategy: {definition.strategy!r}."
+        )
+
+
+def _what(definition: Definition) -> str:
+    if definition.plain:
+        return subject(definition)
+    kind = KINDS.get(definition.what)
+    return definition.what if kind is None else kind.says
+
+
+_SCHEMA: dict[str, Any] = {
+    "step": pl.Int64,
+    "window_start": pl.Datetime("us", "UTC"),
+    "window_end": pl.Datetime("us", "UTC"),
+    "group": pl.String,
+    "estimate": pl.Int64,
+    "std": pl.Float64,
+    "lower": pl.Int64,
+    "upper": pl.Int64,
+}
+
+
+def _rows(released: Released, of: str | None) -> pl.DataFrame:
+    """A row for each step and group, of totals or of windows."""
+    published = released.definition.release
+    chosen = ("windows" if published == "windows" else "totals") if of is None else of
+    if chosen not in ("totals", "windows"):
+        raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
+    table = released.table()
+    told = [name for name in table.columns if name in _TOLD]
+    if published in ("both", chosen):
+        prefix = "window_" if chosen == "windows" else ""
+        return table.select(*told, *(pl.col(f"{prefix}{one}").alias(one) for one in _NUMBERS))
+    stops = np.asarray(released.shown)  # what is not published follows from what is
+    begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
+    return table.select(told).with_columns(**released.between(begins, stops).columns())

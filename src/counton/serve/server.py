@@ -1,0 +1,117 @@
+"""The server below the application: where it listens, and how long it waits for a client."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from counton.errors import InvalidInput, field
+from counton.serve import journaling
+from counton.serve.app import application
+from counton.serve.service import Service
+from counton.serve.settings import address
+
+#: Bytes of a request's headers at most.
+_HEADERS = 32 * 1024
+#: Seconds for requests that are under way when the service is told to end.
+_GRACE = 15
+
+
+def _patient_for(seconds: float) -> type[asyncio.Protocol]:
+    """A protocol which closes a connection whose request does not begin, or is not told whole."""
+
+    class Patient(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+
+        def _watch(self) -> None:
+            self.waits = self.loop.call_later(seconds, self._end)
+
+        def _end(self) -> None:
+            cycle = cast("RequestResponseCycle | None", self.cycle)
+            if cycle is None or cycle.response_complete:  # no request is answered now
+                self.transport.close()
+            else:
+                self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.waits.cancel()
+            super().connection_lost(exc)
+
+    return Patient
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at an address.
+
+    Raises:
+        InvalidInput: nothing can listen there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(2048)
+    except OSError as error:
+        found.close()
+        raise InvalidInput(
+            f"{field('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
+            f"another address, or end who listens there"
+        ) from error
+    return found
+
+
+class _Server(uvicorn.Server):
+    """Tells the service at once that it is to end: those who listen for releases never would."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in good order; at once, if told again."""
+        self._service.stopping.set()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def serve(service: Service, listen: str, began: Callable[[str], None] | None = None) -> None:
+    """Serve until the process is told to end (SIGTERM, SIGINT); requests under way are answered.
+
+    Args:
+        service: which.
+        listen: ``HOST:PORT``; port 0: a free one.
+        began: told the URL, once it listens.
+
+    Raises:
+        InvalidInput: an address that cannot be used.
+    """
+    place = listening(*address(listen))
+    host, port = place.getsockname()[:2]
+    journaling.begin()
+    config = uvicorn.Config(
+        application(service),
+        http=_patient_for(service.settings.timeout_seconds),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=service.settings.readers,
+        h11_max_incomplete_event_size=_HEADERS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    server = _Server(config, service)
+    if began is not None:
+        began(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    server.run(sockets=[place])

@@ -1,0 +1,221 @@
+"""A service: its streams, who takes rows in, who releases, and who tells the readers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+from counton.errors import CountonError
+from counton.serve.access import Access
+from counton.serve.intake import Committer
+from counton.serve.jobs import Served, about, prepare
+from counton.serve.journaling import note, warn
+from counton.serve.live import LOOK, Feed
+from counton.serve.releasing import Clock, Releaser, begin, clock
+from counton.serve.series import Journal
+from counton.serve.settings import Settings, settings_of
+from counton.serve.tokens import Tokens
+from counton.store import Store
+from counton.store.inbox import Inbox
+from counton.store.turn import LASTS, Turn
+
+#: Seconds between two looks whether something is due, and the longest wait after a failure.
+_TICK, _LONGEST_WAIT = 0.2, 60.0
+#: Batches of a state that wait to be committed at most.
+_QUEUE = 1024
+
+
+class State:
+    """One database of the service: its inbox, and whether it is this process's turn to release.
+
+    Args:
+        address: path of a SQLite file, or a database URL.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.turn = Turn(address)
+        try:
+            if self.turn.alone:
+                self.turn.take()
+            self.inbox = Inbox(address)
+        except BaseException:
+            self.turn.close()
+            raise
+        self.store = Store(address)
+        self.committer = Committer(self.inbox, _QUEUE, _failed)
+        self.waiting_bytes = 0
+        self.leads = False
+
+    def close(self) -> None:
+        """Commit what waits, and close all."""
+        self.committer.close()
+        self.inbox.close()
+        self.store.close()
+        self.turn.close()
+
+
+def _failed(error: Exception) -> None:
+    warn("batches could not be committed", error=type(error).__name__)
+
+
+class Service:
+    """All that the paths of a service need.
+
+    Args:
+        file: of its jobs.
+        only: names of those to serve; none: all.
+        clock: what time it is.
+
+    Raises:
+        InvalidInput: a setting or a job outside what is allowed.
+        CountonError: a state that cannot be used, or is served by another process.
+    """
+
+    def __init__(self, file: str | Path, only: tuple[str, ...] = (), clock: Clock = clock) -> None:
+        self.settings: Settings = settings_of(file)
+        self.tokens = Tokens(self.settings.tokens)
+        self.tokens.all()  # refused at the start, if it cannot be read
+        self.access = Access(self.tokens, self.settings.public, warn)
+        self.clock, self.began = clock, monotonic()
+        self.served: Mapping[str, Served] = {
+            one.job.name: one for one in prepare(file, only).values()
+        }
+        self.states: dict[str, State] = {}
+        self.releasers: dict[str, Releaser] = {}
+        self.journals: dict[str, Journal] = {}
+        self.feeds: dict[str, Feed] = {}
+        self.stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._wait: dict[str, tuple[int, float]] = {}
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        for name, served in self.served.items():
+            address = str(served.job.state)
+            with about(name):
+                begin(served)
+            if address not in self.states:
+                self.states[address] = State(address)
+            state = self.states[address]
+            self.releasers[name] = Releaser(
+                served, state.inbox, self.settings.fold_seconds, self.clock
+            )
+            self.journals[name] = Journal(state.store, served.job)
+            self.feeds[name] = Feed(self.journals[name])
+
+    def state_of(self, name: str) -> State:
+        """The state of a stream."""
+        return self.states[str(self.served[name].job.state)]
+
+    def ended(self, name: str) -> str | None:
+        """Why a stream takes no rows any more; None where it does."""
+        journal = self.journals[name]
+        definition, steps = journal.definition, journal.definition.windows.steps
+        if definition.ended is not None:
+            return f"the stream has ended at step {definition.ended:,}; send rows to another one"
+        if journal.step >= steps:
+            return f"all {steps:,} windows of the stream are released; begin another stream"
+        return None
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows can be taken and series read."""
+        return not self.stopping.is_set() and all(
+            failures < 3 for failures, _ in self._wait.values()
+        )
+
+    def start(self) -> None:
+        """Begin to release, in a thread for each state."""
+        for address, state in self.states.items():
+            for work, called in ((self._release, "release"), (self._hold, "turn")):
+                thread = threading.Thread(target=work, args=(address, state), name=called)
+                thread.daemon = True
+                thread.start()
+                self._threads.append(thread)
+        note("started", streams=sorted(self.served))
+
+    def stop(self) -> None:
+        """End what releases, when it has done what it is doing."""
+        self.stopping.set()
+
+    def close(self) -> None:
+        """Wait for what is still at work, and close all states."""
+        self.stopping.set()
+        for thread in self._threads:
+            thread.join()
+        for state in self.states.values():
+            state.close()
+
+    def _hold(self, _address: str, state: State) -> None:
+        """Ask for the turn, again and again, also while a run takes long."""
+        while not self.stopping.is_set():
+            leads = state.turn.mine()
+            if leads != state.leads:
+                note("releases" if leads else "does not release")
+            state.leads = leads
+            self.stopping.wait(LASTS / 4)
+
+    def _release(self, address: str, state: State) -> None:
+        mine = [
+            self.releasers[name]
+            for name, served in self.served.items()
+            if str(served.job.state) == address
+        ]
+        led, looked, forgot = False, 0.0, 0.0
+        while not self.stopping.is_set():
+            if state.leads and not led:
+                for releaser in mine:
+                    releaser.forget()
+            led = state.leads
+            for releaser in mine if led else ():
+                self._work(releaser)
+            now = monotonic()
+            with suppress(CountonError):
+                if now - looked > LOOK / 2:
+                    state.waiting_bytes, looked = state.inbox.load().bytes, now
+                if led and now - forgot > 3600:
+                    before = int(datetime.now(UTC).timestamp() * 1e6)
+                    state.inbox.forget(before - self.settings.remember_microseconds)
+                    forgot = now
+            self.stopping.wait(_TICK)
+
+    def _work(self, releaser: Releaser) -> None:
+        failures, until = self._wait.get(releaser.name, (0, 0.0))
+        if monotonic() < until:
+            return
+        try:
+            releaser.work()
+        except Exception as error:
+            releaser.counts.failures += 1
+            releaser.forget()
+            wait = min(_LONGEST_WAIT, 0.5 * 2**failures)
+            self._wait[releaser.name] = (failures + 1, monotonic() + wait)
+            warn(
+                "a run failed",
+                stream=releaser.name,
+                error=type(error).__name__,
+                again_in_seconds=wait,
+            )
+        else:
+            self._wait[releaser.name] = (0, 0.0)
+
+    async def watch(self) -> None:
+        """Tell those who listen of new releases, until the service stops."""
+        while not self.stopping.is_set():
+            for feed in self.feeds.values():
+                try:
+                    await feed.look()
+                except CountonError as error:
+                    warn("the journal cannot be read", error=type(error).__name__)
+            await asyncio.sleep(LOOK / 2)
+        for feed in self.feeds.values():
+            feed.close()

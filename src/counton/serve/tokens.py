@@ -1,0 +1,164 @@
+"""Tokens: who may send rows, read released series, or see the operator's numbers.
+
+A file keeps digests alone. It is read anew whenever it has changed, so that tokens are made and
+revoked while a service runs; a file that cannot be read lets nobody in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from counton.errors import InvalidInput, field
+from counton.store.whole_file import replace_file
+
+#: What a token may be for. None of them contains another.
+SCOPES = ("ingest", "read", "operate")
+_PREFIX = "counton"
+_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is kept of a token.
+
+    Attributes:
+        id: by which it is listed and revoked; not secret.
+        scopes: what it is for.
+        digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so that nobody
+            finds it by its digest.
+        made: when, UTC.
+    """
+
+    id: str
+    scopes: tuple[str, ...]
+    digest: str
+    made: str
+
+
+class Tokens:
+    """The tokens of a file.
+
+    Args:
+        file: made when the first token is.
+
+    >>> import tempfile
+    >>> tokens = Tokens(Path(tempfile.mkdtemp(), "tokens"))
+    >>> token = tokens.make(["read"])
+    >>> tokens.scopes(token), tokens.scopes("counton_guess")
+    (('read',), ())
+    >>> tokens.revoke(tokens.all()[0].id)
+    >>> tokens.scopes(token)
+    ()
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        self.file = Path(file)
+        self._stamp: tuple[int, ...] | None = None
+        self._known: tuple[Token, ...] = ()
+
+    def all(self) -> tuple[Token, ...]:
+        """All of them, oldest first.
+
+        Raises:
+            InvalidInput: the file cannot be read, is none of tokens, or others may write it.
+        """
+        stamp = self._stat()
+        if stamp != self._stamp:
+            self._known = () if stamp is None else self._read()
+            self._stamp = stamp
+        return self._known
+
+    def scopes(self, token: str) -> tuple[str, ...]:
+        """What a token is for; nothing, of one that is not known.
+
+        Raises:
+            InvalidInput: see `all`.
+        """
+        given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        found: tuple[str, ...] = ()
+        for known in self.all():  # all of them, whichever is right
+            if hmac.compare_digest(known.digest, given):
+                found = known.scopes
+        return found
+
+    def make(self, scopes: Sequence[str]) -> str:
+        """Draw a token and keep its digest. The token itself is not kept anywhere.
+
+        Raises:
+            InvalidInput: no scope, or one that there is not.
+        """
+        for scope in scopes or ("",):
+            if scope not in SCOPES:
+                raise InvalidInput(
+                    f"{field('make')} is {','.join(scopes)!r}; name one or several of "
+                    f"{', '.join(SCOPES)}, with commas between"
+                )
+        token = f"{_PREFIX}_{secrets.token_urlsafe(_BYTES)}"
+        kept = Token(
+            secrets.token_hex(4),
+            tuple(dict.fromkeys(scopes)),
+            hashlib.sha256(token.encode()).hexdigest(),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self._write((*self.all(), kept))
+        return token
+
+    def revoke(self, id: str) -> None:
+        """Forget a token.
+
+        Raises:
+            InvalidInput: there is none of this id.
+        """
+        rest = tuple(token for token in self.all() if token.id != id)
+        if rest == self.all():
+            known = ", ".join(token.id for token in self.all()) or "none"
+            raise InvalidInput(
+                f"{field('revoke')} is {id!r}, and {str(self.file)!r} has no such token; it has "
+                f"{known}"
+            )
+        self._write(rest)
+
+    def _stat(self) -> tuple[int, ...] | None:
+        try:
+            found = self.file.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
+
+    def _read(self) -> tuple[Token, ...]:
+        if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o022:
+            raise InvalidInput(
+                f"tokens in {str(self.file)!r} may be written by others; make it 0600 (chmod 600)"
+            )
+        try:
+            kept = json.loads(self.file.read_text("utf-8"))
+            return tuple(
+                Token(str(one["id"]), tuple(one["scopes"]), str(one["digest"]), str(one["made"]))
+                for one in kept["tokens"]
+            )
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise InvalidInput(
+                f"tokens in {str(self.file)!r} cannot be read ({type(error).__name__}); nobody is "
+                f"let in: restore the file, or remove it and make new tokens"
+            ) from error
+
+    def _write(self, tokens: Sequence[Token]) -> None:
+        text = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=2)
+
+        try:
+            replace_file(self.file, lambda new: Path(new).write_text(text + "\n", "utf-8"))
+            self.file.chmod(0o600)
+        except OSError as error:
+            raise InvalidInput(
+                f"tokens cannot be written into {str(self.file)!r} ({error.strerror}); name a file "
+                f"in a folder that exists"
+            ) from error

@@ -1,0 +1,240 @@
+"""The path by which rows come in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from counton.errors import CountonError, InvalidInput
+from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
+from counton.serve.intake import Full, checked_batch, digest_of, microseconds_now
+from counton.serve.jobs import told
+from counton.serve.reading import REFUSALS, Refusal
+from counton.serve.service import Service
+from counton.store.inbox import LONGEST_ID, Verdict
+
+_BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+#: Seconds over which a token's rate is counted.
+_OVER = 10.0
+_WORKERS = 4
+
+
+class Accepted(BaseModel):
+    """What became of a batch. The same is answered where it is sent again."""
+
+    batch: str
+    rows: int
+    counted: int
+    counted_nowhere: dict[str, int]
+
+
+class Ended(Exception):
+    """A stream that takes no rows any more."""
+
+
+class Rates:
+    """Rows that each token may still send: a bucket that fills again.
+
+    Args:
+        rows: a second.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rate, self._most = rows, rows * _OVER
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait(self, caller: str) -> float:
+        """Seconds until a caller may send again; 0: now."""
+        left = self._now(caller)
+        return 0.0 if left > 0 else (1 - left) / self._rate
+
+    def spend(self, caller: str, rows: int) -> None:
+        """A caller has sent rows."""
+        self._left[caller] = (self._now(caller) - rows, monotonic())
+
+    def _now(self, caller: str) -> float:
+        left, at = self._left.get(caller, (self._most, 0.0))
+        return min(self._most, left + (monotonic() - at) * self._rate)
+
+
+class Room:
+    """Bytes of bodies that are held in memory, of all requests together.
+
+    Args:
+        most: at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, 0
+
+    def take(self, size: int) -> bool:
+        """Whether there is room, which is then taken."""
+        if self.held + size > self.most:
+            return False
+        self.held += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Give room back."""
+        self.held -= size
+
+
+def later(status: int, why: str, seconds: float) -> HTTPException:
+    """Ask a client to send again later; nothing was taken."""
+    return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})
+
+
+_SCHEMA = {
+    "requestBody": {
+        "required": True,
+        "description": "rows with the job's columns; Content-Encoding: gzip or zstd may be used",
+        "content": {
+            **{media: {"schema": {"type": "string", "format": "binary"}} for media in JSON_LINES},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+_MORE: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refusal, "description": says}
+    for status, says in (
+        (400, "the body was not sent whole"),
+        (408, "the body did not come in time"),
+        (409, "another batch has this id"),
+        (410, "the stream has ended"),
+        (413, "more bytes or rows than allowed"),
+        (415, "a media type or encoding that is not read"),
+        (429, "more rows a second than allowed; send it again after Retry-After seconds"),
+        (503, "too much waits; send it again after Retry-After seconds"),
+    )
+}
+
+
+def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
+    """The path, of the streams of a service.
+
+    Args:
+        service: of which.
+        count: told of each batch: stream, what became of it, rows.
+    """
+    paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
+    settings = service.settings
+    rates, room = Rates(settings.rows_per_second), Room(16 * settings.batch_bytes)
+    workers = ThreadPoolExecutor(_WORKERS, "rows")
+
+    @paths.post(
+        "/{name}/batches/{batch}",
+        status_code=202,
+        response_model=Accepted,
+        dependencies=[service.access.needs("ingest")],
+        responses={
+            **REFUSALS,
+            **_MORE,
+            200: {"model": Accepted, "description": "the same batch was accepted before"},
+        },
+        openapi_extra=_SCHEMA,
+    )
+    async def batches(
+        request: Request,
+        name: Annotated[str, Path(description="the stream", max_length=200)],
+        batch: Annotated[
+            str,
+            Path(
+                description="id of the batch: the same id and rows are counted once",
+                max_length=LONGEST_ID,
+                pattern=f"^{_BATCH.pattern}$",
+            ),
+        ],
+    ) -> JSONResponse:
+        """Send rows. They are acknowledged when they are committed, and counted once."""
+        if name not in service.served:
+            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        if not _BATCH.fullmatch(batch):  # also where a newline ends it
+            raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
+        media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if media not in (*JSON_LINES, ARROW):
+            raise HTTPException(415, f"send {JSON_LINES[0]} or {ARROW} as Content-Type")
+        if encoding not in ENCODINGS:
+            raise HTTPException(415, f"use one of {', '.join(ENCODINGS)} as Content-Encoding")
+        state = service.state_of(name)
+        if service.stopping.is_set():
+            raise later(503, "the service stops; send the batch again", 2)
+        if state.waiting_bytes > settings.waiting_bytes:
+            raise later(503, "too many rows wait to be counted; send the batch again later", 5)
+        caller = getattr(request.state, "caller", "")
+        wait = rates.wait(caller)
+        if wait > 0:
+            raise later(429, f"more than {settings.rows_per_second:,} rows a second", wait)
+        held = 0
+        try:
+            body = bytearray()
+            try:
+                async with asyncio.timeout(settings.timeout_seconds):
+                    async for part in request.stream():
+                        if len(body) + len(part) > settings.batch_bytes:
+                            raise HTTPException(413, _too_large(service))
+                        if not room.take(len(part)):
+                            raise later(503, "too many batches at once; send it again", 1)
+                        held += len(part)
+                        body += part
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"the body did not come within {settings.timeout}; send it again"
+                ) from None
+            loop = asyncio.get_running_loop()
+            work = (service, name, batch, media, encoding, bytes(body))
+            try:
+                verdict, rows = await loop.run_in_executor(workers, _taken, *work)
+            except TooLarge:
+                raise HTTPException(413, _too_large(service)) from None
+            except Ended as error:
+                raise HTTPException(410, str(error)) from None
+            except InvalidInput as error:
+                count(name, "refused", 0)
+                raise HTTPException(422, told(error)) from None
+            except (Full, CountonError):
+                count(name, "put off", 0)
+                raise later(503, "the batch could not be committed now; send it again", 1) from None
+        finally:
+            room.give(held)
+        rates.spend(caller, rows)
+        count(name, verdict.what, rows)
+        if verdict.what == "other":
+            raise HTTPException(409, "another batch was sent with this id; give each its own")
+        return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
+
+    return paths
+
+
+def _too_large(service: Service) -> str:
+    return (
+        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
+        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); send several"
+    )
+
+
+def _taken(
+    service: Service, name: str, batch: str, media: str, encoding: str, body: bytes
+) -> tuple[Verdict, int]:
+    """Check a batch and commit it."""
+    settings, state = service.settings, service.state_of(name)
+    whole = decompressed(body, encoding, settings.batch_bytes)
+    digest = digest_of(media, whole)
+    known = state.inbox.find(name, batch, digest)
+    if known is not None:  # also where the stream has ended since
+        return known, 0
+    ended = service.ended(name)
+    if ended is not None:
+        raise Ended(ended)
+    made = checked_batch(
+        service.served[name], batch, media, whole, digest, settings.batch_rows, microseconds_now()
+    )
+    return state.committer.put(made).result(), made.rows

@@ -1,0 +1,459 @@
+"""A Spark frame as a run's source: executors mark and add up rows, the driver gets sums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from counton.errors import InvalidInput
+from counton.events.files import EventFrame, Rows
+from counton.events.policies import Policies
+from counton.events.spread import Spread
+from counton.events.tally import (
+    Reading,
+    by_place,
+    candidates,
+    cells_of,
+    changed,
+    labels_of,
+    picked,
+    summed,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+#: Words of a row's hash. Their sums over all rows, each modulo 2^64, tell frames from each other.
+_WORDS: Final = 4
+#: Cells below this are halves of these sums.
+_HALVES: Final = -(2**62)
+#: Rows and bytes that a worker takes at a time.
+_ROWS, _BYTES = 2**18, 2**26
+#: A window is cut into so many pieces at most, of which each is in no other window.
+_PIECES = 31
+#: Sums of several chunks are added up when they have so many cells.
+_CELLS = 2**20
+_CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
+
+
+class SparkRows(Rows):
+    """The one part of a `SparkSource`: names and types of columns, and what they hash to.
+
+    Args:
+        frame: of Spark.
+        salt: frames with another one have another digest, though their rows be the same.
+    """
+
+    name = "the data frame"
+    kind = "a data frame"
+    numbered = False
+    still = "it gives other rows each time it is read: cache() it, or write it to a table first"
+
+    def __init__(self, frame: DataFrame, salt: str = "") -> None:
+        self.spark, self._salt = frame, salt
+        self._empty = EventFrame(_empty(frame))
+        self._digest: str | None = None
+        self._columns: tuple[str, ...] = ()
+        self.by_label: pl.DataFrame | None = None
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """A frame of the same columns without rows: types are checked by it."""
+        return self._empty.frame(columns)
+
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `counton.events.files.EventFrame.scan`."""
+        return self._empty.scan(columns, names)
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of names, types and number of the rows, and of the sums of hashes of the rows.
+
+        The order of rows, and how they are spread, changes nothing. Known once they are added up.
+        """
+        if self._digest is None or tuple(columns) != self._columns:
+            with_hashes(self.spark, columns)  # names what is missing
+            raise RuntimeError("the rows of the frame have not been read yet")
+        return self._digest
+
+    def grain(self, reading: Reading) -> tuple[int, int] | None:
+        """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+
+        None where rows differ in more than that: in numbers, or in local times. Labels are few, so
+        that Spark may count rows that are alike before they are marked.
+        """
+        parts = () if reading.adds is None else reading.adds.parts
+        dtype, windows = self.frame().collect_schema()[reading.columns.time], reading.windows
+        absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
+            return None
+        if windows.length is not None:
+            return int(windows.ends(range(1))[0]), windows.length
+        edges = windows.ends(range(windows.steps + 1))
+        length = int(np.gcd.reduce(edges))
+        most = int(np.diff(edges).max())
+        return (0, length) if most <= _PIECES * length else None
+
+    def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
+        """Take the sums of hashes that one pass over the rows has found.
+
+        Args:
+            columns: which of them were hashed.
+            halves: ``cell`` and ``rows``, as executors made them.
+
+        Raises:
+            InvalidInput: an earlier pass has found others.
+        """
+        names = tuple(columns)
+        types = [str(self.frame().collect_schema()[name]) for name in names]
+        found = dict(halves.group_by("cell").agg(pl.col("rows").sum()).rows())
+        hashed = hashlib.sha256(b"counton/spark rows")
+        for text in (self._salt, *names, *types):
+            hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
+        for word in range(_WORDS + 1):
+            low, high = (found.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
+            hashed.update(((low + (high << 32)) % 2**64).to_bytes(8, "little"))
+        digest = hashed.hexdigest()
+        if self._digest is not None and self._columns == names and self._digest != digest:
+            raise changed(self)
+        self._columns, self._digest = names, digest
+
+
+class Batch(Rows):
+    """The number of a micro-batch, beside its rows: it has none, and comes once.
+
+    Args:
+        query: by which Spark knows the query, as long as its checkpoint is there.
+        number: of the batch.
+    """
+
+    kind = "a data frame"
+    numbered = False
+    again = (
+        "and it had other rows then: its source does not give the same rows when Spark runs a "
+        "batch again, as files and Kafka do; read from one that does"
+    )
+
+    def __init__(self, query: str, number: int) -> None:
+        self.name, self._query, self._number = f"batch {number:,} of the query", query, number
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """No rows and no columns."""
+        return pl.LazyFrame()
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of the query and the number."""
+        text = f"counton/spark batch {self._query} {self._number}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class SparkSource(Spread):
+    """A source whose rows are those of a Spark frame.
+
+    Args:
+        frame: of Spark, with a fixed number of rows.
+        batch: which batch of a query it is; None: of no query.
+    """
+
+    def __init__(self, frame: DataFrame, batch: Batch | None = None) -> None:
+        rows = SparkRows(frame, "" if batch is None else batch.digest())
+        super().__init__((rows,) if batch is None else (rows, batch), rows.name)
+
+    @property
+    def _rows(self) -> SparkRows:
+        rows = self.parts[0]
+        assert isinstance(rows, SparkRows)
+        return rows
+
+    @property
+    def live(self) -> bool:
+        """See `counton.events.files.Source.live`."""
+        return len(self.parts) > 1
+
+    def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+        """See `Spread.cells`."""
+        if reading.unknown == "discover":
+            return by_place(self._labelled(reading), domain or (), reading.adds)
+        return self._summed(reading, domain)
+
+    def labels(self, reading: Reading) -> pl.DataFrame:
+        """See `Spread.labels`."""
+        return labels_of(self._labelled(reading), reading)
+
+    def marked(self, reading: Reading, domain: Sequence[str] | None) -> pl.LazyFrame:
+        """See `Spread.marked`."""
+        declared = None if reading.unknown == "discover" else domain
+        schema = candidates(EventFrame(self._rows.frame()), reading, declared).schema
+        made = partial(_candidates, _Work(reading, declared), schema)
+        columns = reading.columns.names
+        found = _collected(with_hashes(self._rows.spark, columns), made, schema)
+        halves = found.filter(pl.col("step") < _HALVES)
+        self._rows.read(columns, halves.select(cell="step", rows="us"))
+        return found.filter(pl.col("step") > _HALVES).lazy()
+
+    def some(self, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+        """See `Spread.some`."""
+        columns = reading.columns.names
+        schema = self._rows.frame().select(columns).collect_schema()
+        made = partial(_picked, _Work(reading, None), which)
+        frame = selected(self._rows.spark, columns)
+        return _collected(frame, made, schema, most=most)
+
+    def _labelled(self, reading: Reading) -> pl.DataFrame:
+        """Sums by label, found once: a second pass could find other labels."""
+        if self._rows.by_label is None:
+            self._rows.by_label = self._summed(reading, None)
+        return self._rows.by_label
+
+    def _summed(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        columns = reading.columns.names
+        hashed, grain = with_hashes(self._rows.spark, columns), self._rows.grain(reading)
+        if grain is not None:
+            hashed = alike(hashed, columns.index(reading.columns.time), *grain)
+        work = _Work(reading, domain, alike=grain is not None)
+        schema = cells_of(EventFrame(self._rows.frame()), work.reading, domain).schema
+        sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
+        for name in list(schema)[len(_CELL) :]:
+            added = F.try_sum if name.startswith("total") else F.sum
+            sums.append(added(f"`{name}`").alias(name))
+        found = _collected(
+            hashed,
+            partial(_cells, work, schema),
+            schema,
+            lambda parts: parts.groupBy("cell", "group").agg(*sums),
+        )
+        self._rows.read(columns, found.filter(pl.col("cell") < _HALVES).select("cell", "rows"))
+        # A total that is null is beyond int64, as its magnitude tells too.
+        return found.filter(pl.col("cell") > _HALVES).with_columns(
+            pl.col("^total .*$").fill_null(0)
+        )
+
+
+class _Work:
+    """What executors are told: nothing that is secret but the groups and bounds of the job."""
+
+    def __init__(
+        self, reading: Reading, domain: Sequence[str] | None, *, alike: bool = False
+    ) -> None:
+        self.reading = replace(reading, policies=Policies())
+        self.domain, self.alike = domain, alike
+
+    def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """Rows of several batches at a time: the job's columns, and what stands behind them."""
+        names = self.reading.columns.names
+        for chunk in _chunks(batches):
+            yield chunk.rename(dict(zip(chunk.columns, names, strict=False)))
+
+
+def _empty(frame: DataFrame) -> pl.DataFrame:
+    """No rows, and columns of the types that executors will see; a second ``a`` is told apart."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    names, fields = list[str](), []
+    for one in frame.schema.fields:
+        number = names.count(one.name)
+        names.append(one.name)
+        name = f"{one.name}_duplicated_{number - 1}" if number else one.name
+        fields.append(pa.field(name, to_arrow_type(one.dataType, timezone="UTC")))
+    table = pl.from_arrow(pa.schema(fields).empty_table())
+    assert isinstance(table, pl.DataFrame)
+    return table
+
+
+def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Some columns of a frame, numbered: their names may have any sign."""
+    numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
+    return numbered.select(*[f"c{frame.columns.index(name)}" for name in columns])
+
+
+def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Some columns of a frame, and after them hashes of each row.
+
+    They are Spark's ``xxhash64`` of the values, and of which there are none, by several seeds.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    taken = selected(frame, columns)
+    values = [taken[name] for name in taken.columns]
+    given = [*values, *(value.isNull() for value in values)]
+    words = [F.xxhash64(F.lit(word), *given).alias(f"counton {word}") for word in range(_WORDS)]
+    return taken.select(*values, *words)
+
+
+def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
+    """One row for all that are alike but for their times within a piece of a window.
+
+    Args:
+        hashed: see `with_hashes`.
+        time: which column holds the times.
+        begin, length: see `SparkRows.grain`.
+
+    Returns:
+        The columns, then how many rows there were, the microsecond of the newest, and sums of the
+        halves of the hashes.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns, words = hashed.columns[:-_WORDS], hashed.columns[-_WORDS:]
+    us = F.unix_micros(hashed[columns[time]])
+    piece = us - F.pmod(us - F.lit(begin), F.lit(length))
+    keys = [hashed[name] for name in columns]
+    keys[time] = F.timestamp_micros(piece).alias(columns[time])
+    sums = []
+    for word in words:
+        low, high = (
+            hashed[word].bitwiseAND(F.lit(2**32 - 1)),
+            F.shiftrightunsigned(hashed[word], 32),
+        )
+        sums += [F.sum(low).alias(f"{word} low"), F.sum(high).alias(f"{word} high")]
+    many = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
+    return hashed.groupBy(*keys).agg(*many, *sums)
+
+
+def _collected(
+    frame: DataFrame,
+    made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pl.Schema,
+    then: Callable[[DataFrame], DataFrame] | None = None,
+    most: int | None = None,
+) -> pl.DataFrame:
+    """What executors make of a frame's rows, here."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True))
+    parts = parts if then is None else then(parts)
+    parts = parts if most is None else parts.limit(most)
+    try:
+        table = pl.from_arrow(parts.toArrow())
+    except PySparkException as error:
+        raise _told(error) from error
+    assert isinstance(table, pl.DataFrame)
+    return table.select(list(schema)).cast(schema)
+
+
+def _told(error: Exception) -> Exception:
+    """What counton said on an executor, or else the error as it is."""
+    mark = "counton.errors.InvalidInput: "
+    for line in reversed(str(error).splitlines()):
+        if mark in line:
+            return InvalidInput(line.partition(mark)[2])
+        if line.startswith("ModuleNotFoundError: "):
+            return InvalidInput(
+                f"the Python of an executor lacks a package ({line.partition(': ')[2]}); install "
+                f"counton's extra 'spark' there, or name another Python in PYSPARK_PYTHON"
+            )
+    return error
+
+
+def _arrow(schema: pl.Schema) -> pa.Schema:
+    """Types of columns as Spark takes them."""
+    import pyarrow as pa
+
+    table = schema.to_frame().to_arrow().schema
+    kinds = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
+    return pa.schema([one.with_type(kinds.get(one.type, one.type)) for one in table])
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Rows of several batches at a time, with moments in UTC, whatever zone the session shows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= _ROWS or sum(one.nbytes for one in held) >= _BYTES:
+            yield _in_polars(held)
+            held = []
+    if held:
+        yield _in_polars(held)
+
+
+def _in_polars(batches: Sequence[pa.RecordBatch]) -> pl.DataFrame:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches)
+    kinds = [
+        one.with_type(pa.timestamp("us", "UTC"))
+        if pa.types.is_timestamp(one.type) and one.type.tz is not None
+        else one
+        for one in table.schema
+    ]
+    frame = pl.from_arrow(table.cast(pa.schema(kinds)))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]:
+    table = frame.select(list(schema)).cast(schema).to_arrow().cast(_arrow(schema))
+    yield from table.to_batches(max_chunksize=_ROWS)
+
+
+class _Hashes:
+    """Sums of the hashes of rows, and their number, in halves of 32 bits."""
+
+    def __init__(self) -> None:
+        self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
+
+    def add(self, chunk: pl.DataFrame) -> EventFrame:
+        """Take the hashes from some rows."""
+        words = chunk.columns[-_WORDS:]
+        sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
+        self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
+        return EventFrame(chunk.drop(words))
+
+    def add_alike(self, chunk: pl.DataFrame) -> tuple[EventFrame, pl.DataFrame]:
+        """Take them from rows that stand for several; of each how many."""
+        halves = chunk.columns[-2 * _WORDS :]
+        number = int(chunk["number"].sum())
+        sums = [int(chunk[half].sum()) for half in halves]
+        self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
+        many = ["number", "newest"]
+        return EventFrame(chunk.drop(halves).drop(many)), chunk.select(many)
+
+    def halves(self) -> pl.DataFrame:
+        """Each half, which can be added up without overflow: ``cell``, ``rows``."""
+        cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
+        return pl.DataFrame({"cell": cells, "rows": self._halves})
+
+
+def _cells(
+    work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows added up."""
+    hashes, held = _Hashes(), [schema.to_frame()]
+    for chunk in work.chunks(batches):
+        if work.alike:
+            rows, many = hashes.add_alike(chunk)
+            held.append(cells_of(rows, work.reading, work.domain, many))
+        else:
+            held.append(cells_of(hashes.add(chunk), work.reading, work.domain))
+        if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
+            held = [summed(held)]
+    halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
+    yield from _batches(pl.concat([summed(held), halves]), schema)
+
+
+def _candidates(
+    work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: marked rows that could count."""
+    hashes = _Hashes()
+    for chunk in work.chunks(batches):
+        yield from _batches(candidates(hashes.add(chunk), work.reading, work.domain), schema)
+    halves = hashes.halves().rename({"cell": "step", "rows": "us"})
+    yield from _batches(pl.concat([schema.to_frame(), halves], how="diagonal"), schema)
+
+
+def _picked(
+    work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows as they were given."""
+    for chunk in work.chunks(batches):
+        yield from _batches(picked(EventFrame(chunk), work.reading, which), chunk.schema)

@@ -1,0 +1,153 @@
+"""A streaming frame as a run's source: each micro-batch is a run over new events.
+
+Spark runs a batch again when it was killed before it had noted that the batch was done. The stream
+knows a batch by its query, its number and its rows: the same again adds nothing, other rows under
+the number of a batch that was counted are refused.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from counton.errors import InvalidInput, StateError, field
+from counton.jobs.job import NEWEST, Job
+from counton.jobs.runs import recalled, run
+from counton.jobs.writing import Outputs
+from counton.spark.source import Batch, SparkSource
+from counton.store import Store, state_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from counton.jobs.definition import Definition
+
+#: So many batches one after the other may be empty: the stream has no mark of those.
+_EMPTY: Final = 1000
+_QUARANTINE = "quarantine:"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def start(
+    job: Job,
+    frame: DataFrame,
+    checkpoint: str | os.PathLike[str] | None,
+    trigger: Mapping[str, Any] | None,
+    check: Callable[[Definition], None],
+) -> StreamingQuery:
+    """Begin, or go on with, a query that releases each window once: see `counton.spark.run`."""
+    if job.until not in (None, NEWEST):
+        raise InvalidInput(
+            f"{field('until', job.until)} does not go with a streaming frame, whose newest event "
+            f"says which windows have ended; leave it out, or give {field('until', NEWEST)}"
+        )
+    if checkpoint is None:
+        raise InvalidInput(
+            "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
+            "checkpoint, a folder for this job alone"
+        )
+    batches = Batches(replace(job, until=NEWEST, append=True), check)
+    _define(batches, frame)
+    writer = frame.writeStream.foreachBatch(batches)
+    writer = writer.option("checkpointLocation", os.fspath(checkpoint))
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+class _Defined(Exception):
+    """What is asked has been checked."""
+
+
+def _define(batches: Batches, frame: DataFrame) -> None:
+    """Find what is wrong with a job before the query starts; nothing is read or kept.
+
+    Raises:
+        InvalidInput, StateError: as in `counton.jobs.run`.
+    """
+
+    source: Any = SparkSource(frame)
+    outputs = Outputs.of(batches.job)
+
+    def stop(definition: Definition) -> None:
+        batches.check(definition)
+        outputs.approve(definition)
+        source.parts[0].scan(definition.columns.names)
+        raise _Defined
+
+    with suppress(_Defined):
+        run(replace(batches.job, events=source, append=False), approve=stop)
+
+
+@dataclass
+class Batches:
+    """What Spark calls with each micro-batch and its number.
+
+    Attributes:
+        job: what is asked.
+        check: refuses definitions that are not for Spark.
+    """
+
+    job: Job
+    check: Callable[[Definition], None]
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Count a batch, release what has ended, and write the outputs."""
+        if rows.isEmpty():
+            return
+        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        batch = Batch(query, number)
+        self._refuse_unknown(query, number)
+        source: Any = SparkSource(rows, batch)
+        job = replace(self.job, events=source, confirmed=True, bad_rows=self._aside(number))
+        outputs = Outputs.of(job)
+
+        def approve(definition: Definition) -> None:
+            self.check(definition)
+            outputs.approve(definition)
+
+        with run(job, approve=approve) as outcome:
+            outputs.write(outcome)
+
+    def _aside(self, number: int) -> str:
+        """A file of its own for the rows of each batch that are set aside."""
+        policy = recalled(self.job).bad_rows
+        if not policy.startswith(_QUARANTINE):
+            return policy
+        file = Path(policy.removeprefix(_QUARANTINE))
+        stem = file.stem if policy == self.job.bad_rows else file.stem.rpartition(".")[0]
+        return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
+
+    def _refuse_unknown(self, query: str, number: int) -> None:
+        """Refuse a query and a state of which one has forgotten what the other knows.
+
+        Raises:
+            StateError: a first batch for a stream that has counted others, or a later one for a
+                stream that has counted none of those before.
+        """
+        if self.job.confirmed:
+            return
+        name, place = self.job.name, state_file(self.job.state)
+        there = False
+        if place is None or place.exists():
+            with Store(self.job.state) as store:
+                there = store.find(name) is not None
+                for one in range(number, max(-1, number - _EMPTY), -1):
+                    if store.has_source(name, f"sha256:{Batch(query, one).digest()}"):
+                        return
+        if number == 0 and there:
+            raise StateError(
+                f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
+                f"does not say which; go on with the checkpoint that belongs to the stream, or "
+                f"give {field('confirmed', True)} if none of its rows was counted"
+            )
+        if number > 0:
+            raise StateError(
+                f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
+                f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "
+                f"the checkpoint, or give {field('confirmed', True)} if these batches had no rows"
+            )

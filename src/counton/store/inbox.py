@@ -1,0 +1,318 @@
+"""Rows that wait to be counted: batches as they were sent, committed before they are acknowledged.
+
+The inbox lies in the state's own database, and is as secret as it. What waits is put into a *fold*
+before a run is given it, so that a run that is killed is given the very same rows again: the stream
+keeps the digest of each fold that it has counted, in the transaction that counts it. Only then are
+the rows of the fold removed. Ids and digests of batches stay, so that a batch that is sent again is
+known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from counton.errors import StateError
+from counton.store import schema
+from counton.store.database import Closing, Database
+from counton.store.statements import Prepared
+
+#: Longest id of a batch.
+LONGEST_ID = 200
+
+metadata = sa.MetaData()
+_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+#: Batches that were accepted, by the ids that their senders gave them. Secret: digests of rows.
+batches = sa.Table(
+    "counton_inbox_batches",
+    metadata,
+    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("batch", sa.String(LONGEST_ID), primary_key=True),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("arrived", sa.BigInteger, nullable=False, index=True),  # microseconds since 1970
+    sa.Column("answer", sa.Text, nullable=False),  # JSON: what its sender was told
+)
+#: Secret: rows of batches that are not in the state yet.
+waiting = sa.Table(
+    "counton_inbox_waiting",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch and its id
+    sa.Column("fold", sa.BigInteger),  # null: in none yet
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that are set aside
+)
+
+_ENTER = Prepared(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
+_WAIT = Prepared(waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside"])
+
+
+class Batch(NamedTuple):
+    """Rows that a client has sent, checked.
+
+    Attributes:
+        stream: its name.
+        id: of the batch, by its sender.
+        digest: of what was sent.
+        arrived: microseconds since 1970.
+        answer: what the sender is told, JSON values.
+        rows: how many there are.
+        body: the rows that can be counted.
+        aside: rows that are set aside, as JSON values.
+    """
+
+    stream: str
+    id: str
+    digest: bytes
+    arrived: int
+    answer: dict[str, Any]
+    rows: int
+    body: bytes
+    aside: Sequence[Sequence[Any]] = ()
+
+    def __repr__(self) -> str:
+        return "Batch(secret)"
+
+
+class Verdict(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        what: accepted; known, where the same was accepted before; or other, where another one of
+            this id was.
+        answer: what the sender was told at first.
+    """
+
+    what: Literal["accepted", "known", "other"]
+    answer: dict[str, Any]
+
+
+class Fold(NamedTuple):
+    """Batches that are counted together. Secret.
+
+    Attributes:
+        number: of the fold.
+        digest: of all that is in it, in hexadecimal.
+        bodies: rows, batch by batch.
+        aside: rows to set aside.
+        again: it was begun before, by a process that may have been killed.
+    """
+
+    number: int
+    digest: str
+    bodies: tuple[bytes, ...]
+    aside: tuple[Sequence[Any], ...]
+    again: bool
+
+    def __repr__(self) -> str:
+        return "Fold(secret)"
+
+
+class Load(NamedTuple):
+    """What waits in an inbox. Exact: only for the operator."""
+
+    batches: int
+    rows: int
+    bytes: int
+
+
+class Inbox(Closing):
+    """The inbox of a state, of all its streams. Threads may share it.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
+    >>> with Inbox(state) as inbox:
+    ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, b"rows")
+    ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
+    ...     fold = inbox.fold("visits")
+    ...     fold.bodies, inbox.fold("visits").digest == fold.digest
+    ...     inbox.taken("visits", fold.number)
+    ...     inbox.fold("visits") is None
+    ['accepted', 'known']
+    ((b'rows',), True)
+    True
+    >>> folder.cleanup()
+
+    Args:
+        state: path of a SQLite file, or a database URL; it holds the streams already.
+
+    Raises:
+        StateError: the state cannot be used.
+    """
+
+    def __init__(self, state: str | os.PathLike[str]) -> None:
+        self._database = Database(state)
+        self._streams: dict[str, int] = {}
+        try:
+            with self._database.transaction(write=True) as connection:
+                if not self._database.is_sqlite:
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                if not sa.inspect(connection).has_table(waiting.name):
+                    metadata.create_all(connection)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
+        """What becomes of a batch whose id was there before; None where it was not."""
+        with self._database.transaction(write=False) as connection:
+            return self._known(connection, self._stream(connection, stream), id, digest)
+
+    def put(self, given: Sequence[Batch]) -> list[Verdict]:
+        """Commit batches, all in one transaction; what becomes of each.
+
+        Raises:
+            StateError: the state cannot be used; none of them is kept.
+        """
+        verdicts: list[Verdict] = []
+        with self._database.transaction(write=True) as connection:
+            entered: dict[tuple[int, str], Batch] = {}
+            for batch in given:
+                stream = self._stream(connection, batch.stream)
+                twin = entered.get((stream, batch.id))
+                if twin is not None:
+                    what: Any = "known" if twin.digest == batch.digest else "other"
+                    verdicts.append(Verdict(what, twin.answer))
+                    continue
+                known = self._known(connection, stream, batch.id, batch.digest)
+                if known is None and not self._database.is_sqlite:
+                    known = self._claim(connection, stream, batch)
+                if known is not None:
+                    verdicts.append(known)
+                    continue
+                entered[stream, batch.id] = batch
+                verdicts.append(Verdict("accepted", batch.answer))
+            if entered and self._database.is_sqlite:
+                _ENTER.run(connection, *(_entry(key[0], one) for key, one in entered.items()))
+            if entered:
+                _WAIT.run(connection, *(_waits(key[0], one) for key, one in entered.items()))
+        return verdicts
+
+    def _claim(self, connection: Connection, stream: int, batch: Batch) -> Verdict | None:
+        """Enter a batch that another server may be entering too."""
+        from sqlalchemy.dialects.postgresql import insert
+
+        made = insert(batches).values(_entry(stream, batch)).on_conflict_do_nothing()
+        if connection.execute(made.returning(batches.c.batch)).first() is not None:
+            return None
+        return self._known(connection, stream, batch.id, batch.digest)
+
+    def fold(self, stream: str) -> Fold | None:
+        """What is to be counted next: a fold that was not taken yet, or all that waits."""
+        table = waiting.c
+        with self._database.transaction(write=True) as connection:
+            stream_id = self._stream(connection, stream)
+            mine = table.stream_id == stream_id
+            number = connection.execute(sa.select(sa.func.min(table.fold)).where(mine)).scalar()
+            again = number is not None
+            if number is None:
+                number = connection.execute(
+                    sa.select(sa.func.max(table.id)).where(mine, table.fold.is_(None))
+                ).scalar()
+                if number is None:
+                    return None
+                connection.execute(
+                    waiting.update().where(mine, table.fold.is_(None)).values(fold=number)
+                )
+            rows = connection.execute(
+                sa.select(table.digest, table.body, table.aside)
+                .where(mine, table.fold == number)
+                .order_by(table.id)
+            ).all()
+        whole = hashlib.sha256(f"inbox {stream_id} {len(rows)}".encode())
+        for row in rows:
+            whole.update(row.digest)
+        return Fold(
+            int(number),
+            whole.hexdigest(),
+            tuple(bytes(row.body) for row in rows),
+            tuple(line for row in rows for line in json.loads(row.aside)),
+            again,
+        )
+
+    def taken(self, stream: str, number: int) -> None:
+        """Remove the rows of a fold, which the stream has counted."""
+        with self._database.transaction(write=True) as connection:
+            mine = waiting.c.stream_id == self._stream(connection, stream)
+            connection.execute(waiting.delete().where(mine, waiting.c.fold == number))
+
+    def load(self, stream: str | None = None) -> Load:
+        """How much waits, of one stream or of all. Exact: only for the operator."""
+        size = sa.func.coalesce(sa.func.sum(sa.func.length(waiting.c.body)), 0)
+        rows = sa.func.coalesce(sa.func.sum(waiting.c.rows), 0)
+        query = sa.select(sa.func.count(), rows, size)
+        with self._database.transaction(write=False) as connection:
+            if stream is not None:
+                query = query.where(waiting.c.stream_id == self._stream(connection, stream))
+            return Load(*(int(number) for number in connection.execute(query).one()))
+
+    def forget(self, before: int) -> int:
+        """Forget ids of batches that arrived before a microsecond; how many there were."""
+        with self._database.transaction(write=True) as connection:
+            return connection.execute(batches.delete().where(batches.c.arrived < before)).rowcount
+
+    def _known(self, connection: Connection, stream: int, id: str, digest: bytes) -> Verdict | None:
+        row = connection.execute(
+            sa.select(batches.c.digest, batches.c.answer).where(
+                batches.c.stream_id == stream, batches.c.batch == id
+            )
+        ).first()
+        if row is None:
+            return None
+        same = bytes(row.digest) == digest
+        return Verdict("known" if same else "other", json.loads(row.answer))
+
+    def _stream(self, connection: Connection, name: str) -> int:
+        if name not in self._streams:
+            query = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
+            found = connection.execute(query).scalar()
+            if found is None:
+                raise StateError(
+                    f"state {self._database.label} has no stream {name!r} any more; put the state "
+                    f"back that the service began with, or start the service again"
+                )
+            self._streams[name] = int(found)
+        return self._streams[name]
+
+
+#: Lock of PostgreSQL under which the tables are made.
+_MAKING = schema.APPLICATION_ID + 1
+
+
+def _entry(stream: int, batch: Batch) -> dict[str, Any]:
+    return {
+        "stream_id": stream,
+        "batch": batch.id,
+        "digest": batch.digest,
+        "arrived": batch.arrived,
+        "answer": json.dumps(batch.answer),
+    }
+
+
+def _waits(stream: int, batch: Batch) -> dict[str, Any]:
+    bound = hashlib.sha256(len(batch.id).to_bytes(4, "big") + batch.id.encode() + batch.digest)
+    return {
+        "stream_id": stream,
+        "digest": bound.digest(),
+        "fold": None,
+        "rows": batch.rows,
+        "body": batch.body,
+        "aside": json.dumps(list(batch.aside), default=str),
+    }

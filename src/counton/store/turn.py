@@ -1,0 +1,131 @@
+"""Which of several services releases: one at a time, and another when that one is gone.
+
+A turn keeps servers from working against each other. It is not what keeps a release from happening
+twice: that is the stream, whose writer is the latest to open it. So a server that was paused, and
+goes on as if it still had the turn, can release nothing that another one has released otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import sqlalchemy as sa
+
+from counton.errors import CountonError, StreamConflict
+from counton.store import schema
+from counton.store.database import Closing, Database
+
+#: Seconds after which a turn is over that nobody asked for again.
+LASTS = 10
+
+metadata = sa.MetaData()
+_turns = sa.Table(
+    "counton_turns",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("until", sa.TIMESTAMP(timezone=True), nullable=False),
+)
+_MAKING = schema.APPLICATION_ID + 2
+
+
+class Turn(Closing):
+    """The turn of one process at a state.
+
+    Of a state on a server it lasts for some seconds, by the server's clock, and is asked for again
+    before they are over; of a SQLite file it lasts as long as the process, and nobody else may
+    serve the file meanwhile.
+
+    >>> import tempfile
+    >>> from counton.store import Store
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> Store(state, create=True).close()
+    >>> with Turn(state) as one, Turn(state) as other:
+    ...     one.mine(), other.mine()
+    (True, False)
+    >>> folder.cleanup()
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        lasts: seconds.
+    """
+
+    def __init__(self, state: str | os.PathLike[str], lasts: float = LASTS) -> None:
+        self._database, self._lasts = Database(state), lasts
+        self._me, self._handle = secrets.token_hex(16), -1
+        if self.alone:
+            return
+        try:
+            with self._database.transaction(write=True) as connection:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                if not sa.inspect(connection).has_table(_turns.name):
+                    metadata.create_all(connection)
+                    first = _turns.insert().values(id=1, holder="", until=sa.func.now())
+                    connection.execute(first)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @property
+    def alone(self) -> bool:
+        """Whether the state is a file, which one service at a time may serve."""
+        return self._database.is_sqlite
+
+    def mine(self) -> bool:
+        """Whether it is this process's turn; asks for it, or for more of it."""
+        if self.alone:
+            return self._handle >= 0 or self._locked()
+        now = sa.func.clock_timestamp()
+        until = now + sa.func.make_interval(0, 0, 0, 0, 0, 0, self._lasts)
+        table = _turns.c
+        asked = (
+            _turns.update()
+            .where(sa.or_(table.holder == self._me, table.until < now))
+            .values(holder=self._me, until=until)
+        )
+        try:
+            with self._database.transaction(write=True) as connection:
+                return connection.execute(asked).rowcount == 1
+        except CountonError:  # a server that cannot be reached gives no turn
+            return False
+
+    def take(self) -> None:
+        """Take the turn at a file, or refuse.
+
+        Raises:
+            StreamConflict: another process has it.
+        """
+        if not self.mine():
+            raise StreamConflict(
+                f"state {self._database.label} is served by another process; end that one, or keep "
+                f"the state in PostgreSQL, which several may serve"
+            )
+
+    def close(self) -> None:
+        """Leave the turn to others."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        elif not self.alone:
+            given = _turns.update().where(_turns.c.holder == self._me)
+            try:
+                with self._database.transaction(write=True) as connection:
+                    connection.execute(given.values(until=sa.func.now()))
+            except CountonError:  # it ends by itself
+                pass
+        self._database.close()
+
+    def _locked(self) -> bool:
+        import fcntl
+
+        assert self._database.path is not None
+        handle = os.open(f"{self._database.path}.served", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            return False
+        self._handle = handle
+        return True

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from counton import ZCDP, Key, release_contingency, release_hierarchy, release_ranges, statistics
+from counton.literature import REFERENCES
+from counton.mechanisms.tables import TableRelease
+from counton.statistics.known import KNOWN
+from counton.strategies import StreamStrategy, lines, public_strategies
+from counton.strategies.base import exported
+from counton.strategies.lines import LineStrategy
+from counton.strategies.trees.strategy import TreeStrategy
+
+#: What a reader of a publication asks, and where the paragraph answers.
+PARTS = (
+    "The protected unit is one",
+    "two data sets are neighbours if",
+    "The guarantee is",
+    "against an attacker who",
+    "Each measurement has discrete",
+    "standard deviation",
+    "Sources: ",
+    "software: counton",
+    "Not protected are",
+)
+
+
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+def test_every_strategy_says_where_it_comes_from(cls: type[StreamStrategy]) -> None:
+    for strategy in cls.examples(100):
+        assert strategy.sources
+        assert {*strategy.sources} <= {*REFERENCES}
+
+
+def test_statistics_name_papers_that_are_listed() -> None:
+    for name in KNOWN:
+        assert {*getattr(statistics, name).sources} <= {*REFERENCES}
+
+
+def test_strategies_of_tables_say_where_they_come_from() -> None:
+    every = exported(lines, LineStrategy)  # type: ignore[type-abstract]
+    assert {*TreeStrategy.sources} <= {*REFERENCES}
+    for cls in every:
+        assert cls.sources
+        assert {*cls.sources} <= {*REFERENCES}
+
+
+def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> None:
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
+    done = place("methods", str(place.state))
+    assert done.code == 0
+    for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
+        assert part in done.out
+    told = json.loads(place("methods", str(place.state), "--json").out)
+    assert told["methods"]["events"] == done.out.strip()
+
+
+def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
+    events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
+    place(
+        "sum", events, *place.new(by=None, domain=None), "--user", "user", "--most", "1",
+        "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
+    )  # fmt: skip
+    said = place("methods", str(place.state)).out
+    assert "Rows of a user beyond the bound were left out" in said
+    assert "clipped to [0, 6]" in said
+    assert "one user" in said
+
+
+def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
+    place("ledger", "--state", str(place.state), "--limit-epsilon", "3")
+    done = place("methods", str(place.state))
+    assert (done.code, done.out) == (3, "")
+    assert "released nothing yet" in done.err
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda key: release_ranges([3, 1, 4, 1], guarantee=ZCDP(2), key=key),
+        lambda key: release_ranges([[3, 1], [4, 1]], guarantee=ZCDP(2), key=key),
+        lambda key: release_hierarchy(
+            {"state": ["a", "b"], "count": [3, 4]},
+            domain={"state": ["a", "b"]},
+            levels=["state"],
+            guarantee=ZCDP(2),
+            key=key,
+        ),
+        lambda key: release_contingency(
+            {"sex": ["f", "m"]},
+            columns=["sex"],
+            domain={"sex": ["f", "m"]},
+            guarantee=ZCDP(2),
+            key=key,
+        ),
+    ],
+    ids=["line", "grid", "hierarchy", "contingency"],
+)
+def test_tables_say_it_too(release: Any) -> None:
+    found: TableRelease = release(Key.generate())
+    for part in PARTS:
+        assert part in found.methods()

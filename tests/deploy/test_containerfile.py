@@ -1,0 +1,112 @@
+"""The container file, as far as no builder is needed to see it."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from containerfile import Instruction, stages
+
+ROOT = Path(__file__).parents[2]
+BUILD, FINAL = stages(ROOT / "Containerfile")
+
+
+def words(stage: list[Instruction]) -> list[str]:
+    return [instruction.word for instruction in stage]
+
+
+def only(stage: list[Instruction], word: str) -> str:
+    (found,) = [instruction.rest for instruction in stage if instruction.word == word]
+    return found
+
+
+def tracked() -> list[str]:
+    return subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+def sent(names: list[str]) -> list[str]:
+    """What a builder is sent of these files: the last line of .dockerignore that fits decides."""
+    rules = [
+        line
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
+
+    def kept(name: str) -> bool:
+        ignored = False
+        parts = name.split("/")
+        above = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+        for rule in rules:
+            pattern = rule.removeprefix("!").removeprefix("**/")
+            fits = [fnmatch.fnmatch(place, pattern) for place in above]
+            if rule.removeprefix("!").startswith("**/"):
+                fits.append(pattern in parts)
+            if any(fits):
+                ignored = not rule.startswith("!")
+        return not ignored
+
+    return [name for name in names if kept(name)]
+
+
+def test_it_runs_as_nobody_in_particular_and_keeps_all_in_one_folder() -> None:
+    user, group = only(FINAL, "USER").split(":")
+    assert int(user) >= 10_000  # a number, so that a cluster can see that it is not root
+    assert int(group) >= 10_000
+    assert words(FINAL).index("USER") < words(FINAL).index("ENTRYPOINT")
+    assert only(FINAL, "VOLUME") == only(FINAL, "WORKDIR") == "/data"
+    (made,) = [each.rest for each in FINAL if each.word == "RUN"]
+    assert f"--owner={user} --group={group} --mode=0700 /data" in made
+    assert words(FINAL).index("RUN") < words(FINAL).index("VOLUME")
+    assert f"HOME={only(FINAL, 'WORKDIR')}" in only(FINAL, "ENV")
+
+
+def test_it_is_the_command_and_signals_reach_it() -> None:
+    assert json.loads(only(FINAL, "ENTRYPOINT")) == ["counton"]  # not through a shell
+    assert json.loads(only(FINAL, "CMD")) == ["--help"]
+
+
+def test_its_base_is_named_with_a_version_that_counton_supports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    supported = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    for stage in (BUILD, FINAL):
+        base = re.fullmatch(r"docker\.io/library/python:(3\.\d+)-slim(?: AS build)?", stage[0].rest)
+        assert base is not None
+        assert base[1] in supported
+
+
+def test_it_installs_extras_that_there_are_in_locked_versions() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.search(r'"\.\[([\w,]+)\]"', only(BUILD, "RUN"))
+    assert extras is not None
+    assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
+    assert "--constraint requirements.lock" in only(BUILD, "RUN")
+    assert words(FINAL).count("COPY") == 1
+    assert only(FINAL, "COPY") == "--from=build /install /usr/local"
+
+
+def test_what_it_copies_is_sent_to_the_builder_and_nothing_else() -> None:
+    copied = [
+        name
+        for each in BUILD
+        if each.word == "COPY"
+        for name in each.rest.replace("./", "").split()
+    ]
+    names = tracked()
+    context = sent(names)
+    assert {name.partition("/")[0] for name in context} == {*copied}
+    assert {name for name in names if name.startswith("src/")} <= set(context)
+    secret = [
+        ".git/config",
+        "visits.db",
+        "visits.db.key",
+        "src/counton.egg-info/PKG-INFO",
+        "demo/x.db",
+    ]
+    assert sent(secret) == []
+    assert not {"ADD", "EXPOSE"} & {*words(BUILD), *words(FINAL)}

@@ -1,0 +1,281 @@
+"""Grafana's dashboard: every query of its file, on a stream that was really published.
+
+The queries run as the role that a dashboard has, with the rights that `deploy/postgresql` gives.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from counton.jobs import Job, export, publish, run
+
+ROOT = Path(__file__).parents[2]
+BOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/counton.json").read_text("utf-8"))
+PANELS: dict[str, dict[str, Any]] = {panel["title"]: panel for panel in BOARD["panels"]}
+VARIABLES: dict[str, dict[str, Any]] = {each["name"]: each for each in BOARD["templating"]["list"]}
+START = datetime(2024, 3, 1, tzinfo=UTC)
+GROUPS = ["home", 'it\'s "here"', "none"]
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+
+
+def sql_of(text: str, **chosen: list[str]) -> str:
+    """A query as Grafana sends it: its macro and its variables written out."""
+
+    def quoted(match: re.Match[str]) -> str:
+        return ",".join("'" + value.replace("'", "''") + "'" for value in chosen[match[1]])
+
+    text = re.sub(r"\$\{(\w+):sqlstring\}", quoted, text)
+    until = START + timedelta(days=9)
+    text = re.sub(
+        r"\$__timeFilter\(([\w.]+)\)",
+        rf"\1 BETWEEN '{START.isoformat()}' AND '{until.isoformat()}'",
+        text,
+    )
+    assert "$" not in text, f"left for Grafana, which does not know it: {text}"
+    return text
+
+
+def every_query(part: Any) -> Iterator[str]:
+    """All texts of the file that are SQL, wherever they stand."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name in {"rawSql", "query", "definition"} and "SELECT" in str(value):
+                yield value
+            else:
+                yield from every_query(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from every_query(value)
+
+
+@pytest.fixture(scope="module")
+def published(
+    postgres_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, Any], sa.Engine]]:
+    """Tables of three streams, and a reader of the database in which they are published."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "e.csv").write_text(
+        "time,page,seconds\n"
+        + "".join(
+            f"2024-03-0{1 + number % 7}T10:{number % 60:02},"
+            + f'"{GROUPS[number % 2]}"'.replace('"here"', '""here""')
+            + f",{number % 30}\n"
+            for number in range(700)
+        ),
+        encoding="utf-8",
+    )
+    admin = sa.create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"))
+    scripts = ROOT / "deploy" / "postgresql"
+
+    def url(role: str, database: str) -> str:
+        return postgres_server.replace("counton@/postgres", f"{role}@/{database}")
+
+    def carry_out(script: str, engine: sa.Engine) -> None:
+        text = re.sub(r"^--.*$", "", (scripts / script).read_text("utf-8"), flags=re.MULTILINE)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for statement in filter(str.strip, text.split(";")):
+                connection.exec_driver_sql(statement)
+
+    def engine_of(role: str, database: str) -> sa.Engine:
+        return sa.create_engine(
+            url(role, database).replace("postgresql:", "postgresql+psycopg:"),
+            poolclass=sa.NullPool,
+        )
+
+    carry_out("roles.sql", admin)
+    state, key = url("counton_writer", "counton"), folder / "the.key"
+    shared: dict[str, Any] = {
+        "events": folder / "e.csv",
+        "state": state,
+        "key": key,
+        "time": "time",
+        "every": "1d",
+        "start": "2024-03-01",
+        "steps": 366,
+        "until": "2024-03-07",
+        "epsilon": 1,
+        "by": "page",
+        "domain": GROUPS,
+    }
+    run(Job("count", name="visits", release="both", **shared)).close()
+    run(Job("count", name="windows", release="windows", **shared)).close()
+    run(
+        Job("average", name="seconds", value="seconds", lower=0, upper=30, resolution=1, **shared)
+    ).close()
+    carry_out("publisher.sql", engine_of("counton_writer", "counton"))
+    public = url("counton_publisher", "counton_public")
+    for name in ("visits", "windows", "seconds"):
+        publish(url("counton_publisher", "counton"), public, name=name, key=key)
+    carry_out("reader.sql", engine_of("counton_publisher", "counton_public"))
+    reader = engine_of("counton_reader", "counton_public")
+    tables = {name: export(state, name=name).table() for name in ("visits", "windows", "seconds")}
+    yield tables, reader
+    with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for database in ("counton", "counton_public"):
+            connection.exec_driver_sql(f"DROP DATABASE {database} WITH (FORCE)")
+        for role in ("writer", "publisher", "reader"):
+            connection.exec_driver_sql(f"DROP ROLE counton_{role}")
+    admin.dispose()
+
+
+def answer(engine: sa.Engine, query: str, **chosen: list[str]) -> tuple[list[str], list[Any]]:
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql(sql_of(query, **chosen).replace("%", "%%"))
+        return list(found.keys()), [tuple(row) for row in found]
+
+
+def asked(title: str) -> str:
+    (target,) = PANELS[title]["targets"]
+    return str(target["rawSql"])
+
+
+@pytest.mark.slow
+def test_variables_offer_streams_and_their_groups(published: Any) -> None:
+    _, reader = published
+    assert answer(reader, VARIABLES["stream"]["query"])[1] == [
+        ("seconds",),
+        ("visits",),
+        ("windows",),
+    ]
+    _, groups = answer(reader, VARIABLES["group"]["query"], stream=["visits"])
+    assert sorted(name for (name,) in groups) == sorted(GROUPS)
+    for name in ("stream", "group"):
+        assert VARIABLES[name]["definition"] == VARIABLES[name]["query"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+def test_bands_are_what_was_released(group: str, published: Any) -> None:
+    tables, reader = published
+    for title, prefix, stream in (
+        ("$group: running number", "", "visits"),
+        ("$group: each window", "window_", "visits"),
+        ("$group: each window", "window_", "windows"),
+    ):
+        wanted = [f"{prefix}{name}" for name in ("estimate", "lower", "upper")]
+        names, rows = answer(reader, asked(title), stream=[stream], group=[group])
+        table = tables[stream].filter(tables[stream]["group"] == group)
+        assert names == ["time", *wanted]
+        assert [row[1:] for row in rows] == table.select(wanted).rows()
+        assert len(rows) == 6
+        assert [row[0] for row in rows] == [START + timedelta(days=day) for day in range(1, 7)]
+    # A stream of windows has no running number, and the panel stays empty instead of showing 0.
+    empty = answer(reader, asked("$group: running number"), stream=["windows"], group=[group])
+    assert empty[1] == []
+
+
+@pytest.mark.slow
+def test_newest_numbers_are_those_of_the_last_step(published: Any) -> None:
+    tables, reader = published
+    for stream, prefix in (("visits", ""), ("windows", "window_")):
+        names, rows = answer(reader, asked("Newest numbers"), stream=[stream], group=GROUPS)
+        assert names == ["group", "estimate", "lower", "upper", "std"]
+        last = tables[stream].filter(tables[stream]["step"] == 6)
+        wanted = ["group", *(f"{prefix}{name}" for name in names[1:])]
+        assert sorted(rows) == sorted(last.select(wanted).rows())
+        assert [row[1] for row in rows] == sorted((row[1] for row in rows), reverse=True)
+    _, groups = answer(reader, VARIABLES["group"]["query"], stream=["seconds"])
+    found = answer(
+        reader, asked("Newest numbers"), stream=["seconds"], group=[name for (name,) in groups]
+    )[1]
+    last = tables["seconds"].filter(tables["seconds"]["step"] == 6)
+    assert len(groups) == len(found) == last.height
+    assert sorted(row[1] for row in found) == sorted(last["estimate"])
+
+
+@pytest.mark.slow
+def test_facts_of_a_stream(published: Any) -> None:
+    _, reader = published
+
+    def fact(title: str) -> Any:
+        ((value,),) = answer(reader, asked(title), stream=["visits"])[1]
+        return value
+
+    assert fact("Newest window") == START + timedelta(days=6)
+    assert fact("Windows released") == 6
+    assert fact("Windows that are due") > 700  # the data are of 2024
+    assert fact("Probability of each interval") == 0.95
+    ((protected, guarantee, strategy),) = answer(
+        reader, asked("What is protected"), stream=["visits"]
+    )[1]
+    assert protected.startswith("one event, which counts in one cell of one step by at most 1")
+    assert guarantee == "pure differential privacy with epsilon = 1"
+    assert strategy
+
+
+@pytest.mark.slow
+def test_every_query_of_the_file_runs_with_the_rights_of_a_reader(published: Any) -> None:
+    _, reader = published
+    queries = [*every_query(BOARD)]
+    assert len(queries) == len(PANELS) + 4  # a variable's stands there twice
+    for query in queries:
+        assert answer(reader, query, stream=["visits"], group=GROUPS[:1])[1], query
+    for secret in ("counton_published_values", "counton_published_windows"):
+        with pytest.raises(sa.exc.ProgrammingError, match="denied"):
+            answer(reader, f"SELECT 1 FROM {secret}")  # noqa: S608
+
+
+@pytest.mark.slow
+def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
+    published: Any, postgres_server: str
+) -> None:
+    _, reader = published
+    enter = "SELECT has_database_privilege({}, 'counton', 'CONNECT')"
+    for role, may in (("counton_reader", False), ("counton_publisher", True)):
+        assert answer(reader, enter.format(f"'{role}'"))[1] == [(may,)]
+    url = postgres_server.replace("postgresql:", "postgresql+psycopg:")
+    publisher = sa.create_engine(url.replace("counton@/postgres", "counton_publisher@/counton"))
+    secrets = {
+        "SELECT checkpoint FROM counton_streams",
+        "SELECT 1 FROM counton_observed",
+        "SELECT 1 FROM counton_marks",
+        "UPDATE counton_streams SET step = 0",
+    }
+    for query in secrets:
+        with (
+            publisher.connect() as connection,
+            pytest.raises(sa.exc.ProgrammingError, match="permission denied"),
+        ):
+            connection.exec_driver_sql(query)
+    publisher.dispose()
+
+
+def test_each_band_is_drawn_between_columns_of_its_query() -> None:
+    for title in ("$group: running number", "$group: each window"):
+        panel = PANELS[title]
+        overrides = panel["fieldConfig"]["overrides"]
+        low, up = (each["matcher"]["options"] for each in overrides)
+        said = {each["id"]: each["value"] for each in overrides[1]["properties"]}
+        assert said["custom.fillBelowTo"] == low
+        selected = asked(title).splitlines()[0]
+        assert re.search(rf"\b{low}\b", selected)
+        assert re.search(rf"\b{up}\b", selected)
+        assert panel["repeat"] == "group"
+        assert panel["targets"][0]["format"] == "time_series"
+
+
+def test_panels_do_not_overlap_and_ask_the_chosen_database() -> None:
+    places: set[tuple[int, int]] = set()
+    for panel in PANELS.values():
+        grid = panel["gridPos"]
+        assert grid["x"] + grid["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert not places & cells
+        places |= cells
+        assert panel["datasource"] == panel["targets"][0]["datasource"]
+        assert panel["datasource"]["uid"] == "${source}"
+    assert len({panel["id"] for panel in PANELS.values()}) == len(BOARD["panels"])
+    assert VARIABLES["source"]["query"] == panel["datasource"]["type"]

@@ -1,0 +1,104 @@
+"""The unit and the timer: what they promise, what systemd says of them, and their job file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counton.cli.exits import ExitCode
+from counton.jobs.jobfile import load
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
+
+
+def unit(name: str) -> dict[str, dict[str, list[str]]]:
+    """Sections of a unit: the values of each setting, in their order."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    for line in (FOLDER / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#"):
+            key, value = line.split("=", 1)
+            section.setdefault(key, []).append(value)
+    return sections
+
+
+def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder() -> None:
+    service = unit("counton.service")["Service"]
+    on = ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "RestrictSUIDSGID")
+    assert {name: service[name] for name in on} == {name: ["yes"] for name in on}
+    assert service["ProtectSystem"] == ["strict"]
+    assert service["CapabilityBoundingSet"] == [""]
+    assert (service["StateDirectory"], service["StateDirectoryMode"]) == (["counton"], ["0700"])
+    assert service["UMask"] == ["0077"]
+    assert not {"ReadWritePaths", "User", "AmbientCapabilities"} & service.keys()
+
+
+def test_what_a_person_must_see_is_not_tried_again() -> None:
+    service = unit("counton.service")["Service"]
+    never = {int(code) for code in service["RestartPreventExitStatus"][0].split()}
+    assert never == {ExitCode.INPUT, ExitCode.BUDGET, ExitCode.KEY}
+    assert service["Restart"] == ["on-failure"]
+    assert "StartLimitBurst" in unit("counton.service")["Unit"]
+
+
+def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_handed() -> None:
+    service = unit("counton.service")["Service"]
+    (command,) = service["ExecStart"]
+    assert command.endswith("/counton run /etc/counton/nightly.toml")
+    credential, place = service["LoadCredential"][0].split(":")
+    assert place.startswith("/etc/counton/")
+    for job in load(FOLDER / "nightly.toml").values():
+        assert job.key == f"command:cat /run/credentials/counton.service/{credential}"
+        assert str(job.state).startswith("/var/lib/counton/")
+        assert job.steps is not None
+        assert job.confirmed
+
+
+def test_the_timer_starts_the_unit_every_night() -> None:
+    timer = unit("counton.timer")
+    assert timer["Timer"]["OnCalendar"] == ["*-*-* 02:15:00"]
+    assert timer["Timer"]["Persistent"] == ["yes"]
+    assert timer["Install"]["WantedBy"] == ["timers.target"]
+    assert "Unit" not in timer["Timer"]  # that of the same name
+    assert "Install" not in unit("counton.service")
+
+
+def analyze(*words: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
+
+
+def copied(folder: Path) -> list[str]:
+    """The units with a command that there is on this machine."""
+    for name in ("counton.service", "counton.timer"):
+        text = (FOLDER / name).read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace("/usr/local/bin/counton", sys.executable))
+    return [str(folder / "counton.service"), str(folder / "counton.timer")]
+
+
+def test_systemd_finds_no_mistake_in_them(tmp_path: Path) -> None:
+    done = analyze("verify", "--man=no", *copied(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("wrong", ["RestrictNamespace=yes", "SystemCallFilter=@everything"])
+def test_systemd_would_find_one(wrong: str, tmp_path: Path) -> None:
+    files = copied(tmp_path)
+    text = Path(files[0]).read_text(encoding="utf-8")
+    Path(files[0]).write_text(text.replace("PrivateUsers=yes", wrong))
+    assert "counton.service" in analyze("verify", "--man=no", *files).stderr
+
+
+def test_systemd_counts_it_among_the_well_protected() -> None:
+    done = analyze("security", "--offline=true", "--no-pager", str(FOLDER / "counton.service"))
+    told = re.search(r"exposure level for counton.service: ([\d.]+)", done.stdout)
+    if told is None:
+        pytest.skip("this systemd-analyze judges no file: it is older than version 250")
+    assert float(told[1]) < 2

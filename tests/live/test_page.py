@@ -1,0 +1,468 @@
+"""The page of a service in a real browser: `make test-live`; skipped where there is none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.exact import quantity
+from examples.live import service
+from tools.browser import Page, browsing, chromium, sending, serving, watching
+
+NEEDED = ("fastapi", "uvicorn", "uplot", "playwright", "axe_playwright_python")
+MISSING = [name for name in NEEDED if find_spec(name) is None]
+if chromium() is None:
+    MISSING.append("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: make test-live"),
+    pytest.mark.xdist_group("browser"),  # one service and one browser for all
+]
+
+#: Where the page has its module about numbers and times.
+FORMATS = "document.querySelector('script[type=module]').src.replace('app.js', 'format.js')"
+PAGES = ["home", "shop", "news", "help", "about"]
+MANY = [f"shelf {number:03}" for number in range(200)]
+JOBS = """\
+[serve]
+public = {public}
+fold = "1s"
+
+[defaults]
+state = "live.db"
+time = "time"
+every = "5s"
+steps = 20000
+from = "{recent}"
+epsilon = 1
+unit = "visit"
+timezone = "Europe/Copenhagen"
+
+[jobs.visits]
+statistic = "count"
+every = "1s"
+by = "page"
+domain = ["home", "shop", "news", "help", "about"]
+release = "both"
+
+[jobs.shelves]
+statistic = "count"
+by = "shelf"
+domain = {many}
+
+[jobs.alone]
+statistic = "count"
+
+[jobs.long]
+statistic = "count"
+by = "page"
+domain = ["home", "shop"]
+from = "{long_ago}"
+
+[jobs.paid]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 100
+resolution = 1
+
+[jobs.waits]
+statistic = "quantiles"
+value = "paid"
+lower = 0
+upper = 100
+cells = 10
+steps = 1000
+
+[jobs.later]
+statistic = "count"
+by = "page"
+domain = ["home", "shop"]
+every = "1h"
+from = "{tomorrow}"
+"""
+
+
+def jobs(public: str = "true") -> str:
+    now = datetime.now(UTC).replace(microsecond=0)
+    moments = {
+        "recent": now - timedelta(seconds=150),
+        "long_ago": now - timedelta(seconds=50_000),
+        "tomorrow": now + timedelta(days=1),
+    }
+    texts = {name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in moments.items()}
+    return JOBS.format(public=public, many=json.dumps(MANY), **texts)
+
+
+ROWS: dict[str, list[dict[str, object]]] = {
+    "visits": [{"page": page} for n, page in enumerate(PAGES) for _ in range(90 - 20 * n)],
+    "shelves": [{"shelf": name} for name in MANY[:50]],
+    "alone": [{}] * 5,
+    "paid": [{"paid": amount} for amount in (20, 30, 40)],
+    "waits": [{"paid": amount} for amount in (5, 25, 45, 65, 85)],
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("live")
+    with serving(folder, jobs()) as (url, token), sending(url, token, ROWS):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def watched(served: str, browser: Any) -> Iterator[Page]:
+    """A page on a desk; whatever a test does with it, it has nothing to complain of."""
+    with watching(browser, served, reduced_motion="reduce") as page:
+        yield page
+        assert page.complaints == []
+
+
+def steps(page: Any) -> int:
+    text = page.locator("#facts div", has_text="Windows released").locator("dd").inner_text()
+    return int(text.split(" of ")[0].replace(",", ""))
+
+
+def newest(page: Any) -> list[str]:
+    found: list[str] = page.locator("#table tbody tr").first.locator("th, td").all_inner_texts()
+    return found
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A released row as the page writes it."""
+    half = (row["upper"] - row["lower"]) / 2
+    whole = all(number == int(number) for number in (row["estimate"], half))
+    return f"{quantity(row['estimate'], half, whole)} ± {quantity(half, half, whole)}"
+
+
+def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
+    page = watched.open("visits")
+    before, after = steps(page), steps(page)
+    rows = newest(page)
+    watched.until(f"document.querySelector('#table tbody th').textContent !== {rows[0]!r}")
+    page.wait_for_timeout(4000)
+    after = steps(page)
+    assert after > before
+    # Everything that stands in the table was released as it stands there.
+    released = watched.api("streams/visits/series?last=200&of=totals")["rows"]
+    told: dict[int, dict[str, str]] = {row["step"]: {} for row in released}
+    for row in released:
+        told[row["step"]][row["group"]] = shown(row)
+    heads = page.locator("#table thead th").all_inner_texts()
+    written = newest(page)
+    assert dict(zip(heads[1:], written[1:], strict=True)) in told.values()
+    assert set(heads[1:]) == set(PAGES)
+
+
+def test_groups_are_picked_and_the_address_says_which(watched: Page) -> None:
+    page = watched.open("visits", "&group=home&group=news")
+    assert page.locator("#legend b").all_inner_texts() == ["home", "news"]
+    page.get_by_role("checkbox", name="shop").check()
+    page.get_by_role("checkbox", name="home").uncheck()
+    watched.until("document.querySelectorAll('#table thead th').length === 3")
+    assert sorted(page.locator("#legend b").all_inner_texts()) == ["news", "shop"]
+    assert "group=news&group=shop" in page.url
+    page.reload()
+    page.wait_for_selector("#legend b")
+    assert sorted(page.locator("#legend b").all_inner_texts()) == ["news", "shop"]
+
+
+def test_windows_and_other_bands(watched: Page) -> None:
+    page = watched.open("visits")
+    page.get_by_role("radio", name="Windows").check()
+    page.get_by_role("heading", name="In each window").wait_for()
+    page.get_by_label("Bands").select_option("0.99")
+    watched.until("document.querySelector('#chart-note').textContent.includes('99%')")
+    released = watched.api("streams/visits/series?last=200&of=windows&level=0.99")["rows"]
+    texts = {shown(row) for row in released if row["group"] == "home"}
+    column = page.locator("#table thead th").all_inner_texts().index("home") + 1
+    cells = page.locator(f"#table tbody tr > :nth-child({column})").all_inner_texts()
+    assert set(cells[1:10]) <= texts
+
+
+def test_the_difference_of_two_moments(watched: Page) -> None:
+    page = watched.open("visits")
+    page.get_by_role("combobox", name="Group").select_option("home")
+    page.get_by_role("button", name="Last 10 windows").click()
+    figure = page.locator("#difference-answer .figure")
+    figure.wait_for()
+    zone = "+01:00" if "+01:00" in watched.api("streams/visits")["last_window_end"] else "+02:00"
+    page.locator("#chart").scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 70, steps=4)
+    page.mouse.up()
+    watched.until("document.querySelectorAll('#quick [aria-pressed=true]').length === 0")
+    page.wait_for_timeout(1000)
+    start, end = (
+        page.get_by_role("textbox", name="From").input_value(),
+        page.get_by_role("textbox", name="To", exact=True).input_value(),
+    )
+    query = f"group=home&from={start}{zone}&to={end}{zone}".replace("+", "%2B")
+    row = watched.api(f"streams/visits/difference?{query}")
+    assert figure.inner_text() == shown(row)
+    page.get_by_role("textbox", name="From").fill(end)
+    page.get_by_role("textbox", name="To", exact=True).fill(start)
+    page.get_by_text("The first moment must lie before the second.").wait_for()
+
+
+def test_the_keyboard_alone(watched: Page) -> None:
+    page = watched.open("visits")
+    page.get_by_role("radio", name="Auto").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.id || document.activeElement.name"))
+        if seen[-1] == "chart":
+            break
+    assert {"of", "level"} < set(seen)
+    chart = page.locator("#chart")
+    page.keyboard.press("Home")
+    assert chart.get_attribute("aria-valuenow") == "1"
+    assert "home" in chart.get_attribute("aria-valuetext")
+    page.keyboard.press("PageUp")
+    assert int(chart.get_attribute("aria-valuenow")) > 1
+    assert page.locator(".tip").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").is_hidden()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "checkbox":
+            break
+    before = page.locator("#legend b").count()
+    page.keyboard.press("Space")
+    watched.until(f"document.querySelectorAll('#legend b').length !== {before}")
+
+
+def test_dark_by_choice_and_by_the_system(served: str, browser: Any) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with watching(browser, served, color_scheme="light") as light:
+        page = light.open("visits")
+        bright = page.evaluate(ground)
+        page.get_by_role("radio", name="Dark").check()
+        chosen = page.evaluate(ground)
+        page.reload()
+        assert page.evaluate(ground) == chosen != bright
+        assert light.complaints == []
+    with watching(browser, served, color_scheme="dark") as dark:
+        page = dark.open("visits")
+        assert page.evaluate(ground) == chosen
+        page.get_by_role("radio", name="Light").check()
+        assert page.evaluate(ground) == bright
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_violation_is_found_by_axe(served: str, browser: Any, width: int, scheme: str) -> None:
+    axe = Path(find_spec("axe_playwright_python").origin).with_name("axe.min.js").read_text()  # type: ignore[union-attr, arg-type]
+    size = {"width": width, "height": 900}
+    options = {"viewport": size, "color_scheme": scheme, "reduced_motion": "reduce"}
+    with watching(browser, served, **options) as watched:
+        for stream in ("visits", "shelves", "later", "paid"):
+            page = watched.open(stream)
+            page.evaluate(axe)
+            found = page.evaluate("axe.run(document)")
+            said = {one["id"]: one["nodes"][0]["html"] for one in found["violations"]}
+            assert said == {}, stream
+            # What axe cannot judge is text that is scrolled out of sight, or a single letter.
+            unsure = {
+                check["data"]["messageKey"] if isinstance(check["data"], dict) else one["id"]
+                for one in found["incomplete"]
+                for node in one["nodes"]
+                for check in node["any"] + node["none"]
+            }
+            assert unsure <= {"elmPartiallyObscured", "shortTextContent"}, stream
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert watched.complaints == []
+
+
+def test_nothing_is_released_yet(watched: Page) -> None:
+    page = watched.open("later")
+    page.get_by_text("Nothing has been released yet").wait_for()
+    assert page.locator("#difference").is_hidden()
+    assert steps(page) == 0
+
+
+def test_one_group_and_no_list_of_groups(watched: Page) -> None:
+    page = watched.open("alone")
+    assert page.locator("#groups-card").is_hidden()
+    assert page.locator("#facts .large dt").inner_text() == "So far"
+
+
+def test_two_hundred_groups_are_searched(watched: Page) -> None:
+    page = watched.open("shelves")
+    assert page.locator("#groups li").count() == 60
+    page.get_by_text("and 140 more: search for them").wait_for()
+    page.get_by_role("searchbox").fill("shelf 199")
+    assert page.locator("#groups li").count() == 1
+    page.get_by_role("checkbox", name="shelf 199").check()
+    watched.until("document.querySelector('#legend').textContent.includes('shelf 199')")
+    page.get_by_role("searchbox").fill("nowhere")
+    page.get_by_text("No group has").wait_for()
+
+
+def test_ten_thousand_windows_are_thinned_and_it_says_so(watched: Page) -> None:
+    page = watched.open("long")
+    assert steps(page) >= 10_000
+    field = page.get_by_label("Show")
+    field.select_option(field.locator("option").all_inner_texts()[-1])
+    page.get_by_text("windows is drawn").wait_for(timeout=60_000)
+    assert "downloads have all" in page.locator("#chart-note").inner_text()
+
+
+@pytest.mark.parametrize(("stream", "line"), [("paid", "mean"), ("waits", "median")])
+def test_other_statistics_have_a_chart_and_a_table(watched: Page, stream: str, line: str) -> None:
+    page = watched.open(stream)
+    page.wait_for_selector("#table tbody tr")  # by itself, if nothing was released yet
+    assert page.get_by_role("heading", name="Up to the end of each window").is_visible()
+    assert page.locator("#difference").is_hidden()
+    assert line in page.locator("#table thead").inner_text()
+    assert page.locator("#of").is_hidden()
+
+
+def test_downloads_are_what_was_released(watched: Page) -> None:
+    page = watched.open("visits", "&group=home")
+    read = {}
+    for form in ("csv", "json", "arrow"):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=form.upper() if form != "arrow" else "Arrow").click()
+        assert waiting.value.suggested_filename == f"visits-totals.{form}"
+        read[form] = Path(waiting.value.path()).read_bytes()
+    rows = json.loads(read["json"])["rows"]
+    again = watched.api(f"streams/visits/series?group=home&of=totals&last={10_000}")["rows"]
+    assert rows == again[: len(rows)]
+    table = pl.read_ipc_stream(io.BytesIO(read["arrow"]))
+    assert table["estimate"].to_list()[: len(rows)] == [row["estimate"] for row in rows]
+    lines = list(csv.DictReader(io.StringIO(read["csv"].decode())))
+    assert [int(line["step"]) for line in lines] == [row["step"] for row in rows][: len(lines)]
+
+
+def test_the_methods_paragraph_is_copied(served: str, browser: Any) -> None:
+    permissions = ["clipboard-read", "clipboard-write"]
+    with watching(browser, served, permissions=permissions) as watched:
+        page = watched.open("visits")
+        watched.until("document.querySelector('#methods').textContent.length > 40")
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_text("Copied to the clipboard.").wait_for(state="attached")
+        assert (
+            page.evaluate("navigator.clipboard.readText()")
+            == watched.api("streams/visits/methods")["text"]
+        )
+
+
+def test_what_is_protected_stands_there_in_words(watched: Page) -> None:
+    page = watched.open("visits")
+    about = watched.api("streams/visits")
+    said = page.locator("#protected").inner_text()
+    assert about["guarantee"] in said
+    assert about["protected"][1:] in said
+    assert about["budget"]["spent"] in page.locator("#budget").inner_text()
+
+
+def test_it_asks_nobody_else(watched: Page) -> None:
+    page = watched.open("visits")
+    page.wait_for_timeout(1500)
+    others = [address for address in watched.asked if not address.startswith(watched.url)]
+    assert set(others) <= {"about:blank"}
+
+
+def test_nothing_moves_for_readers_who_do_not_want_it(served: str, browser: Any) -> None:
+    name = "getComputedStyle(document.querySelector('.dot')).animationName"
+    for wish, found in (("reduce", "none"), ("no-preference", "breathe")):
+        with watching(browser, served, reduced_motion=wish) as watched:
+            assert watched.open("visits").evaluate(name) == found
+
+
+def test_numbers_are_written_as_elsewhere(watched: Page) -> None:
+    page = watched.open("visits")
+    numbers = [0.0, -0.004, 12345.678, -58_650.4, 1e7, 0.12345, 99.5, 100.0]
+    errors = [0.021, 0.4, 3.7, 9.99, 10.0, 53.2, 1e-4]
+    asked = [[number, error] for number in numbers for error in errors]
+    module = page.evaluate(FORMATS)
+    written = page.evaluate(
+        "async ([module, asked]) => { const { quantity } = await import(module);"
+        " return asked.map(([number, error]) => quantity(number, error)); }",
+        [module, asked],
+    )
+    assert written == [quantity(number, error) for number, error in asked]
+
+
+def test_local_times_are_found_again(watched: Page) -> None:
+    page = watched.open("visits")
+    module = page.evaluate(FORMATS)
+    wrong = page.evaluate(
+        """async (module) => {
+          const { Clock } = await import(module);
+          const wrong = [];
+          for (const zone of ["UTC", "Europe/Copenhagen", "America/New_York", "Asia/Kathmandu"]) {
+            const clock = new Clock(zone, 3600);
+            for (let day = 0; day < 730; day += 1) {
+              const moment = Date.UTC(2023, 0, 1, 12) + day * 86400000 + (day % 24) * 3600000;
+              const field = clock.toField(moment);
+              if (clock.toField(clock.fromField(field)) !== field) wrong.push([zone, field]);
+            }
+          }
+          return wrong;
+        }""",
+        module,
+    )
+    assert wrong == []
+
+
+def test_a_lost_connection_is_told_and_found_again(tmp_path: Path, browser: Any) -> None:
+    state = "document.querySelector('#state').dataset.state"
+    running = ExitStack()
+    url, _ = running.enter_context(serving(tmp_path, jobs()))
+    with running, watching(browser, url) as watched:
+        page = watched.open("visits")
+        page.wait_for_selector("#table tbody tr")
+        before = steps(page)
+        running.close()
+        watched.until(f"{state} === 'lost'")
+        assert "connection lost" in page.locator("#state").inner_text()
+        assert page.locator("#table tbody tr").count() > 0  # what was there stays
+        running.enter_context(service(tmp_path, "--listen", url.removeprefix("http://")))
+        watched.until(f"{state} === 'live'")
+        watched.until(
+            "Number(document.querySelector('#facts').textContent"
+            f".match(/released([0-9]+)/)[1]) > {before + 1}"
+        )
+
+
+def test_a_token_is_asked_for_and_kept_in_this_tab(tmp_path: Path, browser: Any) -> None:
+    with serving(tmp_path, jobs("false")) as (url, token), watching(browser, url) as watched:
+        page = watched.page
+        page.goto(f"{url}/#stream=visits")
+        field = page.get_by_role("textbox", name="Token")
+        field.fill("counton_wrong")
+        page.keyboard.press("Enter")
+        page.get_by_text("Paste a token that may read", exact=False).wait_for()
+        field.fill(token)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".u-over")
+        assert page.evaluate("sessionStorage.length") == 1
+        assert page.evaluate("Object.values(localStorage).join()") == ""
+        assert token not in page.url
+        page.reload()
+        page.wait_for_selector(".u-over")

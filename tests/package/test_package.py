@@ -1,0 +1,146 @@
+"""What is built is what is installed: sdist and wheel, by pip and pipx, in an empty home.
+
+`make test-package` builds both into `dist` and says where the tools are; else nothing here runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = os.environ.get("COUNTON_PACKAGE_TOOLS")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(TOOLS is None, reason="the built package is tested by make test-package"),
+]
+
+
+def only(ending: str) -> Path:
+    found = sorted((ROOT / "dist").glob(f"*{ending}"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.fixture
+def wheel() -> Path:
+    return only(".whl")
+
+
+@pytest.fixture
+def sdist() -> Path:
+    return only(".tar.gz")
+
+
+@pytest.fixture
+def project() -> dict[str, Any]:
+    read: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return read
+
+
+def sources() -> set[str]:
+    """Files of the library that git tracks, as they are called where it is installed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "src/counton"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return {name.removeprefix("src/") for name in listed.splitlines()}
+
+
+def call(*words: str | Path, home: Path, **more: str) -> str:
+    """What a command prints, in an empty home; nothing of this checkout is seen there."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST", "VIRTUAL_ENV", "XDG_", "COUNTON_"))
+    }
+    environment |= {"HOME": str(home), "COLUMNS": "100", **more}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path, project: dict[str, Any]) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        info = next(name for name in names if name.endswith("/METADATA")).rpartition("/")[0]
+        told = message_from_bytes(archive.read(f"{info}/METADATA"))
+        scripts = archive.read(f"{info}/entry_points.txt").decode()
+    assert {name for name in names if not name.startswith(f"{info}/")} == sources()
+    assert f"{info}/licenses/LICENSE" in names
+    assert (told["Name"], told["Version"]) == (project["name"], project["version"])
+    assert set(told.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
+    assert told["Requires-Python"] == project["requires-python"]
+    assert "counton = counton.cli.__main__:main" in scripts
+
+
+def test_the_archive_of_sources_holds_what_builds(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames() if "egg-info" not in name}
+    assert {"pyproject.toml", "README.md", "LICENSE"} < names
+    assert {f"src/{name}" for name in sources()} < names
+    assert not [name for name in names if name.startswith(("tests/", "papers/", "docs/"))]
+
+
+def test_pipx_installs_the_wheel_and_the_demonstration_runs_in_an_empty_home(
+    wheel: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    places = {"PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "bin")}
+    pipx = (ROOT / str(TOOLS) / "pipx").absolute()
+    call(pipx, "install", "--python", sys.executable, f"{wheel}[demo]", home=home, **places)
+    counton = home / "bin" / "counton"
+    first = call(counton, "demo", home=home)
+    assert "$ counton count demo/departures.parquet" in first
+    assert "Released 8,760 new windows (steps 1 to 8,760 of 8,760)." in first
+    assert "Nothing new to release" in call(counton, "demo", home=home)
+    table = pl.read_parquet(home / "demo" / "releases.parquet")
+    truth = pl.read_parquet(home / "demo" / "departures.parquet")["carrier"].value_counts()
+    last = table.tail(16).join(truth, left_on="group", right_on="carrier")
+    assert (table.height, last.height) == (8760 * 16, 16)
+    assert ((last["estimate"] - last["count"]).abs() < 8 * last["std"]).all()
+    assert (home / "demo" / "chart.png").stat().st_size > 50_000
+    # The command that it shows is one that can be typed.
+    shown = re.search(r"^\$ (counton count (?:.*\\\n)*.*)", first, re.MULTILINE)
+    assert shown is not None
+    again = call("sh", "-c", shown[1], home=home, PATH=f"{home}/bin:{os.environ['PATH']}")
+    assert "Nothing new to release" in again
+
+
+def test_the_bare_library_counts_and_its_command_says_what_it_lacks(
+    wheel: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    call(sys.executable, "-m", "venv", home / "venv", home=home)
+    python = home / "venv" / "bin" / "python"
+    call(python, "-m", "pip", "install", "--quiet", wheel, home=home)
+    program = (
+        "from counton import Counter, Key, PureDP, plan\n"
+        "best = plan(horizon=99, guarantee=PureDP(1)).best.strategy\n"
+        "counter = Counter(best, PureDP(1), key=Key.generate(), name='visits')\n"
+        "print('step', counter.release(42).step)\n"
+    )
+    assert call(python, "-c", program, home=home) == "step 1\n"
+    command = f"{home}/venv/bin/counton --help; echo code $?"
+    assert "needs typer, which is not installed" in (said := call("sh", "-c", command, home=home))
+    assert "code 1" in said

@@ -1,0 +1,155 @@
+"""A service that is killed again and again while rows come in and steps are released.
+
+Run as ``python killing_services.py FOLDER DATABASE KILLS SEED``; prints one JSON object.
+The job file is in the folder. DATABASE is "file", or "server": then a PostgreSQL server is made,
+and killed as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+from postgresql_server import Server, new_server
+from services import Running, copied, counted, job_file, rows, tokens_for
+
+MINUTES, BATCHES = 12, 6
+
+
+def batches_of(minute: int, chance: random.Random) -> dict[str, bytes]:
+    """Batches of one minute, by their ids; some rows of an earlier one, which come late."""
+    found = {}
+    for number in range(BATCHES):
+        of = max(0, minute - chance.choice((0, 0, 0, 1, 2)))
+        pages = chance.choices(("home", "shop"), k=chance.randrange(1, 40))
+        found[f"{minute}-{number}"] = rows(of, pages)
+    return found
+
+
+class Client:
+    """Sends batches until they are acknowledged, whatever happens to the service."""
+
+    def __init__(self, service: Running) -> None:
+        self._service, self.answers = service, dict[str, dict[str, object]]()
+        self.repeated = 0
+
+    def send(self, id: str, body: bytes) -> None:
+        """Send one until it is acknowledged."""
+        end = time.monotonic() + 900
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.TransportError):
+                answer = self._service.post(id, body)
+                if answer.status_code in (200, 202):
+                    said = answer.json()
+                    if self.answers.setdefault(id, said) != said:
+                        raise AssertionError(f"{id}: {said}, and before {self.answers[id]}")
+                    return
+                if answer.status_code not in (429, 503):
+                    raise AssertionError(f"{id}: {answer.status_code} {answer.text}")
+            time.sleep(0.05)
+        raise TimeoutError(f"{id} is not acknowledged")
+
+    def steps(self) -> int:
+        """How many steps readers see; -1: nobody answers."""
+        with contextlib.suppress(httpx.TransportError, ValueError, KeyError):
+            return self._service.steps()
+        return -1
+
+
+def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[str, object]:
+    chance = random.Random(seed)
+    state = "visits.db" if database is None else database.schema()
+    file = job_file(folder, state=state, steps=MINUTES)
+    copy = copied(file)
+    service = Running(file, tokens_for(file))
+    service.start()
+    killed, databases, over, done = 0, 0, threading.Event(), 0.0
+
+    def kill() -> None:
+        nonlocal killed, databases
+        while not over.is_set() and killed < kills:
+            if database is not None and chance.random() < 0.3:
+                time.sleep(chance.uniform(0.2, 1.0))
+                database.kill()
+                time.sleep(chance.uniform(0, 0.5))
+                database.start()
+                databases += 1
+            if chance.random() < 0.4:  # by the clock
+                time.sleep(chance.uniform(0.0, 1.5))
+                service.kill()
+            else:  # it has been told to die; not if nothing happens
+                service.ended(2)
+                service.kill()
+            killed += 1
+            deadly = 0 if killed >= kills else chance.randrange(1, 120)
+            service.spawn(deadly)
+            if chance.random() < 0.9:
+                service.up(20)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    client, sent, minutes = Client(service), dict[str, bytes](), list[list[bytes]]()
+    try:
+        for minute in range(MINUTES):
+            found = batches_of(minute, chance)
+            senders = [threading.Thread(target=client.send, args=one) for one in found.items()]
+            for sender in senders:
+                sender.start()
+            for sender in senders:
+                sender.join()
+            assert found.keys() <= client.answers.keys()
+            sent |= found
+            minutes.append([*found.values()])
+            service.at(minute + 1)
+            end = time.monotonic() + 900
+            # Stay with each minute for its share of the kills.
+            while client.steps() < minute + 1 or killed < kills * (minute + 1) // MINUTES:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"step {minute + 1}: {service.log.read_text()[-3000:]}")
+                if minute and chance.random() < 0.1:
+                    again = chance.choice([*sent])
+                    client.send(again, sent[again])
+                    client.repeated += 1
+                time.sleep(0.1)
+        over.set()
+        killer.join()
+        end = time.monotonic() + 60
+        while client.steps() < MINUTES:
+            if time.monotonic() > end:
+                raise TimeoutError("the last step is not told")
+            time.sleep(0.1)
+        told = [row["estimate"] for row in service.series()]
+        done = float(service.stop())
+    finally:
+        over.set()
+        service.close()
+    return {
+        "killed": killed,
+        "databases": databases,
+        "repeated": client.repeated,
+        "code": done,
+        "wrong": [
+            step // 2 + 1
+            for step, (one, other) in enumerate(
+                zip(told, counted(file, copy, minutes), strict=True)
+            )
+            if one != other
+        ],
+        "steps": len(told) // 2,
+    }
+
+
+if __name__ == "__main__":
+    folder, kind, kills, seed = sys.argv[1:]
+    server = new_server() if kind == "server" else None
+    try:
+        print(json.dumps(main(Path(folder), int(kills), int(seed), server)))
+    finally:
+        if server is not None:
+            server.stop()

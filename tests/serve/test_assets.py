@@ -1,0 +1,112 @@
+"""Files of the page: whole, compressed, kept by browsers, and nothing from elsewhere in them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+import counton.serve
+from counton.errors import MissingExtra
+from counton.serve import assets
+
+FILES = Path(counton.serve.__file__).parent / "page"
+
+
+class Client:
+    """Asks for the files of the page."""
+
+    def __init__(self) -> None:
+        app = FastAPI()
+        app.include_router(assets.router())
+        self._transport = httpx.ASGITransport(app)
+
+    def get(
+        self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+    ) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            url = "http://counton"
+            async with httpx.AsyncClient(transport=self._transport, base_url=url) as client:
+                return await client.request(method, path, headers=headers)
+
+        return anyio.run(ask)
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+def addresses(page: str) -> list[str]:
+    return re.findall(r'(?:href|src)="(page/[^"]+)"', page)
+
+
+def test_all_that_the_page_names_is_there_and_may_be_kept(client: Client) -> None:
+    page = client.get("/")
+    assert page.headers["cache-control"] == "no-cache"
+    found = addresses(page.text)
+    assert len(found) >= 6
+    for address in found:
+        answer = client.get(f"/{address}")
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+
+
+def test_modules_import_what_is_there(client: Client) -> None:
+    files = {path.split("/")[-1]: asset for path, asset in assets.assets().items()}
+    for path in FILES.glob("*.js"):
+        for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
+            assert name in files
+
+
+def test_compressed_and_plain_are_the_same(client: Client) -> None:
+    for path, asset in assets.assets().items():
+        assert gzip.decompress(asset.packed) == asset.plain
+        plain = client.get(f"/{path}", headers={"accept-encoding": "identity"})
+        packed = client.get(f"/{path}", headers={"accept-encoding": "gzip"})
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert plain.content == packed.content == asset.plain
+        assert "Accept-Encoding" in packed.headers["vary"]
+
+
+def test_what_a_browser_has_is_not_sent_again(client: Client) -> None:
+    tag = client.get("/").headers["etag"]
+    again = client.get("/", headers={"if-none-match": f'"other", W/{tag}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/", headers={"if-none-match": '"other"'}).status_code == 200
+    assert client.get("/", method="HEAD").content == b""
+
+
+def test_nothing_runs_that_is_not_from_here(client: Client) -> None:
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon[a-z]+=", answer.text)
+    for path in FILES.iterdir():
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|@import|url\(", text), path
+        assert "innerHTML" not in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/page/", "/page/x/app.js", "/page/../app.js", "/page/x/..%2f..%2fapp.py", "/page/%2e%2e/y"],
+)
+def test_there_are_no_other_files(client: Client, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_without_uplot_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "find_spec", lambda name: None)
+    assets.assets.cache_clear()
+    with pytest.raises(MissingExtra, match="install counton's extra 'serve'"):
+        assets.router()

@@ -1,0 +1,192 @@
+"""What a service refuses at its start, naming value, bound and remedy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from services import START, job_file
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+from counton.errors import CountonError, InvalidInput
+from counton.serve.service import Service
+from counton.serve.settings import Settings, address, settings_of
+from counton.serve.tokens import Tokens
+
+
+def refused(file: Path, only: tuple[str, ...] = ()) -> str:
+    with pytest.raises(CountonError) as error:
+        Service(file, only, clock=lambda: START)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"events": "visits.csv"}, "its rows come from elsewhere; leave it out"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"until": "newest"}, "a service releases by its clock"),
+        ({"until": "2026-03-02"}, "a service releases by its clock"),
+        ({"watermark": "soon"}, "write a length such as 90s"),
+        ({"append": True}, "a service decides it by itself"),
+        ({"out": "visits.csv"}, "a service decides it by itself"),
+        ({"time": None, "every": None}, "no column of times"),
+        ({"steps": None}, "steps"),
+        ({"every": "1y"}, "1y"),
+        ({"pages": "home"}, "is nothing a job can say"),
+        ({"bad-rows": "eat"}, "quarantine:FILE"),
+        ({"statistic": "graphs"}, "use one of"),
+        ({"key": "/nowhere/key"}, "/nowhere"),
+        ({"state": "mysql://db"}, "SQLite or PostgreSQL"),
+    ],
+)
+def test_jobs_that_cannot_be_served(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
+    message = refused(job_file(tmp_path, **changed))
+    assert says in message
+    assert "job 'visits'" in message
+    assert not (tmp_path / "visits.db").exists()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"statistic": "triangles", "edge": "a,b", "nodes": 5, "degree": 2},
+        {"statistic": "words", "alphabet": "ACGT", "longest": 3, "letter": "x"},
+        {"statistic": "median", "value": "x", "lower": 0, "upper": 9},
+    ],
+)
+def test_statistics_whose_rows_have_an_order_are_refused_by_name(
+    tmp_path: Path, job: dict[str, Any]
+) -> None:
+    message = refused(job_file(tmp_path, by=None, domain=None, unit=None, **job))
+    assert "job 'visits'" in message
+
+
+@pytest.mark.parametrize(
+    ("serve", "says"),
+    [
+        ({"fold": "soon"}, "fold is 'soon'; it must be a length from 1s to 1h"),
+        ({"fold": "2h"}, "from 1s to 1h"),
+        ({"fold": 5}, "of type int; it must be a text"),
+        ({"batch-bytes": 10}, "batch-bytes is 10; it must be from 1,024"),
+        ({"batch-bytes": True}, "of type bool; it must be a whole number"),
+        ({"public": "yes"}, "it must be true or false"),
+        ({"port": 80}, "'port' is no setting"),
+        ({"reader": 5}, "did you mean 'readers'?"),
+    ],
+)
+def test_settings_outside_what_is_allowed(tmp_path: Path, serve: dict[str, Any], says: str) -> None:
+    message = refused(job_file(tmp_path, serve=serve))
+    assert says in message
+    assert "jobs.toml" in message
+
+
+def test_a_table_of_settings_that_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text("serve = 5\n[jobs.a]\n")
+    with pytest.raises(InvalidInput, match="is no table"):
+        settings_of(file)
+
+
+def test_defaults_are_within_their_bounds(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text("[jobs.a]\n")
+    assert settings_of(file) == Settings(tokens=str(tmp_path / "jobs.toml.tokens"))
+
+
+@pytest.mark.parametrize("listen", ["8080", "localhost", "a b:80", ":80", "127.0.0.1:99999", ""])
+def test_addresses_that_are_none(listen: str) -> None:
+    with pytest.raises(InvalidInput, match="HOST:PORT"):
+        address(listen)
+
+
+def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
+    file = job_file(tmp_path, jobs={"visits": {}, "again": {}})
+    file.write_text(file.read_text().replace("[jobs.again]", "[jobs.again]\nname = 'visits'"))
+    message = refused(file)
+    assert "a stream of the name 'visits'" in message
+
+
+def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    first = Service(file, clock=lambda: START)
+    try:
+        assert "is served by another process" in refused(file)
+    finally:
+        first.close()
+    Service(file, clock=lambda: START).close()
+
+
+def test_a_job_that_changes_its_stream_is_refused(tmp_path: Path) -> None:
+    Service(job_file(tmp_path), clock=lambda: START).close()
+    assert "epsilon" in refused(job_file(tmp_path, epsilon=2))
+    assert "home" in refused(job_file(tmp_path, domain="home,cellar"))
+
+
+def test_a_key_that_is_not_the_streams_is_refused(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    Service(file, clock=lambda: START).close()
+    (tmp_path / "visits.key").unlink()
+    assert "key" in refused(file)
+
+
+def test_unknown_jobs_are_refused(tmp_path: Path) -> None:
+    assert "cellar" in refused(job_file(tmp_path), ("cellar",))
+
+
+def test_tokens_come_and_go_while_they_are_used(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens")
+    other = Tokens(tmp_path / "tokens")
+    token = tokens.make(["ingest", "read"])
+    assert other.scopes(token) == ("ingest", "read")
+    assert token not in (tmp_path / "tokens").read_text()
+    assert oct((tmp_path / "tokens").stat().st_mode)[-3:] == "600"
+    tokens.revoke(tokens.all()[0].id)
+    assert other.scopes(token) == ()
+
+
+def test_a_file_of_tokens_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens")
+    token = tokens.make(["read"])
+    (tmp_path / "tokens").write_text("{")
+    with pytest.raises(InvalidInput, match="nobody is let in"):
+        tokens.scopes(token)
+    (tmp_path / "tokens").unlink()
+    assert tokens.scopes(token) == ()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_tokens_that_others_may_write_let_nobody_in(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.make(["read"])
+    (tmp_path / "tokens").chmod(0o666)
+    with pytest.raises(InvalidInput, match="chmod 600"):
+        Tokens(tmp_path / "tokens").all()
+
+
+def test_the_command_makes_lists_and_revokes_tokens(tmp_path: Path) -> None:
+    file = str(job_file(tmp_path))
+
+    def counton(*words: str) -> str:
+        done = CliRunner().invoke(app, ["serve-token", file, *words])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    token = counton("--make", "ingest,read").strip()
+    listed = counton()
+    assert token not in listed
+    assert "ingest, read" in listed
+    (kept,) = Tokens(tmp_path / "jobs.toml.tokens").all()
+    assert kept.id not in counton("--revoke", kept.id)
+    assert CliRunner().invoke(app, ["serve-token", file, "--make", "admin"]).exit_code == 2
+    assert CliRunner().invoke(app, ["serve-token", file, "--revoke", "x"]).exit_code == 2
+
+
+def test_the_command_says_what_cannot_be_served(tmp_path: Path) -> None:
+    file = job_file(tmp_path, epsilon=-1)
+    done = CliRunner().invoke(app, ["serve", str(file)])
+    assert done.exit_code == 2
+    assert "job 'visits'" in done.stderr

@@ -1,0 +1,354 @@
+"""Whole jobs through the application, in this process: statistics, policies, people."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from services import START, job_file, tokens_for
+
+from counton.serve.app import application
+from counton.serve.service import Service
+from counton.store import Stream
+
+
+class Inside:
+    """A service in this process, whose time is set and whose releases are done when asked for."""
+
+    def __init__(self, file: Path) -> None:
+        self.time = START
+        self.tokens = tokens_for(file)
+        self.service = Service(file, clock=lambda: self.time)
+        self.app = application(self.service)
+
+    def __call__(
+        self, method: str, path: str, scope: str | None = None, **more: Any
+    ) -> httpx.Response:
+        headers = dict(more.pop("headers", {}))
+        if scope is not None:
+            headers["Authorization"] = f"Bearer {self.tokens[scope]}"
+
+        async def asked() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+                return await client.request(method, path, headers=headers, **more)
+
+        return anyio.run(asked)
+
+    def post(self, batch: str, rows: Sequence[Mapping[str, Any]]) -> httpx.Response:
+        (stream,) = self.service.served
+        body = "".join(json.dumps(row) + "\n" for row in rows)
+        return self(
+            "POST",
+            f"/v1/streams/{stream}/batches/{batch}",
+            "ingest",
+            content=body,
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+
+    def at(self, minute: float) -> None:
+        """Set the time, and do what is due then."""
+        self.time = START + timedelta(minutes=minute)
+        for releaser in self.service.releasers.values():
+            releaser.work()
+        for journal in self.service.journals.values():
+            journal.refresh()
+
+    def rows(self, **query: Any) -> list[dict[str, Any]]:
+        (stream,) = self.service.served
+        answer = self("GET", f"/v1/streams/{stream}/series", params=query)
+        assert answer.status_code == 200, answer.text
+        found: list[dict[str, Any]] = answer.json()["rows"]
+        return found
+
+
+@contextmanager
+def inside(folder: Path, **job: Any) -> Iterator[Inside]:
+    found = Inside(job_file(folder, **job))
+    with closing(found.service):
+        yield found
+
+
+def visit(minute: float, page: str | None = "home", **more: Any) -> dict[str, Any]:
+    return {"time": (START + timedelta(minutes=minute)).isoformat(), "page": page, **more}
+
+
+#: Noise that is 0 almost surely: numbers are the exact ones.
+EXACT = {"epsilon": 10**6, "strategy": "binary"}
+
+
+def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, watermark="60s") as service:
+        service.post("a", [visit(0.5), visit(0.6, "shop"), visit(1.5)])
+        service.at(1.5)
+        assert service.rows() == []  # the watermark
+        service.post("b", [visit(0.7)])
+        service.at(2)
+        assert [row["estimate"] for row in service.rows()] == [2, 1]
+        service.post("c", [visit(0.8), visit(1.6)])
+        service.at(3)
+        assert [row["estimate"] for row in service.rows(of="windows", last=1)] == [3, 0]
+        text = service("GET", "/metrics", "operate").text
+        assert 'counton_run_late_total{stream="visits"} 1\n' in text
+        assert 'counton_rows_total{stream="visits",outcome="accepted"} 6\n' in text
+
+
+def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(3)])
+        service.at(0)
+        assert service.service.state_of("visits").inbox.load().batches == 0
+        service.at(4)
+        assert service.rows(of="windows", group="home")[-1]["estimate"] == 1
+
+
+def test_a_crash_between_counting_and_removing_counts_once(tmp_path: Path) -> None:
+    """The rows of a fold are given again to a run after a crash; the stream knows them."""
+    with inside(tmp_path, **EXACT) as service:
+        inbox = service.service.state_of("visits").inbox
+        service.post("a", [visit(0.5)])
+        taken = inbox.taken
+        inbox.taken = lambda *_: None  # type: ignore[method-assign]  # as if killed before it
+        service.at(0.6)
+        assert inbox.load().batches == 1
+        inbox.taken = taken  # type: ignore[method-assign]
+        service.post("b", [visit(0.7)])
+        service.at(1)
+        assert inbox.load().batches == 0
+        assert service.rows(group="home")[0]["estimate"] == 2
+
+
+def test_a_crash_before_counting_loses_nothing(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.5)])
+        service.service.state_of("visits").inbox.fold("visits")  # begun, and then killed
+        service.post("b", [visit(0.7)])
+        service.at(1)
+        assert service.rows(group="home")[0]["estimate"] == 2
+
+
+def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, steps=3) as service:
+        assert service.post("a", [visit(2.5)]).status_code == 202
+        service.at(3)
+        answer = service.post("b", [visit(2.6)])
+        assert answer.status_code == 410
+        assert "all 3 windows" in answer.json()["detail"]
+        assert service.post("c", [visit(1)]).status_code == 410
+        assert service.post("a", [visit(2.5)]).status_code == 200
+        assert len(service.rows(group="home")) == 3
+        about = service("GET", "/v1/streams/visits").json()
+        assert about["next_release"] is None
+
+
+def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None:
+    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv", "bad-rows-most": 2, "missing": "skip"}
+    with inside(tmp_path, **EXACT, **job) as service:
+        first = service.post("a", [visit(0.1), {"time": "soon", "page": "home"}, visit(0.2, None)])
+        assert first.json() == {
+            "batch": "a",
+            "rows": 3,
+            "counted": 1,
+            "counted_nowhere": {"lacking_something": 1, "set_aside": 1},
+        }
+        service.post("b", [visit(0.3), {"time": "later", "page": "shop"}])
+        many = service.post("c", [{"time": "soon", "page": "home"}] * 3)
+        assert many.status_code == 422
+        assert "3 rows of the batch cannot be counted, and 2 may be set aside" in many.text
+        service.at(1)
+        assert service.rows(group="home")[0]["estimate"] == 2
+    with (tmp_path / "bad.csv").open(newline="") as file:
+        kept = list(csv.reader(file))
+    assert kept[0] == ["file", "row", "problem", "time", "page"]
+    assert kept[1:] == [
+        ["batch a", "2", "a time that cannot be read", "soon", "home"],
+        ["batch b", "2", "a time that cannot be read", "later", "shop"],
+    ]
+    assert oct((tmp_path / "bad.csv").stat().st_mode)[-3:] == "600"
+
+
+def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, unknown="drop") as service:
+        answer = service.post("a", [visit(0.1), visit(0.2, "cellar")])
+        assert answer.json()["counted_nowhere"] == {"of_undeclared_groups": 1}
+        service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [1, 0]
+
+
+def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
+    job = {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9}
+    with inside(tmp_path, **job) as service:
+        service.at(1)
+        assert service.rows() == []
+        service.post("a", [visit(1.5, "hall")] * 500 + [visit(1.5, "attic")])
+        service.at(2)
+        assert [row["group"] for row in service.rows()] == ["hall"]
+        assert "attic" not in service("GET", "/v1/streams/visits").text
+
+
+def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
+    job = {"user": "who", "most": 2, "unit": "visitor"}
+    with inside(tmp_path, **EXACT, **job) as service:
+        for number in range(4):
+            service.post(f"a{number}", [visit(0.1 * number, who="ann"), visit(0.2, who="bob")])
+            service.at(0.2 + number / 10)
+        service.at(1)
+        assert service.rows(group="home")[0]["estimate"] == 4
+        text = service("GET", "/metrics", "operate").text
+        assert 'counton_run_over_total{stream="visits"} 4\n' in text
+    with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
+        marks = list(stream.marks("user"))
+        assert sum(len(part.digests) for part in marks) == 4
+
+
+def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, id="id") as service:
+        service.post("a", [visit(0.1, id="x"), visit(0.2, id="y")])
+        service.at(0.5)
+        service.post("b", [visit(0.2, id="y"), visit(0.3, id="z")])
+        service.at(1)
+        assert service.rows(group="home")[0]["estimate"] == 3
+
+
+@pytest.mark.parametrize(
+    ("job", "more"),
+    [
+        ({"statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}, 3.2),
+        ({"statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}, 3),
+        ({"statistic": "quantiles", "value": "paid", "lower": 0, "upper": 9, "cells": 9}, 3),
+        ({"statistic": "top-k", "top": 1}, 3),
+        ({"statistic": "distinct", "user": "who", "by": None, "domain": None, "unit": "user"}, 1),
+        ({"statistic": "hierarchy", "levels": "page", "by": None, "domain": None}, 1),
+    ],
+)
+def test_every_kind_of_tallied_statistic_is_served(
+    tmp_path: Path, job: dict[str, Any], more: float
+) -> None:
+    if job["statistic"] == "hierarchy":
+        (tmp_path / "pages.csv").write_text("page\nhome\nshop\n")
+        job = job | {"domain": str(tmp_path / "pages.csv")}
+    with inside(tmp_path, **{**EXACT, "epsilon": 1, "strategy": None}, **job) as service:
+        rows = [visit(0.1, paid=more, who=f"u{number}") for number in range(20)]
+        answer = service.post("a", rows)
+        assert answer.status_code == 202, answer.text
+        service.at(2)
+        told = service.rows()
+        assert {row["step"] for row in told} == {1, 2}
+        about = service("GET", "/v1/streams/visits").json()
+        assert about["columns"] == list(told[0])
+        assert about["what"]
+        assert service.rows(last=1)[0]["step"] == 2
+        assert service("GET", "/v1/streams/visits/methods").json()["text"]
+
+
+def test_readers_see_a_function_of_what_was_released_alone(tmp_path: Path) -> None:
+    """Neighbouring inputs: with the same released values, every answer is the same to the bit.
+
+    Noise of another key makes released values differ, so the journal of one is copied: what is
+    left is what readers are told beside it.
+    """
+    told = []
+    for number, extra in enumerate(([], [visit(0.4)], [visit(0.4, "shop")] * 50)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with inside(folder, epsilon=1) as service:
+            service.post("a", [visit(0.1), *extra])
+            service.at(0.5)
+            service.at(1)
+            service.post("b", [visit(0.2), *extra])  # late, and waiting: not released
+            service.at(1.5)
+            paths = ["", "/visits", "/visits/methods"]
+            answers = [service("GET", f"/v1/streams{path}").json() for path in paths]
+            answers[1].pop("key_fingerprint")
+            row = service.rows()[0]
+            row.pop("estimate"), row.pop("lower"), row.pop("upper")
+            told.append([*answers, row, service("GET", "/ready").text])
+    assert told[0] == told[1] == told[2]
+
+
+def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
+    """With users bounded: one user's rows change no cell by more than that user's own rows."""
+    chance = random.Random(7)
+    batches = [
+        [
+            visit(chance.uniform(0, 3), chance.choice(["home", "shop"]), who=f"u{who}")
+            for who in (chance.randrange(6) for _ in range(8))
+        ]
+        for _ in range(6)
+    ]
+    found = []
+    for left_out in (None, "u3"):
+        folder = tmp_path / str(left_out)
+        folder.mkdir()
+        with inside(folder, **EXACT, user="who", most=3, unit="visitor") as service:
+            for number, batch in enumerate(batches):
+                kept = [row for row in batch if row["who"] != left_out]
+                if kept:
+                    service.post(f"b{number}", kept)
+                service.at(number / 2)
+            service.at(4)
+            found.append([row["estimate"] for row in service.rows(of="windows")])
+    changed = [abs(one - other) for one, other in zip(*found, strict=True)]
+    assert 0 < sum(changed) <= 3
+
+
+def test_backpressure_tells_clients_to_wait(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, serve={"rows-per-second": 10}) as service:
+        state = service.service.state_of("visits")
+        state.waiting_bytes = 2**40
+        answer = service.post("a", [visit(0.1)])
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "6")
+        state.waiting_bytes = 0
+        assert service.post("a", [visit(0.1)] * 500).status_code == 202
+        answer = service.post("b", [visit(0.1)])
+        assert answer.status_code == 429
+        assert int(answer.headers["Retry-After"]) > 30
+
+
+def test_a_service_that_stops_takes_nothing_more(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        assert service("GET", "/ready").status_code == 200
+        service.service.stop()
+        assert service.post("a", [visit(0.1)]).status_code == 503
+        assert service("GET", "/ready").status_code == 503
+        assert service("GET", "/health").status_code == 200
+
+
+def test_ids_of_batches_are_forgotten_after_their_time(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.1)])
+        inbox = service.service.state_of("visits").inbox
+        assert inbox.forget(0) == 0
+        assert inbox.forget(int(datetime.now().timestamp() * 1e6) + 10**6) == 1
+
+
+def test_a_public_page_is_a_setting(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, serve={"public": False}) as service:
+        assert service("GET", "/v1/streams").status_code == 401
+        assert service("GET", "/v1/streams", "ingest").status_code == 403
+        assert service("GET", "/v1/streams", "operate").status_code == 403
+        assert service("GET", "/v1/streams", "read").status_code == 200
+
+
+def test_a_budget_is_told(tmp_path: Path) -> None:
+    from counton import PureDP
+    from counton.store import Store
+
+    file = job_file(tmp_path, epsilon=1)
+    with Store(tmp_path / "visits.db", create=True) as store:
+        store.set_limit(PureDP(4))
+    service = Inside(file)
+    with closing(service.service):
+        budget = service("GET", "/v1/streams/visits").json()["budget"]
+        assert budget["left"] == "pure differential privacy with epsilon = 3"
+        text = service("GET", "/metrics", "operate").text
+        assert 'counton_budget_left_ratio{stream="visits",unit="visit"} 0.75\n' in text

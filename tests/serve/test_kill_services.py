@@ -1,0 +1,48 @@
+"""Services killed at any moment: nothing acknowledged is lost, nothing is counted twice.
+
+``COUNTON_KILLS=100`` kills so often, at other moments with another ``COUNTON_SEED``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+WORKER = Path(__file__).with_name("killing_services.py")
+KILLS = int(os.environ.get("COUNTON_KILLS", "6"))
+SEED = os.environ.get("COUNTON_SEED", "2026")
+
+
+def killed(folder: Path, database: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, WORKER, folder, database, str(KILLS), SEED],
+        capture_output=True,
+        text=True,
+        timeout=240 + 30 * KILLS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> None:
+    seen = killed(tmp_path, "file")
+    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 12)
+    assert seen["wrong"] == []
+
+
+@pytest.mark.usefixtures("postgres_server")  # skipped where none is installed
+def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
+    seen = killed(tmp_path, "server")
+    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 12)
+    assert seen["databases"]
+    assert seen["wrong"] == []

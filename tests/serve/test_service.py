@@ -1,0 +1,298 @@
+"""A service as its clients see it: a process of its own, over HTTP."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import polars as pl
+import pytest
+import zstandard
+from services import START, Running, copied, counted, job_file, rows, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+
+PAGES = ["home"] * 5 + ["shop"] * 3
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One service for tests that need no other: each uses batches and minutes of its own."""
+    with running(job_file(tmp_path_factory.mktemp("service"))) as found:
+        yield found
+
+
+def test_a_batch_is_accepted_and_its_answer_repeated(service: Running) -> None:
+    first, again = (service.post("repeated", rows(1, PAGES)) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert first.json() == again.json()
+    assert first.json() == {"batch": "repeated", "rows": 8, "counted": 8, "counted_nowhere": {}}
+
+
+def test_another_batch_of_the_same_id_is_refused(service: Running) -> None:
+    service.post("other", rows(2, PAGES))
+    other = service.post("other", rows(2, [*PAGES, "home"]))
+    assert other.status_code == 409
+    assert "give each its own" in other.json()["detail"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_compressed_batches_are_the_same_batches(service: Running, encoding: str) -> None:
+    plain = rows(3, PAGES)
+    small = gzip.compress(plain) if encoding == "gzip" else zstandard.compress(plain)
+    first = service.post(f"{encoding}", small, **{"Content-Encoding": encoding})
+    again = service.post(f"{encoding}", plain)
+    assert (first.status_code, again.status_code) == (202, 200)
+
+
+def test_arrow_is_read(service: Running) -> None:
+    body = arrow(pl.DataFrame({"time": [START], "page": ["home"]}))
+    answer = service.post("arrow", body, "application/vnd.apache.arrow.stream")
+    assert (answer.status_code, answer.json()["counted"]) == (202, 1)
+
+
+def arrow(frame: pl.DataFrame, compression: str = "uncompressed") -> bytes:
+    whole = io.BytesIO()
+    frame.write_ipc_stream(whole, compression=compression)  # type: ignore[call-overload]
+    return whole.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"time":"2026-03-01T09:00:00Z","page":"home"}\n{"time":1', "row 2 of the batch is no"),
+        (b'{"time":"soon","page":"home"}\n', "row 1 of the batch has a time that cannot be read"),
+        (b'{"time":"2026-03-01T09:00:00Z","page":"cellar"}\n', "not declared: 'cellar'"),
+        (b'{"time":"2026-03-01T09:00:00Z","page":["home"]}\n', "a list or an object"),
+        (b'{"time":"2026-03-01T09:00:00Z"}\n', "has no column 'page'"),
+        (b'{"time":"2031-03-01T09:00:00Z","page":"home"}\n', "are after the last window"),
+        (b"\n\n", "has no rows"),
+        (b"", "has no rows"),
+        (b"[1, 2]\n", "is no JSON object"),
+        (b'{"time": "2026-03-01T09:00:00Z", "page": "\xff"}', "is not UTF-8"),
+        (b'{"time": "2026-03-01T09:00:00Z", "page": "\\ud800"}', "no Unicode"),
+        (b"[" * 200_000, "is no JSON object"),
+        (b'{"time":' + b'{"a":' * 100_000, "is no JSON object"),
+    ],
+)
+def test_rows_that_the_job_refuses(service: Running, body: bytes, says: str) -> None:
+    answer = service.post("refused", body)
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+    assert service.post("refused", rows(4, [])).status_code == 422  # nothing was taken
+
+
+def test_broken_arrow_is_refused(service: Running) -> None:
+    frame = pl.DataFrame({"time": ["2026-03-01T09:00:00Z"] * 50, "page": ["home"] * 50})
+    whole = arrow(frame)
+    media = "application/vnd.apache.arrow.stream"
+    for body in (b"", whole[:40], whole[: len(whole) // 2], b"ARROW1\0\0" + whole, b"\0" * 64):
+        answer = service.post("broken", body, media)
+        assert answer.status_code == 422, body[:20]
+    packed = service.post("broken", arrow(frame, "lz4"), media)
+    assert packed.status_code == 422
+    assert "without compression" in packed.json()["detail"]
+    lists = service.post("broken", arrow(frame.with_columns(page=pl.concat_list("page"))), media)
+    assert lists.status_code == 422
+
+
+def test_every_damaged_byte_of_arrow_is_answered(service: Running) -> None:
+    """No byte that is altered ends the service, or takes memory without bound."""
+    frame = pl.DataFrame({"time": ["2026-03-01T09:00:00Z"] * 3, "page": ["home"] * 3})
+    whole = arrow(frame)
+    media = "application/vnd.apache.arrow.stream"
+    with httpx.Client() as client:
+        for place in range(0, len(whole), 7):
+            body = bytearray(whole)
+            body[place] ^= 0xFF
+            answer = client.post(
+                f"{service.url}/v1/streams/visits/batches/damaged-{place}",
+                content=bytes(body),
+                headers={"Content-Type": media, **service.header("ingest")},
+            )
+            assert answer.status_code in (202, 413, 422), place
+    assert service.get("/health").status_code == 200
+
+
+def test_bombs_are_refused(service: Running) -> None:
+    zeros = bytes(64 * 2**20)
+    for encoding, bomb in (("gzip", gzip.compress(zeros)), ("zstd", zstandard.compress(zeros))):
+        answer = service.post("bomb", bomb, **{"Content-Encoding": encoding})
+        assert answer.status_code == 413, answer.text
+        assert "batch-bytes" in answer.json()["detail"]
+    cut = service.post("cut", gzip.compress(rows(5, PAGES))[:-4], **{"Content-Encoding": "gzip"})
+    assert cut.status_code == 422
+    wrong = service.post("cut", rows(5, PAGES), **{"Content-Encoding": "zstd"})
+    assert wrong.status_code == 422
+
+
+def test_large_bodies_are_refused(service: Running) -> None:
+    assert service.post("large", b"\n" * (9 * 2**20)).status_code == 413
+    assert service.post("many", b"\n" * 600_000).status_code == 413
+
+
+def test_what_is_not_read_is_refused(service: Running) -> None:
+    assert service.post("one", b"{}", "application/json").status_code == 415
+    assert service.post("one", b"{}", **{"Content-Encoding": "br"}).status_code == 415
+    assert service.post("one", rows(5, PAGES), stream="nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "batch", ["../../etc/passwd", "a%2Fb", "%00", "a b", "-", "x" * 201, "%0a", "a%0A", "a\u00e9"]
+)
+def test_ids_that_are_no_names(service: Running, batch: str) -> None:
+    assert service.post(batch, rows(5, PAGES)).status_code in (404, 405, 422)
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "visits%00", "x" * 500, "visits'--", "%ff"])
+def test_names_that_are_no_streams(service: Running, name: str) -> None:
+    for path in ("", "/series", "/methods", "/live"):
+        assert service.get(f"/v1/streams/{name}{path}").status_code in (404, 422)
+
+
+def test_tokens_have_scopes(service: Running) -> None:
+    body, url = rows(5, PAGES), f"{service.url}/v1/streams/visits/batches/scoped"
+    media = {"Content-Type": "application/x-ndjson"}
+    assert httpx.post(url, content=body, headers=media).status_code == 401
+    for wrong in ("Bearer x", "Basic x", "Bearer", "Bearer " + "y" * 8000, "Bearer \u00ff"):
+        given = [(b"Content-Type", media["Content-Type"].encode())]
+        given.append((b"Authorization", wrong.encode("latin-1")))
+        assert httpx.post(url, content=body, headers=given).status_code == 401
+    for scope in ("read", "operate"):
+        answer = httpx.post(url, content=body, headers={**media, **service.header(scope)})
+        assert answer.status_code == 403
+    for scope in ("ingest", "read"):
+        assert service.get("/metrics", scope).status_code == 403
+    assert service.get("/metrics").status_code == 401
+    assert service.get("/metrics", "operate").status_code == 200
+
+
+def test_releases_are_those_of_a_run_over_the_same_rows(tmp_path: Path) -> None:
+    """The same rows in a copy of the new state: the same numbers, to the last bit."""
+    file = job_file(tmp_path)
+    copy = copied(file)
+    with running(file) as service:
+        minutes = [rows(minute, PAGES * (minute + 1)) for minute in range(4)]
+        for minute, body in enumerate(minutes):
+            assert service.post(f"m{minute}", body).status_code == 202
+        service.at(4)
+        service.wait_for(4)
+        told = service.series()
+        csv = service.get("/v1/streams/visits/series", format="csv").text
+        arrow = service.get("/v1/streams/visits/series", format="arrow").content
+    expected = counted(file, copy, [[body] for body in minutes])
+    assert [row["estimate"] for row in told] == expected
+    assert pl.read_csv(io.StringIO(csv))["estimate"].to_list() == expected
+    assert pl.read_ipc_stream(io.BytesIO(arrow))["estimate"].to_list() == expected
+
+
+def test_reading(service: Running) -> None:
+    service.post("reading", rows(0, PAGES))
+    service.at(10)
+    service.wait_for(10)
+    (stream,) = service.get("/v1/streams").json()["streams"]
+    assert stream["name"] == "visits"
+    assert (stream["steps"], stream["horizon"], stream["groups"]) == (10, 60, ["home", "shop"])
+    assert stream["next_release"] == "2026-03-01T09:11:00+00:00"
+    assert service.get("/v1/streams/visits").json()["budget"]["left"] is None
+    shop = service.series(group="shop", last=3)
+    assert [(row["step"], row["group"]) for row in shop] == [(8, "shop"), (9, "shop"), (10, "shop")]
+    cut = service.series(**{"from": "2026-03-01T09:02", "to": "2026-03-01T09:04"}, group="home")
+    assert [row["step"] for row in cut] == [3, 4]
+    windows = service.series(of="windows", group="home")
+    totals = service.series(of="totals", group="home")
+    assert sum(row["estimate"] for row in windows) == pytest.approx(totals[-1]["estimate"])
+    wide = service.series(level=0.999)
+    assert wide[0]["upper"] > service.series()[0]["upper"]
+    difference = service.get(
+        "/v1/streams/visits/difference",
+        **{"from": "2026-03-01T09:02", "to": "2026-03-01T09:04", "group": "home"},
+    ).json()
+    assert difference["estimate"] == totals[3]["estimate"] - totals[1]["estimate"]
+    assert difference["lower"] < difference["estimate"] < difference["upper"]
+    assert "visit" in service.get("/v1/streams/visits/methods").json()["text"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"group": "cellar"},
+        {"from": "soon"},
+        {"level": "2"},
+        {"level": "nan"},
+        {"of": "sums"},
+        {"last": "-1"},
+        {"last": "9" * 40},
+        {"format": "xml"},
+        {"from": "9" * 60},
+    ],
+)
+def test_questions_that_have_no_answer(service: Running, query: dict[str, str]) -> None:
+    service.at(10)
+    service.wait_for(10)
+    answer = service.get("/v1/streams/visits/series", **query)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"]
+
+
+def test_live_releases_are_told_and_resumed(service: Running) -> None:
+    service.at(12)
+    service.wait_for(12)
+    url = f"{service.url}/v1/streams/visits/live"
+    with httpx.stream("GET", url, headers={"Last-Event-ID": "10"}, timeout=30) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = events(stream)
+        assert [next(told)[0] for _ in range(2)] == [11, 12]
+        service.at(13)
+        step, said = next(told)
+    assert step == 13
+    assert said["rows"] == service.series(last=1)
+    assert service.get("/v1/streams/visits/live", after="x").status_code == 422
+
+
+def events(stream: httpx.Response) -> Iterator[tuple[int, dict[str, list[dict[str, object]]]]]:
+    step = 0
+    for line in stream.iter_lines():
+        if line.startswith("id: "):
+            step = int(line[4:])
+        if line.startswith("data: "):
+            yield step, json.loads(line[6:])
+
+
+def test_the_page_of_the_paths_needs_nothing_from_elsewhere(service: Running) -> None:
+    described = service.get("/openapi.json").json()
+    assert described["openapi"].startswith("3.0")
+    assert "/v1/streams/{name}/batches/{batch}" in described["paths"]
+    page = service.get("/docs").text
+    assert "https://" not in page
+    assert service.get("/docs/files/swagger-ui-bundle.js").status_code == 200
+
+
+def test_the_log_holds_no_data(service: Running) -> None:
+    secret = "a-name-that-nobody-may-see"
+    body = json.dumps({"time": "2026-03-01T09:00:00Z", "page": secret}).encode()
+    assert service.post(f"{secret}", body).status_code == 422
+    service.get(f"/v1/streams/{secret}/series", group=secret)
+    service.get("/v1/streams", x=secret)
+    log = service.log.read_text()
+    assert secret not in log
+    assert all(token not in log for token in service.tokens.values())
+    assert all(json.loads(line)["event"] for line in log.splitlines())
+
+
+def test_metrics_are_told_to_operators(service: Running) -> None:
+    service.post("metrics", rows(20, PAGES))
+    text = service.get("/metrics", "operate").text
+    names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
+    assert {
+        "counton_rows_total",
+        "counton_run_late_total",
+        "counton_waiting_bytes",
+        "counton_lag_seconds",
+        "counton_steps",
+    } <= names
+    assert all(len(line.rsplit(" ", 1)) == 2 for line in text.splitlines())

@@ -1,0 +1,265 @@
+"""A frame of Spark gives the bits of one machine, however its rows are spread."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import random
+import secrets
+import tempfile
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from spark_jobs import JOBS, PAGES, events, job
+
+from counton.errors import CountonError, InvalidInput, ReplayMismatch, SumOverflow
+from counton.jobs import Job, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
+
+from pyspark.sql import functions as F  # noqa: E402, N812 - after the skip
+
+from counton import spark as counton_spark  # noqa: E402 - after the skip
+
+
+def spread(spark: Any, frame: pl.DataFrame, seed: int) -> Any:
+    """The rows in another order, in several parts, some of which may be empty."""
+    chance = random.Random(seed)
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=seed)
+    return spark.createDataFrame(shuffled.to_arrow()).repartition(chance.randint(1, 7))
+
+
+def told(outcome: Any) -> tuple[Any, ...]:
+    """All that a run says, and the rows of its journal."""
+    found = outcome.tally
+    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped, found.newest)
+    counted = (outcome.late, outcome.over, outcome.known, outcome.closed, outcome.again)
+    steps = (outcome.before, outcome.after, outcome.until)
+    return (
+        *(facts, counted, steps),
+        outcome.stream.releases().values.tolist() if outcome.after else None,
+        outcome.shown().table().rows() if outcome.after else None,
+    )
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_bits_are_those_of_one_machine(
+    name: str, tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    rows = events()
+    first, second = (
+        rows.filter(pl.col("at") < "2024-03-12"),
+        rows.filter(pl.col("at") >= "2024-03-11"),
+    )
+    for state, append in (("whole", False), ("nights", True)):
+        if append and "id" not in JOBS[name][1]:
+            second = rows.filter(pl.col("at") >= "2024-03-12")
+        local = job(name, tmp_path, f"{state} here", append=append)
+        far = job(name, tmp_path, f"{state} there", append=append)
+        for seed, part in enumerate((first, second if append else rows)):
+            with run(replace(local, events=part)) as here:
+                expected = told(here)
+            frame = spread(spark, part, seed)
+            if append:  # times that Spark knows as such, so that it may count what is alike
+                zone = local.timezone or "UTC"
+                moment = F.to_utc_timestamp(frame["at"].cast("timestamp_ntz"), zone)
+                since = F.timestamp_diff(
+                    "MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), moment
+                )
+                frame = frame.withColumn("at", F.timestamp_micros(since))
+            with counton_spark.run(far, frame) as there:
+                assert told(there) == expected
+    assert expected[2][1] > 10
+
+
+def test_rows_of_any_type_are_read_as_on_one_machine(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    utc = dt.UTC
+    moments = [dt.datetime(2024, 3, day, 23, 30, tzinfo=utc) for day in (1, 2, 2, 5)]
+    local = [one.replace(tzinfo=None) for one in moments]
+    paid = [Decimal("1.5"), Decimal(2), Decimal(3), Decimal(9)]
+    typed = pl.DataFrame(
+        {
+            "moment": pl.Series(moments, dtype=pl.Datetime("us", "UTC")),
+            "local": pl.Series(local, dtype=pl.Datetime("us")),
+            "day": [one.date() for one in moments],
+            "seconds": [int(one.timestamp()) for one in moments],
+            "paid": pl.Series(paid, dtype=pl.Decimal(10, 2)),
+            "whole": pl.Series([1, 2, 3, 4], dtype=pl.Int16),
+            "page": pl.Series([7, 8, 7, 7], dtype=pl.Int32),
+        }
+    )
+    frame = spark.createDataFrame(typed.to_arrow())
+    frame = frame.withColumn("local", frame["local"].cast("timestamp_ntz"))
+    assert dict(frame.dtypes)["local"] == "timestamp_ntz"
+    assert dict(frame.dtypes)["moment"] == "timestamp"
+    values = {"lower": 0, "upper": 9, "resolution": "0.5"}
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("sum", {"time": "moment", "value": "paid", **values}),
+        ("sum", {"time": "local", "value": "whole", **values, "timezone": "Europe/Paris"}),
+        ("count", {"time": "day", "by": "page", "domain": "7,8"}),
+        ("count", {"time": "seconds", "time_format": "epoch"}),
+    ]
+    for number, (what, own) in enumerate(cases):
+        asked = {"every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest", **own}
+        here = Job(what, typed, tmp_path / f"{number}.db", epsilon=1, **asked)
+        with run(here) as outcome:
+            expected = told(outcome)
+        there = replace(here, state=tmp_path / f"{number} there.db", events="-")
+        with counton_spark.run(there, frame.repartition(3)) as outcome:
+            assert told(outcome) == expected
+
+
+def refused(asked: Job, frame: Any, *parts: str) -> None:
+    with pytest.raises(CountonError) as caught:
+        counton_spark.run(asked, frame)
+    for part in parts:
+        assert part in str(caught.value)
+    assert not Path(str(asked.state)).exists()
+
+
+def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
+    rows, nan = events(rows=40), float("nan")
+    bad = {"at": ["never", None, "2024-03-02"], "page": ["a", "b", "?"], "paid": [1.0, 2.0, nan]}
+    frame = spread(spark, pl.concat([rows, pl.DataFrame(bad)], how="diagonal"), 3)
+    asked, average = job("groups", tmp_path), job("average", tmp_path)
+    late: dict[str, Any] = {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip"}
+    refused(asked, frame, "a row of the data frame has", "(2 rows have such a problem)")
+    unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
+    refused(replace(asked, missing="skip"), frame, unread)
+    undeclared = "groups in column 'page' that are not declared: '?'; correct"
+    refused(replace(asked, **late), frame, undeclared)
+    refused(replace(asked, **late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
+    refused(replace(average, **late, bad_rows_most=1), frame, "more than 1 rows")
+    with counton_spark.run(replace(asked, **late, unknown="drop"), frame) as outcome:
+        found = outcome.tally
+        assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
+    assert (tmp_path / "bad.csv").read_text().splitlines() == [
+        "file,row,problem,at,page",
+        "the data frame,,a time that cannot be read,never,a",
+    ]
+
+
+def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
+    asked = job("ranges", tmp_path, domain="a,b")
+    refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not declared: '")
+
+
+def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any) -> None:
+    rows = events(rows=20)
+    frame = spread(spark, rows, 1)
+    asked = job("groups", tmp_path)
+    refused(replace(asked, time="when"), frame, "has no column 'when'; its columns are at, page")
+    refused(replace(asked, by="paid"), frame, "holds Float64, which has several texts")
+    refused(replace(asked, time="paid"), frame, "holds Float64, not times")
+    refused(
+        replace(
+            asked,
+            what="episodes",
+            by=None,
+            domain=None,
+            strategy=None,
+            letter="page",
+            alphabet=PAGES,
+            longest=2,
+        ),
+        frame,
+        "episodes takes rows in their order",
+    )
+    refused(replace(asked, time=None), frame, "without times")
+    refused(replace(asked), rows, "is no frame of Spark")
+    with pytest.raises(InvalidInput, match="checkpoint and trigger"):
+        counton_spark.run(asked, frame, checkpoint="here")
+    twice = frame.toDF("at", "page", "place", "user", "paid", "page")
+    refused(asked, twice, "has two columns 'page'")
+    lists = frame.selectExpr("at", "array(page) as page")
+    refused(asked, lists, "holds List(String), which is neither text")
+    huge = spark.range(10**7).selectExpr("date'2024-03-01' as at", "1e6 as paid")
+    with pytest.raises(SumOverflow, match=r"add up to 1e\+19"):  # which int64 does not hold
+        counton_spark.run(
+            job("average", tmp_path, upper=10**6, resolution="1e-6", strategy=None), huge
+        )
+
+
+def test_names_of_columns_may_hold_any_sign_and_case(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    rows = (
+        events(rows=50)
+        .rename({"page": "the.page `of` it", "at": "AT"})
+        .with_columns(at=pl.lit("?"))
+    )
+    asked = job("groups", tmp_path, by="the.page `of` it", time="AT")
+    with run(replace(asked, events=rows, state=tmp_path / "here.db")) as outcome:
+        expected = told(outcome)
+    with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
+        assert told(outcome) == expected
+
+
+def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: Any) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows")
+        spread(spark, events(rows=40), 1).write.parquet(str(path))
+        other = F.udf(lambda: secrets.token_hex(8)).asNondeterministic()
+        frame = spark.read.parquet(str(path)).withColumn("user", other())
+        refused(job("people", tmp_path), frame, "changed while it was read", "cache() it")
+        with counton_spark.run(job("people", tmp_path), frame.cache()) as outcome:
+            assert outcome.tally.rows == 40
+
+
+def test_the_same_rows_again_are_known_in_any_order(tmp_path: Path, spark: Any) -> None:
+    rows = events(rows=60)
+    asked = job("groups", tmp_path, append=True)
+    with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
+        before = told(outcome)
+    with counton_spark.run(asked, spread(spark, rows, 2)) as outcome:
+        assert outcome.again
+        assert told(outcome)[3] == before[3]
+    with pytest.raises(ReplayMismatch):  # one row less: nearly all of it was counted
+        counton_spark.run(asked, spread(spark, rows.head(59), 3))
+
+
+def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
+    frame = spread(spark, events(rows=5), 1)
+    refused(job("groups", tmp_path), frame.limit(0), "holds no rows")
+    with counton_spark.run(job("groups", tmp_path), frame.repartition(20)) as outcome:
+        assert outcome.tally.rows == 5
+
+
+def test_outputs_of_the_job_are_written(tmp_path: Path, spark: Any) -> None:
+    asked = job("groups", tmp_path, out=tmp_path / "out.parquet", sums="1w")
+    with counton_spark.run(asked, spread(spark, events(rows=50), 1)) as outcome:
+        assert pl.read_parquet(tmp_path / "out.parquet").equals(outcome.shown().table())
+    assert (tmp_path / "out.1w.parquet").exists()
+
+
+def test_executors_and_logs_know_no_secret(
+    tmp_path: Path, spark: Any, events_logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bytes] = []
+    token = secrets.token_bytes
+
+    def noted(size: int | None = None) -> bytes:
+        drawn.append(token(size))
+        return drawn[-1]
+
+    monkeypatch.setattr("secrets.token_bytes", noted)
+    with counton_spark.run(job("people", tmp_path), spread(spark, events(rows=50), 1)) as outcome:
+        assert outcome.after
+    key = (tmp_path / "s.db.key").read_text()
+    assert len(drawn) >= 2  # the key's and the digests'
+    texts = [one.hex() for one in drawn] + [line for line in key.split() if len(line) > 20]
+    texts += [base64.b64encode(one).decode().rstrip("=") for one in drawn]
+    texts += [base64.urlsafe_b64encode(one).decode().rstrip("=") for one in drawn]
+    logged = b"".join(path.read_bytes() for path in events_logged.iterdir())
+    assert b"SparkListenerJobStart" in logged
+    for secret in [*drawn, *(text.encode() for text in texts)]:
+        assert secret not in logged

@@ -1,0 +1,200 @@
+"""Streaming frames: what batch runs over the same new events release, once, whatever happens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+from spark_jobs import JOBS, events, job
+
+from counton.errors import InvalidInput, ReplayMismatch
+from counton.jobs import Job, publish, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
+
+from pyspark.errors import StreamingQueryException  # noqa: E402 - after the skip
+
+from counton import spark as counton_spark  # noqa: E402
+from counton.spark.streaming import Batches  # noqa: E402
+
+COLUMNS = "at string, page string, place string, user string, paid double, id string"
+
+
+def nights() -> list[pl.DataFrame]:
+    """New events of several nights, some late by days; the third brings none."""
+    rows = events(rows=400).sort("at")
+    parts = [rows[:120], rows[120:250], rows[:0], rows[250:]]
+    return [pl.concat([part, rows[number * 7 : number * 7 + 3]]) if part.height else part
+            for number, part in enumerate(parts)]  # fmt: skip
+
+
+def written(folder: Path, parts: list[pl.DataFrame], first: int = 0) -> None:
+    """A file a night, in the order in which Spark reads them."""
+    (folder / "in").mkdir(exist_ok=True)
+    for number, part in enumerate(parts, first):
+        file = folder / "in" / f"{number}.parquet"
+        part.write_parquet(file)
+        os.utime(file, (10**9 + number, 10**9 + number))
+
+
+def rows_of(spark: Any, folder: Path) -> Any:
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder / "in"))
+
+
+def counted(asked: Job, spark: Any, folder: Path, checkpoint: str = "checkpoint") -> None:
+    """Let a query count all files that there are."""
+    query = counton_spark.run(
+        asked,
+        rows_of(spark, folder),
+        checkpoint=folder / checkpoint,
+        trigger={"availableNow": True},
+    )
+    query.awaitTermination()
+
+
+def table(asked: Job) -> pl.DataFrame:
+    return pl.read_parquet(str(asked.out))
+
+
+@pytest.mark.parametrize(
+    "name", ["groups", "windows", "quantiles", "hierarchy", "people", "ids of people", "found"]
+)
+def test_a_query_releases_what_runs_over_new_events_do(
+    name: str, tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    parts = nights()
+    asked = job(name, tmp_path, until=None, watermark="12h", out=tmp_path / "out.parquet")
+    asked = replace(asked, epsilon=3)
+    written(tmp_path, parts[:2])
+    counted(asked, spark, tmp_path)
+    early = table(asked)
+    written(tmp_path, parts[2:], first=2)
+    counted(asked, spark, tmp_path)  # goes on from the checkpoint
+    found = table(asked)
+    here = replace(asked, state=tmp_path / "here.db", out=None, until="newest", append=True)
+    for part in parts:
+        if part.height:
+            with run(replace(here, events=part, confirmed=True)) as outcome:
+                expected = outcome.shown().table()
+    assert found.equals(expected)
+    steps = early["step"].unique().implode()
+    if name != "found":  # of which more are shown later
+        assert found.filter(pl.col("step").is_in(steps)).equals(early)
+    assert "id" in JOBS[name][1] or found["step"].max() > 15  # type: ignore[operator]
+
+
+def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> None:
+    asked = job("groups", tmp_path, until="newest", append=True, out=tmp_path / "out.parquet")
+    batches = Batches(asked, lambda definition: None)
+    first, second = (spark.createDataFrame(part.to_arrow()) for part in (events(1), events(2)))
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "a query")
+    batches(first, 0)
+    shown = table(asked)
+    batches(first.repartition(5), 0)
+    assert table(asked).equals(shown)
+    with pytest.raises(ReplayMismatch, match="batch 0 of the query has been counted already"):
+        batches(second, 0)
+    batches(first, 1)  # the same rows, and others' events
+    with run(replace(asked, events=events(1).head(0), until="2024-03-19")) as outcome:
+        seen = sum(int(kept[:, 0].sum()) for _, kept in outcome.stream.observed_blocks())
+        assert seen == 2 * events(1).height
+    batches(first.limit(0), 2)
+    with pytest.raises(ReplayMismatch, match="batch 1 of the query has been counted already"):
+        batches(second, 1)
+
+
+def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: Any) -> None:
+    parts = nights()
+    written(tmp_path, parts[:2])
+    asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
+    counted(asked, spark, tmp_path)
+    shown = table(asked)
+    with pytest.raises(StreamingQueryException, match="this query begins anew"):
+        counted(asked, spark, tmp_path, "another checkpoint")
+    written(tmp_path, parts[3:], first=3)
+    other = replace(asked, state=tmp_path / "other.db")
+    with pytest.raises(StreamingQueryException, match="none of the 2 before it"):
+        counted(other, spark, tmp_path)
+    assert table(asked).equals(shown)
+    counted(asked, spark, tmp_path)
+    assert table(asked).height > shown.height
+
+
+def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, spark: Any) -> None:
+    written(tmp_path, nights()[:1])
+    frame, asked = rows_of(spark, tmp_path), job("groups", tmp_path, until=None)
+    for wrong, words in (
+        (replace(asked, until="2024-03-03"), "newest event says which windows have ended"),
+        (replace(asked, time="when"), "has no column 'when'"),
+        (replace(asked, epsilon=None), "epsilon"),
+        (replace(asked, out=tmp_path / "no" / "out.parquet"), "does not exist"),
+        (replace(asked, what="triangles", by=None, domain=None, edge="page,place", degree=3,
+                 strategy=None), "triangles takes rows in their order"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=words):
+            counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(InvalidInput, match="needs a checkpoint"):
+        counton_spark.run(asked, frame)
+    assert not (tmp_path / "s.db").exists()
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_rows_that_are_set_aside_have_a_file_for_each_batch(tmp_path: Path, spark: Any) -> None:
+    bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
+    parts = [pl.concat([part, bad], how="diagonal") for part in nights()[:2]]
+    written(tmp_path, parts)
+    aside = f"quarantine:{tmp_path / 'bad.csv'}"
+    counted(job("groups", tmp_path, until=None, bad_rows=aside), spark, tmp_path)
+    for number in range(2):
+        lines = (tmp_path / f"bad.{number}.csv").read_text().splitlines()
+        assert lines[1:] == ["the data frame,,a time that cannot be read,never,a"]
+    written(tmp_path, [bad], first=2)
+    counted(job("groups", tmp_path, until=None), spark, tmp_path)  # the policy is remembered
+    assert len((tmp_path / "bad.2.csv").read_text().splitlines()) == 2
+    assert sorted(path.name for path in tmp_path.glob("bad*")) == [f"bad.{n}.csv" for n in range(3)]
+
+
+def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
+    tmp_path: Path, spark: Any
+) -> None:
+    bad = pl.DataFrame({"at": ["never"], "page": ["a"]})
+    asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
+    early = events(rows=9).with_columns(at=pl.lit("2023-12-31"))
+    written(tmp_path, [early, *nights()[:1], bad, *nights()[1:2]])
+    with pytest.raises(StreamingQueryException, match="FOREACH_BATCH"):
+        counted(asked, spark, tmp_path)
+    shown = table(asked)
+    counted(replace(asked, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
+    assert shown.height < table(asked).height
+    assert (tmp_path / "bad.2.csv").exists()
+
+
+def test_released_values_land_once_in_postgresql(
+    tmp_path: Path, spark: Any, postgres: str, one_key: None
+) -> None:
+    parts = nights()
+    asked = replace(job("groups", tmp_path, until=None), state=postgres, key=tmp_path / "key")
+    written(tmp_path, parts[:2])
+    counted(asked, spark, tmp_path)
+    publish(postgres, name="it", key=tmp_path / "key")
+    written(tmp_path, parts[3:], first=3)
+    counted(asked, spark, tmp_path)  # what is new lands by itself
+    with run(
+        replace(asked, events=events().head(0), append=True, until="2024-03-01T01:00")
+    ) as outcome:
+        expected = outcome.shown().table()
+    engine = sa.create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        query = sa.text(
+            'select step, "group", estimate from counton_releases order by step, "group"'
+        )
+        found = [tuple(row) for row in connection.execute(query)]
+    engine.dispose()
+    assert found == expected.select("step", "group", "estimate").rows()

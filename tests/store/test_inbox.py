@@ -1,0 +1,140 @@
+"""Rows that wait: each batch once, each fold until it is taken; and whose turn it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from counton import PureDP, Stream
+from counton.errors import StateError, StreamConflict
+from counton.store.inbox import Batch, Inbox, Load
+from counton.store.turn import Turn
+from counton.strategies import Binary
+
+
+@pytest.fixture(params=["file", "server"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A state with two streams: a SQLite file, or a PostgreSQL schema."""
+    where = str(tmp_path / "visits.db")
+    if request.param == "server":
+        where = request.getfixturevalue("postgres")
+    for name in ("visits", "others"):
+        Stream.create(where, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    return where
+
+
+def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int = 0) -> Batch:
+    return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, body)
+
+
+def test_a_batch_is_accepted_once(state: str) -> None:
+    with Inbox(state) as inbox, Inbox(state) as other:
+        assert [v.what for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
+            *("accepted", "accepted", "known")
+        ]
+        assert [v.what for v in other.put([batch("a"), batch("b", b"more")])] == ["known", "other"]
+        assert [v.what for v in other.put([batch("a", stream="others")])] == ["accepted"]
+        found = inbox.find("visits", "a", batch("a").digest)
+        assert found is not None
+        assert (found.what, found.answer) == ("known", {"rows": 3})
+        assert inbox.find("visits", "c", b"") is None
+        assert inbox.load() == Load(3, 9, 12)
+        assert inbox.load("visits") == Load(2, 6, 8)
+
+
+def test_of_one_id_two_servers_accept_one(state: str) -> None:
+    """At the same moment, from several threads, each with a connection of its own."""
+    verdicts: list[str] = []
+    with Inbox(state) as one, Inbox(state) as other:
+
+        def put(inbox: Inbox, body: bytes) -> None:
+            for number in range(20):
+                (verdict,) = inbox.put([batch(f"{number}", body)])
+                verdicts.append(f"{number} {verdict.what}")
+
+        threads = [
+            threading.Thread(target=put, args=given) for given in ((one, b"x"), (other, b"y"))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(verdicts) == sorted(f"{n} {w}" for n in range(20) for w in _BOTH)
+        assert one.load().batches == 20
+
+
+_BOTH = ("accepted", "other")
+
+
+def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
+    with Inbox(state) as inbox:
+        assert inbox.fold("visits") is None
+        inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
+        fold = inbox.fold("visits")
+        assert fold is not None
+        assert (fold.bodies, fold.again) == ((b"1", b"2"), False)
+        inbox.put([batch("c", b"4")])
+        with Inbox(state) as other:
+            again = other.fold("visits")
+        assert again == fold._replace(again=True)
+        inbox.taken("visits", fold.number)
+        rest = inbox.fold("visits")
+        assert rest is not None
+        assert (rest.bodies, rest.again) == ((b"4",), False)
+        assert rest.digest != fold.digest
+        inbox.taken("visits", rest.number)
+        assert inbox.fold("visits") is None
+        assert inbox.load() == Load(1, 3, 1)
+        assert inbox.put([batch("a", b"1")])[0].what == "known"
+
+
+def test_ids_are_forgotten_by_their_age(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a", arrived=10), batch("b", arrived=20)])
+        assert inbox.forget(15) == 1
+        assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
+
+
+def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
+    with Inbox(state) as inbox:
+        with pytest.raises(StateError, match="has no stream 'cellar'"):
+            inbox.put([batch("a"), batch("a", stream="cellar")])
+        assert inbox.load().batches == 0
+
+
+def test_nothing_secret_is_shown(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a")])
+        assert "rows" not in repr(batch("a"))
+        assert "rows" not in repr(inbox.fold("visits"))
+
+
+def test_a_turn_is_one_processs(state: str) -> None:
+    one, other = Turn(state), Turn(state)
+    assert one.mine()
+    assert not other.mine()
+    assert one.mine()
+    one.close()
+    assert other.mine()
+    other.close()
+
+
+def test_a_file_is_not_shared(tmp_path: Path) -> None:
+    Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
+    with Turn(tmp_path / "v.db") as one, Turn(tmp_path / "v.db") as other:
+        one.take()
+        with pytest.raises(StreamConflict, match="is served by another process"):
+            other.take()
+
+
+def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Turn(postgres, lasts=0.3) as one, Turn(postgres, lasts=30) as other:
+        assert one.mine()
+        assert not other.mine()
+        time.sleep(0.5)
+        assert other.mine()
+        assert not one.mine()

@@ -1,0 +1,35 @@
+"""A Containerfile as its instructions, by stage."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Instruction(NamedTuple):
+    """``COPY``, and the rest of its line with the arguments filled in."""
+
+    word: str
+    rest: str
+
+
+def stages(file: Path) -> list[list[Instruction]]:
+    """Instructions of each stage, from its FROM on."""
+    text = re.sub(r"\\\n", " ", file.read_text(encoding="utf-8"))
+    arguments: dict[str, str] = {}
+    found: list[list[Instruction]] = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        word, rest = line.split(maxsplit=1)
+        if word == "ARG":
+            name, _, value = rest.partition("=")
+            arguments[name] = value
+            continue
+        for name, value in arguments.items():
+            rest = rest.replace(f"${{{name}}}", value)
+        if word == "FROM":
+            found.append([])
+        found[-1].append(Instruction(word, rest))
+    return found

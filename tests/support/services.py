@@ -1,0 +1,365 @@
+"""A service in a process of its own, on a free port, with a clock that a test sets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+#: When the tests' first windows begin.
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+#: As the command does, but told the time by a file. It loads all that it needs, and forks a service
+#: for each line that it is given, or waits for the end of one.
+_PROGRAM = """
+import os, signal, sys
+from datetime import datetime
+from pathlib import Path
+import counton.jobs.runs, counton.jobs.people, counton.jobs.shown, counton.jobs.choosing
+import counton.jobs.released, counton.mechanisms.intervals, counton.serve.metrics
+import counton.store.marks, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
+from counton.serve.server import serve
+from counton.serve.service import Service
+
+file, folder = sys.argv[1:]
+
+def now():
+    return datetime.fromisoformat(Path(folder, "clock").read_text())
+
+def listening(url):
+    Path(folder, "url.new").write_text(url)
+    Path(folder, "url.new").rename(Path(folder, "url"))
+
+def work(listen, deadly):
+    if deadly:  # dies when it has asked the database for so much
+        import itertools
+        from sqlalchemy import event
+        from sqlalchemy.engine import Engine
+
+        number = itertools.count(1)
+
+        def asked(*_given):
+            if next(number) >= deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(Engine, when, asked)
+    serve(Service(file, clock=now), listen, listening)
+
+for line in sys.stdin:
+    what, number, *listen = line.split()
+    if what == "wait":
+        print(os.waitstatus_to_exitcode(os.waitpid(int(number), 0)[1]), flush=True)
+        continue
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work(listen[0], int(number))
+            code = 0
+        except BaseException as error:
+            sys.stderr.write(f"{type(error).__name__}: {error}\\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    print(child, flush=True)
+"""
+
+
+def job_file(
+    folder: Path,
+    *,
+    state: str = "visits.db",
+    jobs: Mapping[str, Mapping[str, Any]] | None = None,
+    serve: Mapping[str, Any] | None = None,
+    **changed: Any,
+) -> Path:
+    """A job file of one count by page, in windows of a minute, or of other jobs.
+
+    Args:
+        folder: where it is written.
+        state: of all jobs.
+        jobs: instead of the count, or beside what it says.
+        serve: settings.
+        changed: keys of the count; None leaves one out.
+    """
+    count = {
+        "statistic": "count",
+        "time": "time",
+        "every": "1m",
+        "from": START.strftime("%Y-%m-%dT%H:%M"),
+        "steps": 60,
+        "by": "page",
+        "domain": "home,shop",
+        "epsilon": 1,
+        "unit": "visit",
+    } | changed
+    several = {"visits": {}} if jobs is None else jobs
+    lines = ["[defaults]", f"state = {json.dumps(state)}", 'key = "visits.key"']
+    for name, own in several.items():
+        lines.append(f"[jobs.{name}]")
+        merged = count | dict(own)
+        lines += [f"{key} = {json.dumps(v)}" for key, v in merged.items() if v is not None]
+    settings = {"fold": "1s", "public": True} | dict(serve or {})
+    lines += ["[serve]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
+    file = folder / "jobs.toml"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def tokens_for(file: Path) -> dict[str, str]:
+    """A token of each scope."""
+    from counton.serve.settings import settings_of
+    from counton.serve.tokens import SCOPES, Tokens
+
+    tokens = Tokens(settings_of(file).tokens)
+    return {scope: tokens.make([scope]) for scope in SCOPES}
+
+
+def rows(minute: int, pages: Sequence[str]) -> bytes:
+    """A batch of JSON lines: visits in one minute after the beginning."""
+    time = START.timestamp() + 60 * minute
+    return b"".join(
+        json.dumps(
+            {"time": datetime.fromtimestamp(time + n % 60, UTC).isoformat(), "page": page}
+        ).encode()
+        + b"\n"
+        for n, page in enumerate(pages)
+    )
+
+
+def copied(file: Path) -> str:
+    """Make the new state of a service, and a copy of it with a copy of its key.
+
+    Args:
+        file: job file of one count, made by `job_file`, whose key is ``visits.key``.
+
+    Returns:
+        The state of the copy.
+    """
+    from counton.jobs.jobfile import load
+    from counton.serve.service import Service
+
+    Service(file, clock=lambda: START).close()
+    copy = file.parent / "undisturbed"
+    copy.mkdir()
+    shutil.copy2(file.parent / "visits.key", copy)
+    state = str(load(file, events="-")["visits"].state)
+    if "://" not in state:
+        shutil.copy2(state, copy)
+        return str(copy / Path(state).name)
+    import sqlalchemy as sa
+
+    url, _, schema = state.rpartition("%3D")
+    engine = sa.create_engine(state.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE SCHEMA {schema}_copy")
+        for table in sa.inspect(connection).get_table_names(schema=schema):
+            new = f"{schema}_copy.{table}"
+            connection.exec_driver_sql(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
+            connection.exec_driver_sql(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
+    engine.dispose()
+    return f"{url}%3D{schema}_copy"
+
+
+def counted(
+    file: Path, state: str, minutes: Sequence[Sequence[bytes]], last: int | None = None
+) -> list[float]:
+    """What runs over files say, one after each minute, of the batches that had come by then.
+
+    Args:
+        file: of the service.
+        state: a copy of its new state.
+        minutes: batches.
+        last: the minute that the last run releases; None: its own.
+
+    Returns:
+        All estimates.
+    """
+    from counton.jobs import Job, run
+
+    copy = file.parent / "undisturbed"
+    found: list[float] = []
+    for minute, batches in enumerate(minutes, 1):
+        until = last if last is not None and minute == len(minutes) else minute
+        events = copy / f"{minute}.jsonl"
+        events.write_bytes(b"".join(batches))
+        job = Job(
+            "count", events, state, name="visits", append=True, confirmed=True,
+            key=copy / "visits.key", until=START + timedelta(minutes=until),
+        )  # fmt: skip
+        with run(job) as outcome:
+            found = outcome.released().table()["estimate"].to_list()
+    return found
+
+
+class Running:
+    """A service that runs.
+
+    Args:
+        file: its job file; the clock lies beside it.
+        tokens: of each scope.
+        port: where it listens; 0: anywhere.
+    """
+
+    def __init__(self, file: Path, tokens: Mapping[str, str], port: int = 0) -> None:
+        self.folder, self.tokens, self.port = file.parent, dict(tokens), port
+        self.log, self.url, self._pid = self.folder / "log", "", 0
+        if not (self.folder / "clock").exists():
+            self.at(-1)
+        with self.log.open("ab") as log:
+            self._parent = subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", _PROGRAM, str(file), str(self.folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"},
+            )
+
+    def at(self, minute: float) -> None:
+        """Set the clock, in minutes after the beginning."""
+        moment = datetime.fromtimestamp(START.timestamp() + 60 * minute, UTC)
+        (self.folder / "clock.new").write_text(moment.isoformat())
+        (self.folder / "clock.new").rename(self.folder / "clock")
+
+    def _ask(self, *words: object) -> int:
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        self._parent.stdin.write(" ".join(map(str, words)) + "\n")
+        self._parent.stdin.flush()
+        return int(self._parent.stdout.readline())
+
+    def spawn(self, deadly: int = 0) -> None:
+        """Begin; with a number it kills itself when it has asked its database for so much."""
+        (self.folder / "url").unlink(missing_ok=True)
+        self._pid = self._ask("spawn", deadly, f"127.0.0.1:{self.port}")
+
+    def start(self) -> None:
+        """Begin, and wait until it answers."""
+        self.spawn()
+        if not self.up():
+            raise RuntimeError(f"the service did not start: {self.log.read_text()[-2000:]}")
+
+    def up(self, seconds: float = 60) -> bool:
+        """Wait until it answers; whether it does."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.ended(0):
+            with contextlib.suppress(httpx.TransportError, FileNotFoundError):
+                self.url = (self.folder / "url").read_text()
+                self.port = int(self.url.rpartition(":")[2])
+                return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+            time.sleep(0.02)
+        return False
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends by itself within some seconds."""
+        if not self._pid:
+            return True
+        handle = os.pidfd_open(self._pid)  # readable when the process has ended
+        try:
+            return bool(select.select([handle], [], [], seconds)[0])
+        finally:
+            os.close(handle)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self._pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+        self._wait()
+
+    def _wait(self) -> int:
+        pid, self._pid = self._pid, 0
+        return self._ask("wait", pid)
+
+    def stop(self) -> int:
+        """Tell it to end; its exit code."""
+        self.send_signal(signal.SIGTERM)
+        if not self.ended(60):
+            self.kill()
+            raise TimeoutError(f"it does not end: {self.log.read_text()[-2000:]}")
+        return self._wait()
+
+    def close(self) -> None:
+        """Stop it, if it runs, and forget it."""
+        try:
+            if self._pid:
+                self.stop()
+        finally:
+            assert self._parent.stdin is not None
+            assert self._parent.stdout is not None
+            self._parent.stdin.close()
+            self._parent.stdout.close()
+            self._parent.wait(60)
+
+    def header(self, scope: str) -> dict[str, str]:
+        """The header with a token."""
+        return {"Authorization": f"Bearer {self.tokens[scope]}"}
+
+    def post(
+        self,
+        batch: str,
+        body: bytes,
+        media: str = "application/x-ndjson",
+        stream: str = "visits",
+        **headers: str,
+    ) -> httpx.Response:
+        """Send a batch."""
+        told = {"Content-Type": media, **self.header("ingest"), **headers}
+        return httpx.post(
+            f"{self.url}/v1/streams/{stream}/batches/{batch}",
+            content=body,
+            headers=told,
+            timeout=30,
+        )
+
+    def get(self, path: str, scope: str | None = None, **query: Any) -> httpx.Response:
+        """Read a path."""
+        headers = {} if scope is None else self.header(scope)
+        return httpx.get(f"{self.url}{path}", params=query, headers=headers, timeout=30)
+
+    def steps(self, stream: str = "visits") -> int:
+        """How many steps readers know of."""
+        found: int = self.get(f"/v1/streams/{stream}").json()["steps"]
+        return found
+
+    def wait_for(self, step: int, stream: str = "visits", seconds: float = 30) -> None:
+        """Wait until a step is released."""
+        end = time.monotonic() + seconds
+        while self.steps(stream) < step:
+            if time.monotonic() > end:
+                raise TimeoutError(f"step {step} is not released: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def series(self, stream: str = "visits", **query: Any) -> list[dict[str, Any]]:
+        """All that is released."""
+        found: list[dict[str, Any]] = self.get(f"/v1/streams/{stream}/series", **query).json()[
+            "rows"
+        ]
+        return found
+
+
+@contextlib.contextmanager
+def running(file: Path, **more: Any) -> Iterator[Running]:
+    """A service that is stopped at the end."""
+    service = Running(file, tokens_for(file), **more)
+    try:
+        service.start()
+        yield service
+    finally:
+        service.close()

@@ -1,0 +1,78 @@
+"""Jobs of every statistic that is added up, and rows for them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from counton.jobs import Job
+
+PAGES, PLACES = "abcdef", "xyz"
+
+
+def events(seed: int = 1, rows: int = 900) -> pl.DataFrame:
+    chance = random.Random(seed)
+    made = [
+        {
+            "at": f"2024-03-{chance.randint(1, 19):02}T{chance.randrange(24):02}:"
+            f"{chance.randrange(60):02}",
+            "page": chance.choice(PAGES),
+            "place": chance.choice(PLACES),
+            "user": f"u{int(chance.expovariate(0.03))}",  # some have many rows
+            "paid": chance.gauss(5, 3),
+            "id": str(chance.randrange(rows)),  # some come twice
+        }
+        for _ in range(rows)
+    ]
+    return pl.DataFrame(made)
+
+
+BY = {"by": "page", "domain": ",".join(PAGES)}
+VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": "0.1"}
+PEOPLE = {"user": "user", "most": 2}
+FOUND = {"by": "page", "unknown": "discover", "delta": "1e-6"}
+JOBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "count": ("count", {}),
+    "groups": ("count", BY),
+    "other": ("count", {"by": "page", "domain": "a,b", "other": "rest"}),
+    "dropped": ("count", {"by": "page", "domain": "a,b", "unknown": "drop"}),
+    "local days": ("count", {**BY, "timezone": "Europe/Paris"}),
+    "windows": ("sum", {**BY, **VALUE, "release": "both"}),
+    "average": ("average", VALUE),
+    "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
+    "top": ("top-k", {**BY, "top": 2}),
+    "distinct": ("distinct", {"user": "user"}),
+    "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
+    "hierarchy": ("hierarchy", {"levels": "page,place", "domain": "leaves.csv"}),
+    "ranges": ("ranges", {"label": "page", "domain": ",".join(PAGES)}),
+    "contingency": (
+        "contingency",
+        {"columns": "page,place", "domain": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
+    ),
+    "people": ("count", {**BY, **PEOPLE}),
+    "sums of people": ("sum", {**BY, **VALUE, **PEOPLE}),
+    "weeks of people": ("count", {**BY, **PEOPLE, "per": "1w"}),
+    "people once": ("count", {**BY, **PEOPLE, "distinct": True}),
+    "people first": ("count", {**BY, "user": "user", "first": True, "most": 2}),
+    "ids": ("count", {**BY, "id": "id"}),
+    "ids of people": ("count", {**BY, **PEOPLE, "id": "id"}),
+    "found": ("count", FOUND),
+    "found of people": ("count", {**FOUND, **PEOPLE}),
+    "found top": ("top-k", {**FOUND, "top": 2}),
+}
+
+
+def job(name: str, folder: Path, state: str = "s", **more: Any) -> Job:
+    what, own = JOBS[name]
+    if own.get("domain") == "leaves.csv":
+        leaves = folder / "leaves.csv"
+        leaves.write_text("page,place\n" + "".join(f"{a},{b}\n" for a in PAGES for b in PLACES))
+        own = {**own, "domain": leaves}
+    asked: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "newest",
+        "epsilon": 1, "strategy": "binary", "name": "it", **own, **more,
+    }  # fmt: skip
+    return Job(what, "-", folder / f"{state}.db", **asked)

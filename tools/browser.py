@@ -1,0 +1,152 @@
+"""A real browser and a real service for tests and pictures of the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from counton.serve.tokens import Tokens
+from examples.live import Client, service
+
+#: Without a sandbox of its own, as tests run as root; and without a word to anybody else.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str | None:
+    """Where the browser is; None: there is none."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """Chromium without a window, by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Page:
+    """A page in a browser, and what it complained of.
+
+    Attributes:
+        url: of the service.
+        page: of Playwright.
+        complaints: errors of scripts and of the console.
+        asked: addresses of all that it loaded.
+    """
+
+    url: str
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def open(self, stream: str, more: str = "") -> Any:
+        """Show a stream, and wait until it is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.url}/#stream={stream}{more}")
+        self.until("document.querySelector('#state').dataset.state === 'live'")
+        self.until(
+            "document.querySelector('#facts').children.length > 0 && "
+            "(!document.querySelector('#nothing').hidden || document.querySelector('.u-over'))"
+        )
+        return self.page
+
+    def until(self, expression: str, seconds: float = 30) -> None:
+        """Wait until something is true in the page.
+
+        As `wait_for_function` does, which the page's Content-Security-Policy does not let run.
+
+        Raises:
+            AssertionError: it does not become true.
+        """
+        for _ in range(round(10 * seconds)):
+            if self.page.evaluate(f"Boolean({expression})"):
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"not within {seconds} seconds: {expression}")
+
+    def api(self, path: str) -> Any:
+        """What the service answers to a reader."""
+        return told(self.url, path)
+
+
+def told(url: str, path: str) -> Any:
+    """What a service answers to a reader without a token."""
+    with urllib.request.urlopen(f"{url}/v1/{path}", timeout=20) as answer:
+        return json.load(answer)
+
+
+@contextmanager
+def watching(browser: Any, url: str, **options: Any) -> Iterator[Page]:
+    """A page in a window of its own."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    made = Page(url, context.new_page())
+    made.page.set_default_timeout(30_000)
+    made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+    made.page.on(
+        "console",
+        lambda said: made.complaints.append(said.text) if said.type != "log" else None,
+    )
+    made.page.on("request", lambda request: made.asked.append(request.url))
+    yield made
+    context.close()
+
+
+@contextmanager
+def sending(
+    url: str, token: str, rows: Mapping[str, Sequence[dict[str, object]]]
+) -> Iterator[None]:
+    """Rows of the present moment, to each stream twice a second, as long as it is needed."""
+    ended = threading.Event()
+    failures: list[BaseException] = []
+    clients = {name: Client(url, name, token, "test") for name in rows}
+
+    def send() -> None:
+        try:
+            while not ended.wait(0.5):
+                now = datetime.now(UTC).isoformat()
+                for name, client in clients.items():
+                    client.send([{"time": now, **row} for row in rows[name]])
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert not failures, failures
+
+
+@contextmanager
+def serving(folder: Path, jobs: str, listen: str = "127.0.0.1:0") -> Iterator[tuple[str, str]]:
+    """A service of these jobs: its URL, and a token for sending and reading."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "jobs.toml").write_text(jobs)
+    token = Tokens(folder / "jobs.toml.tokens").make(["ingest", "read"])
+    with service(folder, "--listen", listen) as url:
+        yield url, token
