@@ -24,7 +24,9 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
+    from counton.jobs import Job as Job
     from counton.jobs import count_events as count_events
+    from counton.jobs import release as release
     from counton.jobs import sum_events as sum_events
     from counton.mechanisms import Counter as Counter
     from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
@@ -38,6 +40,24 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
+    from counton.statistics import Average as Average
+    from counton.statistics import Contingency as Contingency
+    from counton.statistics import Count as Count
+    from counton.statistics import Cuts as Cuts
+    from counton.statistics import Degrees as Degrees
+    from counton.statistics import Distinct as Distinct
+    from counton.statistics import Edges as Edges
+    from counton.statistics import Episodes as Episodes
+    from counton.statistics import Forest as Forest
+    from counton.statistics import Hierarchy as Hierarchy
+    from counton.statistics import Moments as Moments
+    from counton.statistics import Quantiles as Quantiles
+    from counton.statistics import Ranges as Ranges
+    from counton.statistics import Stars as Stars
+    from counton.statistics import Substrings as Substrings
+    from counton.statistics import Sum as Sum
+    from counton.statistics import TopK as TopK
+    from counton.statistics import Triangles as Triangles
     from counton.store import Stream as Stream
     from counton.store import release_contingency as release_contingency
     from counton.store import release_hierarchy as release_hierarchy
@@ -58,7 +78,27 @@ _HOME = {
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
     "count_events": "counton.jobs",
+    "Average": "counton.statistics",
+    "Contingency": "counton.statistics",
+    "Count": "counton.statistics",
+    "Cuts": "counton.statistics",
+    "Degrees": "counton.statistics",
+    "Distinct": "counton.statistics",
+    "Edges": "counton.statistics",
+    "Episodes": "counton.statistics",
+    "Forest": "counton.statistics",
+    "Hierarchy": "counton.statistics",
+    "Moments": "counton.statistics",
+    "Quantiles": "counton.statistics",
+    "Ranges": "counton.statistics",
+    "Stars": "counton.statistics",
+    "Substrings": "counton.statistics",
+    "Sum": "counton.statistics",
+    "TopK": "counton.statistics",
+    "Triangles": "counton.statistics",
+    "Job": "counton.jobs",
     "plan": "counton.plans",
+    "release": "counton.jobs",
     "plan_expiration": "counton.plans",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
     "plan_ranges": "counton.mechanisms.ranges",
@@ -72,19 +112,39 @@ _HOME = {
 __all__ = [
     "ZCDP",
     "ApproxDP",
+    "Average",
+    "Contingency",
     "Contribution",
+    "Count",
     "Counter",
     "CountonError",
+    "Cuts",
+    "Degrees",
+    "Distinct",
+    "Edges",
+    "Episodes",
     "ExpiringDP",
     "ExpiringZCDP",
+    "Forest",
+    "Hierarchy",
+    "Job",
     "Key",
+    "Moments",
     "PureDP",
+    "Quantiles",
+    "Ranges",
+    "Stars",
     "Stream",
+    "Substrings",
+    "Sum",
+    "TopK",
+    "Triangles",
     "count_events",
     "plan",
     "plan_expiration",
     "plan_hierarchy",
     "plan_ranges",
+    "release",
     "release_contingency",
     "release_hierarchy",
     "release_ranges",
@@ -94,7 +154,7 @@ __all__ = [
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
-    __all__ = [name for name in __all__ if not name.endswith("_events")]
+    __all__ = [name for name in __all__ if not name.endswith("_events") and name != "release"]
 
 
 _load = loader(__name__, _HOME)

@@ -46,6 +46,18 @@ def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
     assert errors == sorted(errors)
 
 
+def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
+    asked = ("plan", "--around", "200", "--rho", "0.5")
+    found = json.loads(place(*asked, "--json").out)
+    assert (found["steps"], found["around"]) == (None, 200)
+    assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
+    assert [factor["beside"] for factor in found["factors"]][1] == "any mechanism"
+    done = place(*asked, "--plot", "errors.png")
+    assert "no last step, errors of the first 200 steps, zero-concentrated" in done.out
+    assert "errors.png" in done.out
+    assert Path("errors.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
     done = place("plan", "--steps", "2", "--epsilon", "1000", "--json")
     assert json.loads(done.out)["choices"][0]["mean_std"] == 0

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
+from counton.errors import InvalidInput
 from counton.jobs.fields import called, default_of, kind_of, said_of
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS, others
@@ -190,6 +191,7 @@ class PlanOptions(_Guarantee, _Horizon):
 
     metric: str | None = option(None, "error to make small: mean or max")
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
+    around: int | None = option(None, "no last step: errors of the first so many windows")
     simple: bool = option(False, "only strategies that release integers, no search", "--simple")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
     statistic: str | None = option(
@@ -216,7 +218,7 @@ class PlanOptions(_Guarantee, _Horizon):
     concentrated: bool = option(
         False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
     )
-    plot: Path | None = option(None, "with --expire: draw loss against age")
+    plot: Path | None = option(None, "draw errors over time; with --expire loss against age")
     json: bool = _json()
 
 
@@ -288,18 +290,38 @@ class EndOptions:
 
 
 @dataclass(frozen=True)
-class ShowOptions:
+class _OneState:
+    place: str | None = optional_argument("SQLite file or database URL that keeps it all; secret")
+    named: str | None = option(None, "the same, in an option as of other commands", "--state")
+
+    @property
+    def state(self) -> str:
+        """Which.
+
+        Raises:
+            InvalidInput: none is given, or two.
+        """
+        given = [one for one in (self.place, self.named) if one is not None]
+        if len(given) != 1:
+            raise InvalidInput(
+                "no state is named: give the SQLite file or database URL that keeps the releases"
+                if not given
+                else f"two states are named, {given[0]} and {given[1]}: give one of them"
+            )
+        return given[0]
+
+
+@dataclass(frozen=True)
+class ShowOptions(_OneState):
     """Options of ``show``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
     json: bool = _json()
 
 
 @dataclass(frozen=True)
-class MethodsOptions:
+class MethodsOptions(_OneState):
     """Options of ``methods``."""
 
-    state: str = argument("SQLite file or database URL that keeps the releases; secret")
     name: str | None = option(None, "of one stream or table; default: all")
     level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
@@ -343,10 +365,9 @@ class PublishOptions:
 
 
 @dataclass(frozen=True)
-class VerifyOptions:
+class VerifyOptions(_OneState):
     """Options of ``verify``."""
 
-    state: str = argument("SQLite file or database URL that keeps the releases; secret")
     name: str | None = option(None, "of one stream or table; default: all")
     key: str | None = option(
         None, "of the key: a file, env:NAME or command:...; default: STATE.key"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -23,6 +24,8 @@ from counton.jobs.job import Progress, silent
 if TYPE_CHECKING:
     from counton.privacy import Guarantee
 
+#: Below so many columns a table that does not fit is shown row by row.
+_NARROW = 80
 #: From this epsilon, or rho, on a guarantee is hardly one.
 MOST_LOSS = 20
 
@@ -61,8 +64,27 @@ def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table whose cells are shown as they are."""
+    """A table whose cells are shown as they are; each row by itself where a screen is narrow."""
+    if table.show_header and table.columns and console.width < _NARROW:
+        wide = Measurement.get(console, console.options.update(width=1000), table).maximum
+        if wide > console.width:
+            _print_cards(console, table)
+            return
     console.print(table, highlight=False, markup=False)
+
+
+def _print_cards(console: Console, table: Table) -> None:
+    """The rows one after the other: names of columns, and beside each what the row says."""
+    names = [str(column.header) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
+        words = Table.grid(padding=(0, 2))
+        words.add_column(style="dim", no_wrap=True)
+        words.add_column(overflow="fold")
+        for name, told in said:
+            words.add_row(name, told)
+        console.print(words, highlight=False, markup=False)
+        console.print("")
 
 
 def print_files(console: Console, table: Path | None, chart: Path | None) -> None:

@@ -25,10 +25,10 @@ from counton.cli.words import operator_notes, progress_line, protection
 from counton.events.windows import moment
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
+from counton.jobs.definition import subject
 from counton.jobs.job import checked
 from counton.jobs.runs import recalled
 from counton.jobs.shown import ReleasedStatistic
-from counton.jobs.wording import subject
 from counton.jobs.writing import Outputs, Written
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from counton.events.windows import load_zone, moment
+from counton.jobs.definition import plural
 from counton.jobs.job import EXPIRING
-from counton.jobs.wording import plural
 from counton.statistics import Tallied
 
 if TYPE_CHECKING:

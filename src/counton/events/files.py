@@ -21,10 +21,13 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, product
+from numbers import Integral
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Literal, cast, get_args
 
 import polars as pl
@@ -38,12 +41,16 @@ _OTHER_TABLES = (
 )
 
 
-def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> tuple[str, ...]:
+def read_domain(
+    source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
+) -> tuple[str, ...]:
     """Groups from a comma-separated list, a table's column or a text file with one group per line.
 
     Args:
-        source: ``A,B,C``, the path of a file, or the groups themselves.
-        column: column of the table to read; a table with one column needs no such name.
+        source: ``A,B,C``, the path of a file, or the groups themselves. Of several columns a
+            table that has them, tuples, or a mapping of lists, of which all combinations are meant.
+        column: column of the table to read; a table with one column needs no such name. Several
+            with commas between.
 
     Returns:
         The groups in the order stated.
@@ -53,6 +60,8 @@ def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> 
 
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
+    >>> read_domain({"sex": ["f", "m"], "adult": [True, False]}, "sex,adult")
+    ('f / true', 'f / false', 'm / true', 'm / false')
     """
     if isinstance(source, str | os.PathLike):
         source = os.fspath(source)
@@ -74,6 +83,9 @@ def read_domain(source: str | os.PathLike[str] | Sequence[str], column: str) -> 
 
 
 def _given(groups: object, column: str) -> list[str]:
+    parts = [name.strip() for name in column.split(",")]
+    if isinstance(groups, Mapping) and len(parts) > 1:
+        return _combined(groups, parts)
     if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
         kind = type(groups).__name__
         how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
@@ -81,13 +93,45 @@ def _given(groups: object, column: str) -> list[str]:
             f"{field('domain')} is of type {kind}, which {how}; give a list of the groups in order"
         )
     texts: list[object] = list(groups) if isinstance(groups, Iterable) else [groups]
-    for group in texts:
-        if not isinstance(group, str):
+    return [_label(group, parts) for group in texts]
+
+
+def _combined(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
+    """All combinations of what is declared of each column."""
+    if set(groups) != set(parts):
+        raise InvalidInput(
+            f"{field('domain')} declares {', '.join(map(str, groups))}, and {field('by')} names "
+            f"{', '.join(parts)}: declare the values of each of these"
+        )
+    return [_label(group, parts) for group in product(*(list(groups[name]) for name in parts))]
+
+
+def _label(group: object, parts: list[str]) -> str:
+    """What a declared group is called: of several columns their values, one after the other."""
+    if isinstance(group, tuple):
+        if len(group) != len(parts):
             raise InvalidInput(
-                f"a group of {field('domain')} is of type {type(group).__name__}; give a file, a "
-                f"list A,B,C, or texts"
+                f"{field('domain')} holds {group!r}, and {field('by')} names {len(parts)} "
+                f"column{'s' * (len(parts) > 1)}: give one value for each"
             )
-    return [str(group) for group in texts]
+        each = [_label(part, parts[:1]) for part in group]
+        for part in each:
+            if BETWEEN in part:
+                raise InvalidInput(
+                    f"{field('domain')} holds {part!r}, and {BETWEEN!r} stands between the values "
+                    f"of several columns; rename it"
+                )
+        return BETWEEN.join(each)
+    if isinstance(group, bool):
+        return str(group).lower()
+    if isinstance(group, str):
+        return group
+    if isinstance(group, Integral):
+        return str(group)
+    raise InvalidInput(
+        f"a group of {field('domain')} is of type {type(group).__name__}; give a file, a "
+        f"list A,B,C, texts, whole numbers, or True and False"
+    )
 
 
 def _listed(source: str, column: str) -> list[str]:
@@ -151,14 +195,20 @@ def text_lines(source: str | os.PathLike[str]) -> list[str]:
 def _from_table(source: str, column: str) -> list[str]:
     file = EventFile(source)
     names = file.columns()
+    if column not in names and "," in column:
+        return _from_table_of(joined(Source((file,), file.name), column).parts[0], column)
     if column not in names and len(names) > 1:
         raise InvalidInput(
             f"domain {source!r} has no column {column!r}; name one of its columns "
             f"({', '.join(names)}) {column!r}"
         )
-    name = column if column in names else names[0]
+    return _from_table_of(file, column if column in names else names[0])
+
+
+def _from_table_of(file: Rows, name: str) -> list[str]:
     try:
-        if file.frame().collect_schema()[name].is_nested():
+        types = file.frame().collect_schema()
+        if any(types[part].is_nested() for part in file.together.get(name, (name,))):
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -223,6 +273,7 @@ class Rows(ABC):
         name: what messages call it.
         kind: as what it is read, in messages.
         numbered: its rows have an order, so that one is found again by its number.
+        together: columns that are made of others, see `joined`.
         still: what to do where it changed while it was read.
         again: what to do where new events turn out to have been counted.
     """
@@ -230,6 +281,7 @@ class Rows(ABC):
     name: str
     kind: str
     numbered: bool = True
+    together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     still: str = "try again when it is whole"
     again: str = (
         f"leave it out, or drop {field('append', True)} if the file holds everything since the "
@@ -270,7 +322,8 @@ class Rows(ABC):
                 column of names holds floating-point numbers.
         """
         present = self.columns()
-        for name in columns:
+        asked = dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
+        for name in asked:
             if name not in present:
                 raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
             if f"{name}_duplicated_0" in present:  # as polars calls the second one
@@ -278,12 +331,23 @@ class Rows(ABC):
                     f"{self.name} has two columns {name!r}, so it cannot be told which is meant; "
                     f"rename or remove one of them"
                 )
-        found = self.frame(columns).select(columns)
+        found = self.frame(list(asked))
         if names:
             types = found.collect_schema()
             for name in names:
-                refuse_floats(self, name, types[name])
-        return found
+                for part in self.together.get(name, (name,)):
+                    refuse_floats(self, part, types[part])
+        return found.with_columns(self._made(columns)).select(columns)
+
+    def _made(self, columns: Sequence[str]) -> list[pl.Expr]:
+        """Those of the columns that are made of others; null where one of these is."""
+        return [
+            pl.concat_str(
+                [pl.col(part).cast(pl.String) for part in parts], separator=BETWEEN
+            ).alias(name)
+            for name, parts in self.together.items()
+            if name in columns
+        ]
 
     def columns(self) -> list[str]:
         """Names of the columns.
@@ -510,7 +574,7 @@ class EventFrame(Rows):
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of the named columns as CSV."""
         hashed = _Hashed()
-        self._frame.select(columns).sink_csv(
+        self._frame.with_columns(self._made(columns)).select(columns).sink_csv(
             cast(IO[bytes], hashed)
         )  # in parts: it may be larger than memory
         return hashed.sha256.hexdigest()
@@ -644,6 +708,41 @@ class Source:
     def changed(self) -> Rows | None:
         """A part that was written since it was opened, if any."""
         return next((part for part in self.parts if part.changed()), None)
+
+
+#: Between the values of several grouping columns, in the label of a group.
+BETWEEN = " / "
+
+
+def joined(source: Source, column: str | None) -> Source:
+    """A source in which several columns, named with commas between, are one that has their values.
+
+    Args:
+        source: any.
+        column: of groups; as it is where the source has it, or where it names no other columns.
+
+    >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})
+    >>> found = joined(open_source(rows), "sex,adult")
+    >>> found.parts[0].scan(["sex,adult"]).collect().to_series().to_list()
+    ['f / true', None]
+
+    Raises:
+        InvalidInput: rows that lie on several machines.
+    """
+    if column is None or "," not in column or column in source.columns():
+        return source
+    parts = tuple(name.strip() for name in column.split(","))
+    if type(source) is not Source:
+        raise InvalidInput(
+            f"{field('by', column)} names {len(parts)} columns, and rows that lie on several "
+            f"machines are grouped by one: join them there, with {BETWEEN!r} between their values"
+        )
+    found = []
+    for rows in source.parts:
+        one = copy(rows)
+        one.together = {column: parts}
+        found.append(one)
+    return Source(tuple(found), source.name)
 
 
 def open_source(events: object, stated: str | None = None) -> Source:

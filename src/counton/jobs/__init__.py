@@ -37,6 +37,7 @@ from counton.lazy import loader, require
 if TYPE_CHECKING:
     from counton.jobs.counting import Run as Run
     from counton.jobs.counting import count_events as count_events
+    from counton.jobs.counting import release as release
     from counton.jobs.counting import sum_events as sum_events
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
@@ -87,6 +88,7 @@ _HOME = {
     "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "recalled": "counton.jobs.runs",
+    "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
     "run_contingency": "counton.jobs.tables",
     "run_hierarchy": "counton.jobs.tables",
@@ -117,6 +119,7 @@ __all__ = [
     "methods",
     "publish",
     "recalled",
+    "release",
     "run",
     "run_contingency",
     "run_hierarchy",

@@ -1,37 +1,40 @@
-"""Counting and summing from Python: one call, the same state as the command line's."""
+"""Releases from Python: one call for every statistic, the same state as the command line's."""
 
 from __future__ import annotations
 
 import base64
 import io
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from dataclasses import field as attribute
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
-from counton.jobs.released import Released
+from counton.jobs.released import Released, read_released
 from counton.jobs.runs import Outcome, run
+from counton.jobs.writing import Outputs, shown_of
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
-from counton.store import Store
+from counton.store import Store, Stream
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from counton.exact import Number
+    from counton.jobs.shown import ReleasedStatistic, Shown
+    from counton.statistics import Statistic
+    from counton.store.store import Reader
 
 #: Groups that a notebook shows.
 _SHOWN = 8
+#: Rows of a statistic's reading that it shows.
+_ROWS = 24
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a call of `count_events` or `sum_events` has done. Shows itself in a notebook.
+    """What a call of `release` has done. Shows itself in a notebook.
 
     Attributes:
         request: what was asked.
@@ -51,8 +54,8 @@ class Run:
     >>> from counton import PureDP
     >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
-    >>> run = count_events(
-    ...     visits, time="time", every="1d", start="2024-03-01", steps=365,
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
     ...     until="newest", guarantee=PureDP(1),
     ...     state=folder.name + "/visits.db",
     ... )
@@ -101,14 +104,18 @@ class Run:
             again=outcome.again,
         )
 
-    def released(self, level: float = 0.95) -> Released:
-        """All steps released when the call ended, from the journal: totals, windows, sums, charts.
+    def shown(
+        self, level: float = 0.95, shown: Shown | None = None
+    ) -> Released | ReleasedStatistic:
+        """All steps released when the call ended, from the journal.
 
         Args:
             level: probability with which each interval holds.
+            shown: of a statistic, what is shown of its readings; None: what was asked for.
 
         Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or nothing is released yet.
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9, nothing is released yet,
+                or a statistic whose cells are computed when they are asked for (see `table`).
             StateError: the state is gone.
         """
         if not self.after:
@@ -116,26 +123,61 @@ class Run:
                 f"nothing is released yet: no window has ended by the newest event; give events "
                 f"beyond the first window, or {field('until')}"
             )
+        if self.definition.statistic.on_demand:
+            raise InvalidInput(
+                f"cells of {self.definition.statistic!r} are computed with the key when they are "
+                f"asked for: take table(), with {field('ask')} for some of them, or keep the "
+                f"outcome of counton.jobs.run open"
+            )
         with Store(self.request.state) as store:
-            reader = store.reader(self.request.name)
-            return Released.read(reader, self.definition, level).only(range(1, self.after + 1))
+            return self._of(store.reader(self.request.name), level, shown)
 
-    def table(self, level: float = 0.95) -> pl.DataFrame:
-        """One row for each step and group, with intervals.
+    def released(self, level: float = 0.95) -> Released:
+        """The same of counts and sums, which know their windows, sums and differences.
 
         Args:
             level: probability with which each interval holds.
 
         Raises:
-            InvalidInput, StateError: see `released`.
+            InvalidInput: see `shown`, or another statistic.
+            StateError: the state is gone.
         """
-        return self.released(level).table()
+        found = self.shown(level)
+        if not isinstance(found, Released):
+            raise InvalidInput(
+                f"stream {self.request.name!r} holds readings of {self.definition.statistic!r}, "
+                f"and no plain counts or sums: take shown() or table()"
+            )
+        return found
+
+    def _of(
+        self, source: Stream | Reader, level: float, shown: Shown | None
+    ) -> Released | ReleasedStatistic:
+        shown = shown_of(self.request) if shown is None else shown
+        found = read_released(source, self.definition, level, shown)
+        return found.only(range(1, self.after + 1))
+
+    def table(self, level: float = 0.95) -> pl.DataFrame:
+        """One row for each step and group, with intervals; for each number of a statistic.
+
+        Args:
+            level: probability with which each interval holds.
+
+        Raises:
+            InvalidInput, StateError: see `shown`.
+        """
+        if self.after and self.definition.statistic.on_demand:
+            with Stream.open(self.request.state, self.request.name, key=self.request.key) as stream:
+                return self._of(stream, level, None).table()
+        return self.shown(level).table()
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""
         definition = self.definition
+        cut = definition.cut
+        steps = "steps" if cut is None else f"windows of {cut.every}"
         return (
-            f"{self.request.name}: {self.after:,} windows of {definition.windows.every} released, "
+            f"{self.request.name}: {self.after:,} {steps} released, "
             f"{self.after - self.before:,} of them new\n"
             f"protected: {definition.contribution.describe(definition.unit)}\n"
             f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
@@ -148,58 +190,62 @@ class Run:
             level: of the intervals of which it tells.
 
         Raises:
-            InvalidInput, StateError: see `released`.
+            InvalidInput, StateError: see `shown`.
         """
-        return self.released(level).methods()
+        return self.shown(level).methods()
 
     def _repr_html_(self) -> str:
         if not self.after:
             return html(self.describe(), {})
-        released = self.released()
-        last = released.only(range(self.after, self.after + 1)).largest(_SHOWN).table()
-        shown = last.drop("step", "window_start")
-        more = len(released.groups) - last.height
+        if self.definition.statistic.on_demand:
+            last = self.table().head(_SHOWN)
+            return html(self.describe(), {name: last[name].to_numpy() for name in last.columns})
+        released = self.shown()
+        if isinstance(released, Released):
+            groups = len(released.groups)
+            last = released.only(range(self.after, self.after + 1)).largest(_SHOWN).table()
+            more = groups - last.height
+        else:
+            last, more = released.last.head(_ROWS), 0
+        shown = last.drop([name for name in ("step", "window_start") if name in last.columns])
         words = self.describe() + (f"\n{more:,} smaller groups are not shown" if more > 0 else "")
         return html(words, {name: shown[name].to_numpy() for name in shown.columns}) + "".join(
             _picture(figure) for figure in _figures(released)
         )
 
 
-def count_events(
+def release(
+    what: str | Statistic,
+    /,
     events: Events,
     *,
     state: str | os.PathLike[str],
-    time: str | None = None,
-    every: str | None = None,
-    start: str | datetime | None = None,
-    steps: int | None = None,
-    by: str | None = None,
-    domain: str | os.PathLike[str] | Sequence[str] | None = None,
     guarantee: Guarantee | None = None,
-    user: str | None = None,
-    most: int | None = None,
-    per: str | None = None,
     progress: Progress = silent,
     **more: Any,
 ) -> Run:
-    """Release the running number of events after each window that has ended, by group.
+    """Release a statistic of events after each window that has ended, under one guarantee.
 
-    What ``counton count`` does: either goes on with what the other began, and gives the same bits.
+    One verb for counts, sums, averages, quantiles, the largest groups, distinct users, words,
+    graphs, hierarchies and tables, by group where ``by`` and ``domain`` say so. What the command
+    line does: either goes on with what the other began, and gives the same numbers.
 
     Args:
+        what: a statistic, such as ``Average(0, 200, resolution=1)``, or the name of one as commands
+            have it: "count", "sum", "average", "quantiles", "top-k", "distinct", ...
         events: a file, ``-``, a folder, a pattern, several of these, or a data frame that speaks
             Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row an event.
         state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
-        time, by: columns of the events' times and groups.
-        every: length of a window: ``15m``, ``1h``, ``1d``, ``1w``, ``1mo``.
-        start: beginning of the first window.
-        steps: how many windows the stream will ever have.
-        domain: the declared groups, public knowledge: a list, a file, or ``"A,B,C"``.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
-        user, most, per: at most ``most`` events of a ``user`` count in each ``per``: see `Job`.
         progress: told where the run is.
-        more: any other field of `Job`, such as ``until``, ``name``, ``key``, ``release``.
+        more: the fields of `Job`. A new stream needs ``time`` (column of the events' times),
+            ``every`` (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
+            `timedelta`), ``start`` (of the first window) and ``steps`` (how many there will ever
+            be); ``value`` or ``columns`` name what a statistic reads. ``by`` names the column of
+            groups, or several, and ``domain`` declares the groups, public knowledge: a list, or
+            of several columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most``
+            events of a user count in each ``per``, and a user is protected.
 
     A later call may leave out what defines the stream, and may not contradict it.
 
@@ -208,88 +254,28 @@ def count_events(
 
     >>> import tempfile
     >>> import polars as pl
-    >>> from counton import PureDP
+    >>> from counton import Average, PureDP, release
     >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({
     ...     "time": ["2024-03-01T09:00", "2024-03-01T11:30", "2024-03-03T10:15"],
     ...     "page": ["home", "shop", "home"],
+    ...     "paid": [20.5, 3.25, 7.0],
     ... })
-    >>> run = count_events(
-    ...     visits, time="time", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", by="page",
-    ...     domain=["home", "shop"], guarantee=PureDP(1), state=folder.name + "/visits.db",
-    ... )
+    >>> stream = {
+    ...     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 365, "until": "newest",
+    ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
+    ...     "state": folder.name + "/visits.db",
+    ... }
+    >>> run = release("count", visits, **stream)
     >>> run.before, run.after, run.table().select("step", "group").rows()
     (0, 2, [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')])
+    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
+    >>> paid.table().columns[3:]
+    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     >>> folder.cleanup()
     """
-    named = {
-        "time": time,
-        "every": every,
-        "start": start,
-        "steps": steps,
-        "by": by,
-        "domain": domain,
-        "user": user,
-        "most": most,
-        "per": per,
-    }
-    return _run("count", events, state, guarantee, named | more, progress)
-
-
-def sum_events(
-    events: Events,
-    *,
-    state: str | os.PathLike[str],
-    value: str | None = None,
-    lower: Number | None = None,
-    upper: Number | None = None,
-    resolution: Number | None = None,
-    guarantee: Guarantee | None = None,
-    progress: Progress = silent,
-    **more: Any,
-) -> Run:
-    """Release the running sum of a column after each window that has ended, by group.
-
-    What ``counton sum`` does.
-
-    Args:
-        value: column of the values.
-        lower, upper: values are clipped to them: one row can change a sum by a known amount.
-        resolution: values are rounded to its multiples. Choose all three without the data.
-        events, state, guarantee, progress, more: as in `count_events`.
-
-    Raises:
-        CountonError: see `counton.jobs.run`; nothing was released or changed.
-
-    >>> import tempfile
-    >>> import polars as pl
-    >>> from counton import PureDP
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [20.5, 3.25]})
-    >>> run = sum_events(
-    ...     sales, value="paid", lower=0, upper=100, resolution="0.01", time="time", every="1d",
-    ...     start="2024-03-01", steps=365,
-    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/sales.db",
-    ... )
-    >>> run.table().columns[-4:]
-    ['estimate', 'std', 'lower', 'upper']
-    >>> folder.cleanup()
-    """
-    named = {"value": value, "lower": lower, "upper": upper, "resolution": resolution}
-    return _run("sum", events, state, guarantee, named | more, progress)
-
-
-def _run(
-    what: Literal["count", "sum"],
-    events: Events,
-    state: str | os.PathLike[str],
-    guarantee: Guarantee | None,
-    named: dict[str, Any],
-    progress: Progress,
-) -> Run:
     known = {item.name for item in fields(Job)} - {"what", "events", "state"}
-    for name in named:
+    for name in more:
         if name not in known:
             from difflib import get_close_matches
 
@@ -298,9 +284,45 @@ def _run(
             raise InvalidInput(
                 f"{field(name)} is nothing that can be asked for{meant or ': see Job'}"
             )
-    request = Job(what, events, state, **(named | _numbers(guarantee, named)))
-    with run(request, progress) as outcome:
+    request = Job(what, events, state, **(more | _numbers(guarantee, more)))
+    outputs = Outputs.of(request)
+    with run(request, progress, approve=outputs.approve) as outcome:
+        outputs.write(outcome, progress)
         return Run.of(request, outcome)
+
+
+def count_events(events: Events, **more: Any) -> Run:
+    """``release("count", events, ...)``: see `release`.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [3, 4]})
+    >>> count_events(
+    ...     sales, state=folder.name + "/sales.db", time="time", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1,
+    ... ).after
+    2
+    >>> folder.cleanup()
+    """
+    return release("count", events, **more)
+
+
+def sum_events(events: Events, **more: Any) -> Run:
+    """``release("sum", events, ...)``: see `release`.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [3, 4]})
+    >>> sum_events(
+    ...     sales, state=folder.name + "/sales.db", time="time", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1, value="paid", lower=0, upper=9, resolution=1,
+    ... ).after
+    2
+    >>> folder.cleanup()
+    """
+    return release("sum", events, **more)
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
@@ -331,7 +353,7 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _figures(released: Released) -> list[Any]:
+def _figures(released: Released | ReleasedStatistic) -> list[Any]:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without

@@ -217,6 +217,11 @@ class Definition:
         return self.statistic.measured(sums)
 
     @property
+    def by_several(self) -> bool:
+        """Whether groups are named by several columns."""
+        return self.columns.group is not None and "," in self.columns.group
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step."""
         if self.discovery is not None:
@@ -344,6 +349,27 @@ class Definition:
             stated=details["stated"],
             remembered=details.get("remembered", {}),
         )
+
+
+def subject(definition: Definition) -> str:
+    """What is counted or added up."""
+    if definition.what in ("count", "distinct"):
+        people = definition.people
+        if people is not None:
+            return f"number of {plural(definition.unit) if people.first else 'events'}"
+        return f"number of {plural(definition.unit)}"
+    return f"sum of {definition.columns.value}"
+
+
+def plural(unit: str) -> str:
+    """A unit's plural, for regular English words.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return unit if unit.endswith("s") else f"{unit}s"
 
 
 def _statistic_kept(saved: StreamTerms, what: str) -> Statistic:

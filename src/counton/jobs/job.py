@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
@@ -67,9 +67,12 @@ class Job:
         events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
             several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
         state: path of a SQLite file, or a database URL.
-        time, by, value: columns of the events.
-        every, start, steps, timezone: windows of time.
-        domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence.
+        time, by, value: columns of the events; ``by`` may be several, ``["region", "product"]`` or
+            ``"region,product"``, whose groups are called ``north / shoes``.
+        every, start, steps, timezone: windows of time; a `timedelta` and a `date` will do too.
+        domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence; of
+            several columns a table with them, a sequence of tuples, or a mapping of lists, all of
+            whose combinations are declared.
         lower, upper, resolution: of the values of a sum, an average, quantiles or weights.
         columns: of the parts of an event, in the order in which a statistic takes them that is
             given as such and not by its name.
@@ -132,8 +135,8 @@ class Job:
     )
     time: str | None = asked(None, "column of the events' times", group="Time")
     every: str | None = asked(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
-    by: str | None = asked(None, "column of the events' groups", group="Groups")
-    domain: str | os.PathLike[str] | Sequence[str] | None = asked(
+    by: str | None = asked(None, "column of the events' groups, or several: A,B", group="Groups")
+    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = asked(
         None,
         "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
         group="Groups",
@@ -394,6 +397,40 @@ class Job:
             named = self.what if isinstance(self.what, str) else type(self.what).__name__.lower()
             name = "events" if named in ("count", "sum") else "statistic"
             object.__setattr__(self, "name", named if named in TABLES else name)
+        self._put_in_words()
+
+    def _put_in_words(self) -> None:
+        """What Python says otherwise than files and commands: dates, lengths, several columns."""
+        for name in ("every", "watermark", "per", "start", "until", "by"):
+            given: Any = getattr(self, name)
+            if isinstance(given, timedelta):
+                given = length_in_words(name, given)
+            elif isinstance(given, date) and not isinstance(given, datetime):
+                given = given.isoformat()
+            elif name == "by" and isinstance(given, list | tuple):
+                given = ",".join(map(str, given))
+            object.__setattr__(self, name, given)
+
+
+def length_in_words(name: str, length: timedelta) -> str:
+    """A length of time as options have it.
+
+    Raises:
+        InvalidInput: no whole number of seconds above 0.
+
+    >>> length_in_words("every", timedelta(hours=36)), length_in_words("every", timedelta(days=7))
+    ('36h', '7d')
+    """
+    seconds = length.total_seconds()
+    if seconds <= 0 or seconds != int(seconds):
+        raise InvalidInput(
+            f"{field(name)} is {length}, which is no whole number of seconds above 0; give one, as "
+            f"in 15m, 1h or 1d"
+        )
+    for word, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % size == 0:
+            return f"{int(seconds // size)}{word}"
+    return f"{int(seconds)}s"
 
 
 class Progress(Protocol):
@@ -591,7 +628,9 @@ def checked(request: _Request) -> _Request:
             whole[name] = int(value)
         elif name in _MOMENTS:
             if not isinstance(value, str | datetime):
-                raise _wrong_type(name, value, "a datetime or a text, as in 2013-01-01T00:00")
+                raise _wrong_type(
+                    name, value, "a date, a datetime or a text, as in 2013-01-01T00:00"
+                )
             check_text(name, value)
         elif name not in _ELSEWHERE:
             if not isinstance(value, str):

@@ -16,8 +16,7 @@ from counton.errors import (
     field,
 )
 from counton.events.windows import load_zone
-from counton.jobs.definition import PERIODS, Definition
-from counton.jobs.wording import methods_of, subject
+from counton.jobs.definition import PERIODS, Definition, subject
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.store import Stream
@@ -28,10 +27,15 @@ if TYPE_CHECKING:
     from counton.jobs.discovery import Discovery
     from counton.jobs.shown import ReleasedStatistic, Shown
     from counton.jobs.succession import Carried
+    from counton.mechanisms.contrasts import Answer, Part
     from counton.plots import Curves
     from counton.store.store import Reader
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
+#: Groups that are asked about: one, several that are added up, or weights of some.
+Asked = str | Sequence[str] | Mapping[str, float]
+#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
+Steps = str | range | None
 
 
 @dataclass(frozen=True)
@@ -312,6 +316,170 @@ class Released:
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
+    def difference(
+        self,
+        one: Asked,
+        other: Asked,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        at_once: int = 1,
+    ) -> Answer:
+        """How much more happened in one group, or in some steps, than in another; with an interval.
+
+        Args:
+            one, other: a group, several that are added up, or a mapping of weights by group.
+            steps: in which of the steps; ``"25:48"`` with both ends, a ``range``, or None: all.
+            other_steps: in which of them ``other`` is looked at; None: the same.
+            at_once: so many answers are asked for together, whose intervals hold all at once with
+                the probability ``level`` (Bonferroni).
+
+        Raises:
+            InvalidInput: no such group or step, or groups that nobody declared.
+
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> visits = pl.DataFrame({
+        ...     "time": ["2024-03-01T09:00", "2024-03-02T11:30", "2024-03-03T10:15"],
+        ...     "page": ["home", "shop", "home"],
+        ... })
+        >>> found = release(
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
+        ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
+        ...     state=folder.name + "/visits.db",
+        ... ).released()
+        >>> found.difference("home", "shop").what
+        'home minus shop'
+        >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
+        'home in step 2 minus home in step 1'
+        >>> found.share("home").lower >= 0
+        True
+        >>> folder.cleanup()
+        """
+        from counton.mechanisms.contrasts import combined
+
+        later = steps if other_steps is None else other_steps
+        above, below = self._parts(one, steps), self._parts(other, later, -1.0)
+        words = _pair(one, steps, other, later, self, "minus")
+        return combined(
+            self.terms, [*above, *below], self._after, self.level, at_once=at_once, what=words
+        )
+
+    def ratio(
+        self,
+        one: Asked,
+        other: Asked,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        at_once: int = 1,
+    ) -> Answer:
+        """How many times as much happened in one group, or in some steps, as in another.
+
+        The interval is Fieller's: infinite where the divisor may be 0.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import ratio
+
+        later = steps if other_steps is None else other_steps
+        words = _pair(one, steps, other, later, self, "over")
+        return ratio(
+            self.terms,
+            self._parts(one, steps),
+            self._parts(other, later),
+            self._after,
+            self.level,
+            at_once=at_once,
+            what=words,
+        )
+
+    def share(self, one: Asked, *, steps: Steps = None, at_once: int = 1) -> Answer:
+        """Which part of all declared groups one is, from 0 to 1 if counts are; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        found = self.ratio(one, self.definition.groups, steps=steps, at_once=at_once)
+        words = found.what.partition(" over ")[0] + ", of all groups"
+        if self.terms.contribution.resolution is not None or isinstance(one, Mapping):
+            return replace(found, what=words)
+        return replace(found, lower=max(found.lower, 0.0), upper=min(found.upper, 1.0), what=words)
+
+    def shares(self, *, steps: Steps = None) -> pl.DataFrame:
+        """The share of each group, with intervals that hold for all of them at once.
+
+        Columns: group, estimate, std, lower, upper.
+
+        Raises:
+            InvalidInput: no such step, or groups that nobody declared.
+        """
+        found = [self.share(group, steps=steps, at_once=len(self.groups)) for group in self.groups]
+        return pl.DataFrame(
+            {
+                "group": list(self.groups),
+                "estimate": [one.value for one in found],
+                "std": [one.std for one in found],
+                "lower": [one.lower for one in found],
+                "upper": [one.upper for one in found],
+            }
+        )
+
+    def combine(
+        self, weights: Mapping[str, float], *, steps: Steps = None, at_once: int = 1
+    ) -> Answer:
+        """A sum over groups with a weight each, which may have a sign; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import combined
+
+        words = " + ".join(f"{weight:g} {group}" for group, weight in weights.items())
+        return combined(
+            self.terms,
+            self._parts(weights, steps),
+            self._after,
+            self.level,
+            at_once=at_once,
+            what=words.replace("+ -", "- ") + _within_words(steps, self),
+        )
+
+    def _parts(self, asked: Asked, steps: Steps, sign: float = 1.0) -> list[Part]:
+        """What is added up, in cells of the stream."""
+        from counton.mechanisms.contrasts import Part
+
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
+        given = {asked: 1.0} if isinstance(asked, str) else asked
+        if not isinstance(given, Mapping):
+            given = dict.fromkeys(given, 1.0)
+        if not given or any(group not in self.definition.groups for group in given):
+            wrong = next((group for group in given if group not in self.definition.groups), None)
+            raise InvalidInput(
+                f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
+                f"{_some(self.definition.groups)}"
+            )
+        start, stop = _ends(steps, self)
+        place = {group: cell for cell, group in enumerate(self.definition.groups)}
+        return [
+            Part(sign * float(weight), start, stop, place[group]) for group, weight in given.items()
+        ]
+
+    def _after(self, cell: int, step: int) -> float:
+        """The released total of a cell after a step, in this stream."""
+        if not step:
+            return 0.0
+        group = self.definition.groups[cell]
+        if group not in self.groups:
+            raise InvalidInput(
+                f"{field('groups')} leaves {group!r} out, which is asked for; take all groups"
+            )
+        return float(self._totals[step - 1, self.groups.index(group)])
+
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month: one row a period and group.
 
@@ -483,6 +651,8 @@ class Released:
             for what, series in (("total", self.totals), ("window's own number", self.windows))
             if series is not None and len(series.std)
         ]
+        from counton.jobs.wording import methods_of
+
         return methods_of(self.definition, self.terms, len(self.steps), errors)
 
     def table(self) -> pl.DataFrame:
@@ -546,6 +716,10 @@ class Released:
         if own is not None:
             columns |= own.columns("window_")
         table = pl.DataFrame(columns)
+        if self.definition.by_several:
+            from counton.jobs.wording import with_parts
+
+            table = with_parts(table, self.definition)
         if self.since is None:
             return table
         since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
@@ -562,6 +736,49 @@ def _error(series: Series, what: str, level: float) -> str:
         f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
         f"its {100 * level:g}% interval there reaches {series.half[-1]:,.6g} to both sides."
     )
+
+
+def _ends(steps: Steps, released: Released) -> tuple[int, int]:
+    """The step before the first, and the last.
+
+    Raises:
+        InvalidInput: steps that are not released.
+    """
+    last = released.steps.stop - 1
+    if steps is None:
+        return 0, last
+    if isinstance(steps, str):
+        first, _, end = steps.partition(":")
+        try:
+            start, stop = int(first or 1) - 1, int(end or last)
+        except ValueError:
+            start, stop = -1, -1
+    else:
+        start, stop = steps.start - 1, steps.stop - 1
+    if not 0 <= start < stop <= last:
+        raise InvalidInput(
+            f"{field('steps', steps)} are not among the released steps 1:{last}; write 25:48 for "
+            f"the steps 25 to 48, both included, or give a range"
+        )
+    return start, stop
+
+
+def _within_words(steps: Steps, released: Released) -> str:
+    if steps is None:
+        return ""
+    start, stop = _ends(steps, released)
+    return f" in step {stop}" if stop == start + 1 else f" in steps {start + 1} to {stop}"
+
+
+def _pair(
+    one: Asked, steps: Steps, other: Asked, later: Steps, released: Released, how: str
+) -> str:
+    """What is compared, in words."""
+    names = [asked if isinstance(asked, str) else " and ".join(asked) for asked in (one, other)]
+    if steps == later:
+        return f"{names[0]} {how} {names[1]}{_within_words(steps, released)}"
+    first, second = (_within_words(part, released) for part in (steps, later))
+    return f"{names[0]}{first} {how} {names[1]}{second}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -16,15 +16,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import (
+    CountonError,
     InvalidInput,
     ReplayMismatch,
+    StateError,
     StreamConflict,
     SumOverflow,
+    WrongKey,
     field,
 )
 from counton.events.files import (
     Source,
     event_paths,
+    joined,
     open_source,
     refuse_among_events,
 )
@@ -346,6 +350,8 @@ def _run(
             definition = succession.continued(definition, request.continues, predecessor, end.step)
     else:
         check(definition, asked)
+    if source is not None:
+        source = joined(source, definition.columns.group)
     kept = _remembered(request, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
@@ -701,6 +707,28 @@ def _ended(
 
 
 def _create(request: Job, definition: Definition) -> Stream:
+    """A new stream, where the run began without one.
+
+    Raises:
+        StreamConflict: another process made it in the meantime.
+    """
+    try:
+        return _created(request, definition)
+    except (StateError, WrongKey) as error:
+        try:
+            with Store(request.state) as store:
+                there = store.find(request.name) is not None
+        except (CountonError, OSError):
+            raise error from None
+        if not there:
+            raise
+        raise StreamConflict(
+            f"another process has just created stream {request.name!r} of this state, so nothing "
+            f"was released here: run the same command again, and it goes on with that stream"
+        ) from error
+
+
+def _created(request: Job, definition: Definition) -> Stream:
     return Stream.create(
         request.state,
         request.name,

@@ -16,7 +16,6 @@ from counton.errors import InvalidInput, field
 from counton.events.windows import Windows
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
-from counton.jobs.wording import methods_of
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
 from counton.statistics import Grouped, Reading, Statistic, TopK
@@ -180,6 +179,7 @@ class ReleasedStatistic:
 
     def methods(self) -> str:
         """See `Released.methods`."""
+        from counton.jobs.wording import methods_of
         from counton.mechanisms.releases import noise_in_words
 
         errors = []
@@ -212,9 +212,14 @@ class ReleasedStatistic:
                 parts.append(self._columns(reading))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        return _framed(
+        table = _framed(
             parts, np.asarray(steps, np.int64)[place], self.definition.cut, max(begin, 1)
         )
+        if not self.definition.by_several:
+            return table
+        from counton.jobs.wording import with_parts
+
+        return with_parts(table, self.definition)
 
     def _columns(self, reading: Reading) -> dict[str, Any]:
         level, ask = self.level, self.shown.ask

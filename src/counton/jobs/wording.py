@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
+
+from counton.events.files import BETWEEN
 from counton.events.windows import load_zone
-from counton.jobs.definition import Definition
+from counton.jobs.definition import Definition, subject
 from counton.mechanisms import StreamTerms
 
 #: What is known of every stream of events besides its numbers.
@@ -70,22 +73,26 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     )
 
 
-def subject(definition: Definition) -> str:
-    """What is counted or added up."""
-    if definition.what in ("count", "distinct"):
-        people = definition.people
-        if people is not None:
-            return f"number of {plural(definition.unit) if people.first else 'events'}"
-        return f"number of {plural(definition.unit)}"
-    return f"sum of {definition.columns.value}"
+def with_parts(table: pl.DataFrame, definition: Definition) -> pl.DataFrame:
+    """A table whose groups, of several columns, also stand in columns of their own.
 
-
-def plural(unit: str) -> str:
-    """A unit's plural, for regular English words.
-
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
+    Args:
+        table: with a column ``group``.
+        definition: of the stream.
     """
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
+    by = definition.columns.group
+    if by is None or "," not in by or "group" not in table.columns:
+        return table
+    names = [name.strip() for name in by.split(",")]
+    if {*names} & {*table.columns}:
+        return table
+    parts = pl.col("group").str.split(BETWEEN)
+    made = [
+        pl.when(parts.list.len() == len(names))
+        .then(parts.list.get(place, null_on_oob=True))
+        .alias(name)
+        for place, name in enumerate(names)
+    ]
+    order = [*table.columns]
+    order[order.index("group") + 1 : order.index("group") + 1] = names
+    return table.with_columns(made).select(order)

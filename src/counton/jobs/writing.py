@@ -86,7 +86,7 @@ class Outputs:
                     f"{field(given, getattr(job, given))} is of a chart; give {field('plot')} too"
                 )
         level = check_level(job.level)
-        return cls(job, out, plot, sums, Shown(_asked(job), job.over, job.top), level)
+        return cls(job, out, plot, sums, shown_of(job), level)
 
     def approve(self, definition: Definition) -> None:
         """Refuse what a stream of this definition does not have, before anything is released.
@@ -206,6 +206,18 @@ def _files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
     for every in named:
         parsed_period(every)
     return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
+
+
+def shown_of(job: Job) -> Shown:
+    """What a job asks to be shown of a statistic's readings.
+
+    >>> shown_of(Job("quantiles", "-", "visits.db", shares="0.5")).ask
+    (0.5,)
+
+    Raises:
+        InvalidInput: a share that is none.
+    """
+    return Shown(_asked(job), job.over, job.top)
 
 
 def _asked(job: Job) -> tuple[Any, ...] | None:

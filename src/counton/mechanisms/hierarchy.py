@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -538,17 +539,23 @@ class HierarchyRelease(TableRelease):
             len(first), len(second)
         )
 
-    def sum_of(self, nodes: Sequence[Any]) -> tuple[float, float]:
+    def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
         """Private count of a set of nodes together, and its standard deviation.
 
+        Args:
+            nodes: paths of nodes; or a mapping from them to weights: ``{"CA": 1, "NY": -1}`` is
+                the difference of two states.
+
         Raises:
-            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
+            InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
+                weight that is no finite number.
         """
+        nodes, times = weighted(nodes)
         weights = [np.zeros(size) for size in self.tree.sizes]
         value = 0.0
-        for level, place in self._places(nodes):
-            weights[level][place] += 1
-            value += float(self.estimates[level][place])
+        for (level, place), weight in zip(self._places(nodes), times, strict=True):
+            weights[level][place] += weight
+            value += weight * float(self.estimates[level][place])
         return value, math.sqrt(self.plan.joint_law.functional(weights))
 
     def _places(self, nodes: Sequence[Any]) -> list[tuple[int, int]]:
@@ -728,6 +735,33 @@ def recomputed_hierarchy(release: HierarchyRelease, key: Key) -> tuple[Integers,
         for cells, shown in zip(again, release.estimates, strict=True)
     )
     return np.concatenate(counts), round(off)
+
+
+def weighted(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
+    """Nodes, and how often each counts: once, unless a mapping says it.
+
+    Raises:
+        InvalidInput: a bare label instead of a list, or a weight that is no finite number.
+
+    >>> weighted({"CA": 1, "NY": -1})
+    (['CA', 'NY'], [1.0, -1.0])
+    """
+    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+        raise InvalidInput(
+            f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
+        )
+    listed = list(nodes)
+    if not isinstance(nodes, Mapping):
+        return listed, [1.0] * len(listed)
+    for node, weight in nodes.items():
+        given: Any = weight
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if not number or not math.isfinite(given):
+            raise InvalidInput(
+                f"the weight of {node!r} is {weight!r}; give a finite number, as in "
+                f"{{{node!r}: -1}}"
+            )
+    return listed, [float(weight) for weight in nodes.values()]
 
 
 def _tree(domain: Any, levels: Sequence[str] | None) -> Tree:

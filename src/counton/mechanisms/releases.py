@@ -191,7 +191,14 @@ class Releases(_Stated):
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half * float(self._terms.resolution))
 
-    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
+    def window(
+        self,
+        start: int,
+        stop: int,
+        cells: Any = None,
+        level: float = 0.95,
+        weights: Any = None,
+    ) -> Window:
         """What happened in the steps start + 1 .. stop: value, standard deviation and interval.
 
         A difference of two totals, or the sum of windows. With a delay the totals count up to that
@@ -203,10 +210,12 @@ class Releases(_Stated):
             cells: which cells are added up, as an index of one step's array: a list of cells, a
                 slice, a mask, ``...`` for all. None leaves every cell alone.
             level: probability with which the interval holds the true value, at least.
+            weights: by what each of the ``cells`` is multiplied, in their order: ``[1, -1]`` for
+                the difference of two; None: all count once.
 
         Raises:
-            InvalidInput: steps that are not among these, cells that are none or listed twice, or a
-                level outside (0, 1 - 1e-9].
+            InvalidInput: steps that are not among these, cells that are none or listed twice,
+                weights that do not fit them, or a level outside (0, 1 - 1e-9].
 
         >>> from counton import Counter, Key, ZCDP
         >>> from counton.strategies import Binary
@@ -215,8 +224,11 @@ class Releases(_Stated):
         >>> window = releases.window(4, 8, cells=[0, 2])
         >>> window.std, window.upper - window.value
         (2.23..., 4)
+        >>> apart = releases.window(4, 8, cells=[0, 2], weights=[1, -1])
+        >>> abs(apart.std - window.std) < 1e-9, apart.upper - apart.value
+        (True, 4)
         """
-        return window_of(self._terms, self._read, start, stop, cells, level)
+        return window_of(self._terms, self._read, start, stop, cells, level, weights)
 
     def _read(self, first: int, stop: int) -> NDArray[Any]:
         if not (self.steps.start <= first and stop <= self.steps.stop):
@@ -313,6 +325,7 @@ def window_of(
     stop: int,
     cells: Any,
     level: float,
+    weights: Any = None,
 ) -> Window:
     """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1.
 
@@ -329,6 +342,8 @@ def window_of(
             value = value - read(start, start + 1)[0]
     value = np.broadcast_to(value, terms.shape)
     added = 1
+    if weights is not None:
+        return _weighted(terms, np.asarray(value), start, stop, cells, level, weights)
     if cells is not None:
         chosen = _chosen(terms, cells)
         added = len(chosen)
@@ -339,6 +354,45 @@ def window_of(
     low, high = _around(value, half * float(terms.resolution))
     numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
     return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
+
+
+def _weighted(
+    terms: StreamTerms,
+    value: NDArray[Any],
+    start: int,
+    stop: int,
+    cells: Any,
+    level: float,
+    weights: Any,
+) -> Window:
+    """A window's sum over cells, each with a weight."""
+    from counton.mechanisms.contrasts import Part, combined
+
+    chosen = _chosen(terms, ... if cells is None else cells)
+    given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]
+    if len(given) != len(chosen) or not all(map(math.isfinite, given)) or not any(given):
+        raise InvalidInput(
+            f"weights are {weights!r}, for {len(chosen)} cell{'s' * (len(chosen) != 1)}: give one "
+            f"finite number for each, and one at least that is not 0"
+        )
+    numbers = value.ravel()
+    parts = [
+        Part(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
+    ]
+    of = {int(cell): float(numbers[cell]) for cell in chosen}
+    found = combined(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)
+    signs = all(weight in (1.0, -1.0) for weight in given)
+    if not signs:
+        return Window(
+            start, stop, found.value, found.std, found.lower, found.upper, float(level), terms
+        )
+    half = window_halfwidths(terms.strategy, terms.law, start, stop, level, cells=len(chosen))
+    exact = sum(
+        (-1 if weight < 0 else 1) * numbers[cell].item()
+        for weight, cell in zip(given, chosen, strict=True)
+    )
+    low, high = _around(np.asarray(exact), half * float(terms.resolution))
+    return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
 
 
 def _chosen(terms: StreamTerms, cells: Any) -> NDArray[np.int64]:

@@ -254,6 +254,7 @@ class StreamTerms(Terms):
                     f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
             if strategy is None:
+                _refuse_unknown(saved)
                 terms = _rebuilt(json.dumps(saved))
             else:
                 terms = cls(strategy=strategy, **_of_streams(saved), **_common(saved))
@@ -326,6 +327,22 @@ class StreamTerms(Terms):
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
         return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
+
+
+def _refuse_unknown(saved: Mapping[str, Any]) -> None:
+    """Ask for a strategy that is somebody's own."""
+    from counton.strategies import public_strategies
+
+    told = saved["strategy"]
+    kind = str(told.get("strategy"))
+    if kind in {one.__name__ for one in public_strategies()}:
+        return
+    arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
+    raise StateError(
+        f"stream {saved['name']!r} was made with the strategy {kind}, which is none of counton's "
+        f"own: pass it again, as in Stream.open(state, {saved['name']!r}, "
+        f"strategy={f'{kind}({arguments})'[:300]})"
+    )
 
 
 @lru_cache(maxsize=16)

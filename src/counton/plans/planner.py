@@ -500,7 +500,9 @@ def plan(
         ]
     if not choices:
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
-        raise InvalidInput(f"no strategy can give {guarantee} {steps}: {'; '.join(notes)}")
+        several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
+        reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
+        raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
     other: Metric = "max" if metric == "mean" else "mean"
     choices.sort(key=lambda choice: (choice.std(metric), choice.std(other)))
     ranked = tuple(

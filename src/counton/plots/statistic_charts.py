@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from counton.lazy import require
 from counton.plots.style import FAINT, INK, PALETTE, WIDTH, clean, heading_inches, write_heading
 from counton.plots.totals import Curves, largest_groups, plot_totals, shorten, tick
+from counton.statistics import Grouped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,9 +65,13 @@ def plot_statistic(
         MissingExtra: matplotlib is not installed.
     """
     require("matplotlib")
-    kind = type(statistic).__name__
+    inner = statistic.inner if isinstance(statistic, Grouped) else statistic
+    kind = type(inner).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
-    table = _of_table(statistic, table)
+    if inner is not statistic:
+        table, shown = _by_group(table, chosen, shown)
+        said, chosen = f"{said}, by group", None
+    table = _of_table(inner, table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
@@ -95,6 +100,29 @@ def plot_statistic(
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     curves = Curves(when, drawn, grids[0], grids[1], grids[2])
     return plot_totals(curves, title or said, promise, axis or shown)
+
+
+def _by_group(
+    table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None, shown: str
+) -> tuple[dict[str, NDArray[Any]], str]:
+    """One curve for each group, and what the axis then shows.
+
+    Of several numbers of a group the one that a chart of it alone shows, of shares the middle one.
+    """
+    found = dict(table)
+    if chosen is not None and "name" in found:
+        kept = np.isin(found.pop("name").astype(str), chosen)
+        return {name: values[kept] for name, values in found.items() if name in table}, shown
+    if "share" in found:
+        shares = found.pop("share").astype(float)
+        middle = min(np.unique(shares).tolist(), key=lambda share: abs(share - 0.5))
+        return {name: values[shares == middle] for name, values in found.items()}, _share(middle)
+    inner = next((name for name in _NAMES[1:] if name in found), None)
+    if inner is not None:
+        names = found.pop(inner).astype(str).tolist()
+        groups = found["group"].astype(str).tolist()
+        found["group"] = np.array([f"{a}, {b}" for a, b in zip(groups, names, strict=True)])
+    return found, shown
 
 
 def _of_table(

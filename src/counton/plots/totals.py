@@ -6,6 +6,7 @@ the numbers it shows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -380,6 +381,9 @@ class Labels:
         whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
         values = []
         for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
+            if not all(map(math.isfinite, (value, *ends))):
+                values.append("not known yet")
+                continue
             if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
                 band = f" ± {quantity(half, half, whole)}"
             else:  # the estimate is not in the middle of what may be true

@@ -13,7 +13,7 @@ up over space too, and over time.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.adjusted import all_levels
-from counton.mechanisms.hierarchy import wanted_variances
+from counton.mechanisms.hierarchy import wanted_variances, weighted
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
 from counton.privacy import Contribution
@@ -420,21 +420,25 @@ class HierarchyReading(Reading):
         estimate, half = self.estimate(name), self._halves(np.array([self.std(name)]), level)[0]
         return estimate - float(half), estimate + float(half)
 
-    def sum_of(self, nodes: Sequence[Any]) -> tuple[float, float]:
+    def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
         """A set of nodes together, and the standard deviation of that.
 
+        Args:
+            nodes: paths of nodes; or a mapping from them to weights: ``{"CA": 1, "NY": -1}`` is
+                the difference of two.
+
         Raises:
-            InvalidInput: a node that is not in the tree, or a bare label instead of a list.
+            InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
+                weight that is no finite number.
         """
-        if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
-            raise InvalidInput(
-                f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
-            )
+        listed, times = weighted(nodes)
         weights = [np.zeros(size) for size in self.statistic.tree.sizes]
         value = 0.0
-        for level, place in map(self.statistic.tree.find, nodes):
-            weights[level][place] += 1
-            value += float(self.nodes[level][place] * 2.0**-self._bits)
+        for (level, place), weight in zip(
+            map(self.statistic.tree.find, listed), times, strict=True
+        ):
+            weights[level][place] += weight
+            value += weight * float(self.nodes[level][place] * 2.0**-self._bits)
         return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
 
     def covariance(self, first: Any, second: Any) -> float:

@@ -26,6 +26,7 @@ from counton.store.sqlite_file import NoState
 LOCK_TIMEOUT_SECONDS = 5.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
+_FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
 
@@ -198,6 +199,11 @@ class Database:
                 f"state {self.label} is locked by another process for more than "
                 f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
                 f"process or end it, then try again"
+            )
+        if _FULL.search(cause):
+            return StateError(
+                f"state {self.label} could not be written, since the disk is full or the file may "
+                f"not grow ({first_line}): nothing was released; make room, then try again"
             )
         if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | NoResultFound):
             return StateError(

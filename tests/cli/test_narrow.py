@@ -1,0 +1,108 @@
+"""What is printed on a screen of 40 columns, and what is said when the machine gives out."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import PureDP, Stream
+from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.jobs import Job, run, runs
+from counton.plans import plan
+from counton.strategies import Binary
+
+
+def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = place("export", "--state", str(place.state))
+    assert "window_start  2013-01-01 00:00" in shown.out
+    ranked = place("plan", "--steps", "100", "--epsilon", "1")
+    assert "strategy  solved" in ranked.out
+    assert "k-ary with subtraction" in ranked.out
+    monkeypatch.setenv("COLUMNS", "100")
+    assert "strategy  solved" not in place("plan", "--steps", "100", "--epsilon", "1").out
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "methods"])
+def test_a_state_is_given_in_one_way(command: str, place: Any) -> None:
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b"]))
+    alone = place(command, str(place.state))
+    assert alone.code == 0
+    assert place(command, "--state", str(place.state)).out == alone.out
+    assert "no state is named" in place(command).err
+    assert "two states are named" in place(command, "a.db", "--state", "b.db").err
+
+
+def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
+    done = place("plan", "--steps", "100", "--epsilon", "1e-300")
+    assert done.code == 2
+    assert len(done.err) < 400
+    assert "others" in done.err
+    with pytest.raises(InvalidInput, match="nor can"):
+        plan(100, PureDP("1e-300"))
+
+
+def test_who_loses_a_race_for_a_new_stream_may_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "e.csv").write_text("time\n2024-03-01T09:00\n")
+    job = Job(
+        "count", tmp_path / "e.csv", tmp_path / "s.db", time="time", every="1d",
+        start="2024-03-01", steps=30, until="2024-03-02", epsilon=1,
+    )  # fmt: skip
+    mine = runs._created
+
+    def second(request: Job, definition: Any) -> Stream:
+        mine(request, definition).close()  # another process, a moment earlier
+        return mine(request, definition)
+
+    monkeypatch.setattr(runs, "_created", second)
+    with pytest.raises(StreamConflict, match="another process has just created"):
+        run(job)
+    monkeypatch.undo()
+    with run(job) as outcome:
+        assert outcome.after == 1
+
+
+class Mine(Binary):
+    """A strategy that is not counton's."""
+
+
+def test_a_stream_of_an_own_strategy_says_what_to_pass(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    Stream.create(state, "visits", Mine(15), PureDP(1)).close()
+    with pytest.raises(StateError, match=r"strategy=Mine\(horizon=15\)"):
+        Stream.open(state, "visits")
+    Stream.open(state, "visits", strategy=Mine(15)).close()
+
+
+@pytest.mark.slow
+def test_a_full_disk_says_so(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text(
+        "time,group\n" + "".join(f"2024-03-01T09:00,g{n}\n" for n in range(300))
+    )
+    (tmp_path / "d.txt").write_text("\n".join(f"g{n}" for n in range(300)))
+    words = [
+        *(sys.executable, "-m", "counton", "count", str(tmp_path / "e.csv"), "--time", "time"),
+        *("--every", "1h", "--from", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
+        *("--by", "group", "--domain", str(tmp_path / "d.txt"), "--epsilon", "1", "--yes"),
+        *("--state", str(tmp_path / "s.db")),
+    ]
+    limit = 200_000
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=small, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "disk is full" in done.stderr
+    again = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
