@@ -36,11 +36,16 @@ def methods_of(
         left_out.append(
             "Rows of a user beyond the bound were left out, an error that no interval includes."
         )
+    possible = []
+    if definition.plain and definition.discovery is None:
+        from counton.plans import far_from_possible
+
+        possible = [said] if (said := far_from_possible(terms, definition.least)) else []
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps),
         unit=definition.unit,
-        errors=[*errors, *left_out],
+        errors=[*errors, *possible, *left_out],
         unprotected=[_WHEN],
         sources=definition.statistic.sources,
     )
@@ -70,6 +75,24 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     return (
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."
+    )
+
+
+def in_words(definition: Definition, name: str, steps: range, new: int | None = None) -> str:
+    """What is protected, what is promised and how far a stream has come.
+
+    Args:
+        definition, name: of the stream.
+        steps: those that are released.
+        new: how many of them a call released; None: it is not said.
+    """
+    cut = definition.cut
+    what = "steps" if cut is None else f"windows of {cut.every}"
+    more = "" if new is None else f", {new:,} of them new"
+    return (
+        f"{name}: {len(steps):,} {what} released{more}\n"
+        f"protected: {definition.contribution.describe(definition.unit)}\n"
+        f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
     )
 
 

@@ -18,10 +18,10 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.windows import load_zone, microseconds, moment, parse_time
 from counton.jobs.clock import length_of
-from counton.jobs.definition import Definition
+from counton.jobs.definition import Definition, subject
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
-from counton.jobs.released import Released, read_released, subject
+from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
