@@ -23,7 +23,7 @@ from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
 from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
-from counton.jobs.wording import methods_of, subject
+from counton.jobs.wording import methods_of
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
 from counton.store.store import Found
