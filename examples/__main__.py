@@ -30,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     which.add_argument(
         "--statistics", action="store_true", help="top destinations, delays, episodes, graphs"
     )
+    which.add_argument("--spark", action="store_true", help="the departures with Spark")
     asked = parser.parse_args(words)
     with explained():
         if asked.hierarchy:
@@ -37,6 +38,10 @@ def main(words: Sequence[str] | None = None) -> None:
             from examples.cities import hierarchy_options_for
 
             perform_hierarchy(*hierarchy_options_for(asked.folder))
+        elif asked.spark:
+            from examples.spark_departures import run_spark
+
+            run_spark(asked.folder)
         else:
             from examples.departure_statistics import run_statistics
 

@@ -6,10 +6,11 @@ import hashlib
 import itertools
 
 import pytest
+from forked_commands import forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
 
-__all__ = ["postgres", "postgres_server"]  # fixtures for all tests
+__all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
 # No deadline: how long an example takes depends on the machine, and no test here is about time.
 # The same examples every time, so that a test which passed passes again; other ones are looked for

@@ -114,7 +114,9 @@ def watching(browser: Any, url: str, **options: Any) -> Iterator[Page]:
 
 
 @contextmanager
-def sending(url: str, token: str, rows: Mapping[str, Sequence[dict[str, object]]]) -> Iterator[None]:
+def sending(
+    url: str, token: str, rows: Mapping[str, Sequence[dict[str, object]]]
+) -> Iterator[None]:
     """Rows of the present moment, to each stream twice a second, as long as it is needed."""
     ended = threading.Event()
     failures: list[BaseException] = []

@@ -46,6 +46,18 @@ def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
     assert errors == sorted(errors)
 
 
+def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
+    asked = ("plan", "--around", "200", "--rho", "0.5")
+    found = json.loads(place(*asked, "--json").out)
+    assert (found["steps"], found["around"]) == (None, 200)
+    assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
+    assert [factor["beside"] for factor in found["factors"]][1] == "any mechanism"
+    done = place(*asked, "--plot", "errors.png")
+    assert "no last step, errors of the first 200 steps, zero-concentrated" in done.out
+    assert "errors.png" in done.out
+    assert Path("errors.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
     done = place("plan", "--steps", "2", "--epsilon", "1000", "--json")
     assert json.loads(done.out)["choices"][0]["mean_std"] == 0
@@ -132,7 +144,9 @@ def test_every_kind_of_error_has_its_code() -> None:
 
 
 def test_the_exit_codes_are_documented(place: Any) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
     documented = re.findall(r"^\| (\d) \| (.*) \|$", page, re.MULTILINE)
     assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
     help_text = " ".join(place("--help").out.split())
@@ -142,9 +156,11 @@ def test_the_exit_codes_are_documented(place: Any) -> None:
 def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert {"count", "hierarchy"} < commands
-    listed = re.findall(r"^  ([a-z]+)  +\w", place("--help").out, re.MULTILINE)
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-    documented = re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)
+    listed = re.findall(r"^  ([a-z][a-z-]*)  +\w", place("--help").out, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
+    documented = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
     assert set(listed) == set(documented) == commands
     for command in commands:
         done = place(command, "--help")

@@ -187,6 +187,32 @@ def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Job) -> Non
     assert (third.totals.half > third.own.half).all()
 
 
+@pytest.mark.parametrize(
+    ("loss", "strategy"),
+    [({"epsilon": Fraction(1)}, "Epochs"), ({"rho": Fraction(1, 2)}, "GrowingSquareRoot")],
+)
+def test_a_stream_that_was_to_end_goes_on_without_an_end(
+    request_: Job, loss: dict[str, Fraction], strategy: str
+) -> None:
+    before = {"epsilon": None, "rho": None, **loss}
+    run(replace(request_, **before, strategy="kary")).close()  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="release=both does not go with around=1000"):
+        run(successor(request_, around=1000))
+    with run(successor(request_, around=1000, release="totals")) as outcome:
+        found = outcome.released()
+    carried, terms = found.carried, found.terms
+    assert type(terms.strategy).__name__ == strategy
+    assert found.definition.windows.steps > 10**6
+    assert found.totals is not None
+    assert carried is not None
+    own = terms.strategy.noise_variance(terms.law, range(1, 4))
+    assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
+    again = replace(successor(request_, hour=7), name="next", continues=None)
+    assert len(released(again).totals.estimates) == 4  # type: ignore[union-attr]
+    with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):
+        run(replace(successor(request_), name="third", continues="next"))
+
+
 def test_other_groups_or_windows_alone_begin_anew(request_: Job) -> None:
     run(request_).close()
     found = released(successor(request_, domain="a,b,x"))

@@ -1,7 +1,7 @@
-"""The papers' errors, each shown by brute force. docs/reference/errata.md lists them by these names.
+"""The papers' errors, each shown by brute force.
 
-The tests compute everything themselves: they hold the papers' statements against arithmetic, not
-against counton.
+docs/reference/errata.md lists them by these names. The tests compute everything themselves: they
+hold the papers' statements against arithmetic, not against counton.
 """
 
 from __future__ import annotations

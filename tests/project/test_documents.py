@@ -35,6 +35,7 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
@@ -67,9 +68,9 @@ def run_session(block: Block, namespace: dict[str, Any], name: str) -> None:
     assert not runner.run(test, out=report.append, clear_globs=False).failed, "".join(report)
 
 
-def run_commands(block: Block, folder: Path, name: str) -> None:
+def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(PROGRAMS), os.environ["PATH"]]),
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "HOME": str(folder),
@@ -96,8 +97,15 @@ def run_commands(block: Block, folder: Path, name: str) -> None:
             assert same, f"{name}:{block.line}: $ {command}\nshown:\n{shown}\ngot:\n{done.stdout}"
 
 
-def run_page(text: str, name: str, folder: Path) -> int:
-    """Run every example of a page; returns how many blocks were run."""
+def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> int:
+    """Run every example of a page; returns how many blocks were run.
+
+    Args:
+        text: the page.
+        name: of the page.
+        folder: where it runs.
+        commands: the folder in which `counton` is looked for first.
+    """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     count = 0
     for block in blocks(text):
@@ -109,7 +117,7 @@ def run_page(text: str, name: str, folder: Path) -> int:
         elif block.kind == "pycon":
             run_session(block, namespace, name)
         elif block.kind == "console":
-            run_commands(block, folder, name)
+            run_commands(block, folder, name, commands)
         else:
             assert block.kind in {"text", "toml", "sh", "csv", "sql", "py"}, f"{name}:{block.line}"
     return count
@@ -123,7 +131,7 @@ def page_on_a_server(
     if "$ psql " not in page.read_text(encoding="utf-8"):
         yield page
         return
-    server = make_url(request.getfixturevalue("postgres_server"))
+    server = make_url(request.getfixturevalue("postgres_server").url)
     programs = server_programs()
     assert programs is not None
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -150,13 +158,19 @@ def page_on_a_server(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 @pytest.mark.slow
 def test_examples_of_a_page(
-    page: Path, page_on_a_server: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    page_on_a_server: Path,
+    forked_commands: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page_on_a_server.read_text(encoding="utf-8")
     if "deploy/" in text:
         (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-    assert run_page(text, page.name, tmp_path) == len(re.findall(r"^ *```\w", text, re.MULTILINE))
+    assert run_page(text, page.name, tmp_path, forked_commands) == len(
+        re.findall(r"^ *```\w", text, re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Client:
 
     def send(self, id: str, body: bytes) -> None:
         """Send one until it is acknowledged."""
-        end = time.monotonic() + 240
+        end = time.monotonic() + 900
         while time.monotonic() < end:
             with contextlib.suppress(httpx.TransportError):
                 answer = self._service.post(id, body)
@@ -67,7 +67,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
     state = "visits.db" if database is None else database.schema()
     file = job_file(folder, state=state, steps=MINUTES)
     copy = copied(file)
-    service = Running(file, folder / "clock", tokens_for(file))
+    service = Running(file, tokens_for(file))
     service.start()
     killed, databases, over, done = 0, 0, threading.Event(), 0.0
 
@@ -84,14 +84,13 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
                 time.sleep(chance.uniform(0.0, 1.5))
                 service.kill()
             else:  # it has been told to die; not if nothing happens
-                with contextlib.suppress(Exception):
-                    service.process.wait(3)
+                service.ended(2)
                 service.kill()
             killed += 1
             deadly = 0 if killed >= kills else chance.randrange(1, 120)
             service.spawn(deadly)
             if chance.random() < 0.9:
-                _up(service)
+                service.up(20)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -108,7 +107,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
             sent |= found
             minutes.append([*found.values()])
             service.at(minute + 1)
-            end = time.monotonic() + 240
+            end = time.monotonic() + 900
             # Stay with each minute for its share of the kills.
             while client.steps() < minute + 1 or killed < kills * (minute + 1) // MINUTES:
                 if time.monotonic() > end:
@@ -129,8 +128,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         done = float(service.stop())
     finally:
         over.set()
-        if service.process.poll() is None:
-            service.kill()
+        service.close()
     return {
         "killed": killed,
         "databases": databases,
@@ -145,16 +143,6 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         ],
         "steps": len(told) // 2,
     }
-
-
-def _up(service: Running) -> None:
-    """Wait until it answers, or has died."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end and service.process.poll() is None:
-        with contextlib.suppress(httpx.TransportError):
-            httpx.get(f"{service.url}/health", timeout=2)
-            return
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

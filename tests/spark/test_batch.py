@@ -22,6 +22,8 @@ from counton.jobs import Job, run
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
 
+from pyspark.sql import functions as F  # noqa: E402, N812 - after the skip
+
 from counton import spark as counton_spark  # noqa: E402 - after the skip
 
 
@@ -62,7 +64,15 @@ def test_the_bits_are_those_of_one_machine(
         for seed, part in enumerate((first, second if append else rows)):
             with run(replace(local, events=part)) as here:
                 expected = told(here)
-            with counton_spark.run(far, spread(spark, part, seed)) as there:
+            frame = spread(spark, part, seed)
+            if append:  # times that Spark knows as such, so that it may count what is alike
+                zone = local.timezone or "UTC"
+                moment = F.to_utc_timestamp(frame["at"].cast("timestamp_ntz"), zone)
+                since = F.timestamp_diff(
+                    "MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), moment
+                )
+                frame = frame.withColumn("at", F.timestamp_micros(since))
+            with counton_spark.run(far, frame) as there:
                 assert told(there) == expected
     assert expected[2][1] > 10
 

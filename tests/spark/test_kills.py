@@ -150,6 +150,7 @@ def test_a_killed_driver_goes_on(tmp_path: Path, expected: tuple[pl.DataFrame, f
                     continue
             if process.ended():
                 break
+        print(f"round {rounds}: {killed} killed so far", flush=True)
         assert pl.read_parquet(folder / "out.parquet").equals(table), killed
 
 
@@ -177,4 +178,5 @@ def test_killed_executors_change_nothing(
                         _kill(chance.choice(there))
                         killed += 1
             ended = process.ended()  # else too many executors died at a time: the query goes on
+        print(f"round {rounds}: {killed} killed so far", flush=True)
         assert pl.read_parquet(folder / "out.parquet").equals(table), killed

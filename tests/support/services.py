@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
+import select
 import shutil
 import signal
 import subprocess
@@ -21,35 +21,60 @@ import httpx
 #: When the tests' first windows begin.
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
-#: As the command does, but told the time by a file.
+#: As the command does, but told the time by a file. It loads all that it needs, and forks a service
+#: for each line that it is given, or waits for the end of one.
 _PROGRAM = """
-import sys
+import os, signal, sys
 from datetime import datetime
 from pathlib import Path
+import counton.jobs.runs, counton.jobs.people, counton.jobs.shown, counton.jobs.choosing
+import counton.jobs.released, counton.mechanisms.intervals, counton.serve.metrics
+import counton.store.marks, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
 from counton.serve.server import serve
 from counton.serve.service import Service
 
-clock = Path(sys.argv[2])
+file, folder = sys.argv[1:]
 
 def now():
-    return datetime.fromisoformat(clock.read_text())
+    return datetime.fromisoformat(Path(folder, "clock").read_text())
 
-deadly = int(sys.argv[4])
-if deadly:  # dies when it has asked the database for so much
-    import itertools, os, signal
-    from sqlalchemy import event
-    from sqlalchemy.engine import Engine
+def listening(url):
+    Path(folder, "url.new").write_text(url)
+    Path(folder, "url.new").rename(Path(folder, "url"))
 
-    number = itertools.count(1)
+def work(listen, deadly):
+    if deadly:  # dies when it has asked the database for so much
+        import itertools
+        from sqlalchemy import event
+        from sqlalchemy.engine import Engine
 
-    def asked(*_given):
-        if next(number) >= deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
+        number = itertools.count(1)
 
-    for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
-        event.listen(Engine, when, asked)
+        def asked(*_given):
+            if next(number) >= deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-serve(Service(sys.argv[1], clock=now), sys.argv[3], lambda url: print(url, flush=True))
+        for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(Engine, when, asked)
+    serve(Service(file, clock=now), listen, listening)
+
+for line in sys.stdin:
+    what, number, *listen = line.split()
+    if what == "wait":
+        print(os.waitstatus_to_exitcode(os.waitpid(int(number), 0)[1]), flush=True)
+        continue
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work(listen[0], int(number))
+            code = 0
+        except BaseException as error:
+            sys.stderr.write(f"{type(error).__name__}: {error}\\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    print(child, flush=True)
 """
 
 
@@ -149,13 +174,16 @@ def copied(file: Path) -> str:
     return f"{url}%3D{schema}_copy"
 
 
-def counted(file: Path, state: str, minutes: Sequence[Sequence[bytes]]) -> list[float]:
+def counted(
+    file: Path, state: str, minutes: Sequence[Sequence[bytes]], last: int | None = None
+) -> list[float]:
     """What runs over files say, one after each minute, of the batches that had come by then.
 
     Args:
         file: of the service.
         state: a copy of its new state.
         minutes: batches.
+        last: the minute that the last run releases; None: its own.
 
     Returns:
         All estimates.
@@ -164,12 +192,13 @@ def counted(file: Path, state: str, minutes: Sequence[Sequence[bytes]]) -> list[
 
     copy = file.parent / "undisturbed"
     found: list[float] = []
-    for minute, batches in enumerate(minutes):
+    for minute, batches in enumerate(minutes, 1):
+        until = last if last is not None and minute == len(minutes) else minute
         events = copy / f"{minute}.jsonl"
         events.write_bytes(b"".join(batches))
         job = Job(
             "count", events, state, name="visits", append=True, confirmed=True,
-            key=copy / "visits.key", until=START + timedelta(minutes=minute + 1),
+            key=copy / "visits.key", until=START + timedelta(minutes=until),
         )  # fmt: skip
         with run(job) as outcome:
             found = outcome.released().table()["estimate"].to_list()
@@ -180,75 +209,103 @@ class Running:
     """A service that runs.
 
     Args:
-        file: its job file.
-        clock: file of the time; it is made.
+        file: its job file; the clock lies beside it.
         tokens: of each scope.
         port: where it listens; 0: anywhere.
     """
 
-    def __init__(self, file: Path, clock: Path, tokens: Mapping[str, str], port: int = 0) -> None:
-        self.file, self.clock, self.tokens, self.port = file, clock, dict(tokens), port
-        self.log = file.parent / "log"
-        self.url = ""
-        if not clock.exists():
+    def __init__(self, file: Path, tokens: Mapping[str, str], port: int = 0) -> None:
+        self.folder, self.tokens, self.port = file.parent, dict(tokens), port
+        self.log, self.url, self._pid = self.folder / "log", "", 0
+        if not (self.folder / "clock").exists():
             self.at(-1)
+        with self.log.open("ab") as log:
+            self._parent = subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", _PROGRAM, str(file), str(self.folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"},
+            )
 
     def at(self, minute: float) -> None:
         """Set the clock, in minutes after the beginning."""
         moment = datetime.fromtimestamp(START.timestamp() + 60 * minute, UTC)
-        beside = self.clock.with_suffix(".new")
-        beside.write_text(moment.isoformat())
-        beside.rename(self.clock)
+        (self.folder / "clock.new").write_text(moment.isoformat())
+        (self.folder / "clock.new").rename(self.folder / "clock")
+
+    def _ask(self, *words: object) -> int:
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        self._parent.stdin.write(" ".join(map(str, words)) + "\n")
+        self._parent.stdin.flush()
+        return int(self._parent.stdout.readline())
 
     def spawn(self, deadly: int = 0) -> None:
         """Begin; with a number it kills itself when it has asked its database for so much."""
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-W", "error", "-c", _PROGRAM),
-                    *(str(self.file), str(self.clock), f"127.0.0.1:{self.port}", str(deadly)),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "POLARS_MAX_THREADS": "2"},
-            )
+        (self.folder / "url").unlink(missing_ok=True)
+        self._pid = self._ask("spawn", deadly, f"127.0.0.1:{self.port}")
 
     def start(self) -> None:
         """Begin, and wait until it answers."""
         self.spawn()
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().decode()
-        if not re.match("http://", line):
+        if not self.up():
             raise RuntimeError(f"the service did not start: {self.log.read_text()[-2000:]}")
-        self.url = line.strip()
-        self.port = int(self.url.rpartition(":")[2])
-        for _ in range(200):
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/health").status_code == 200:
-                    return
-            time.sleep(0.05)
-        raise RuntimeError("the service does not answer")
+
+    def up(self, seconds: float = 60) -> bool:
+        """Wait until it answers; whether it does."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.ended(0):
+            with contextlib.suppress(httpx.TransportError, FileNotFoundError):
+                self.url = (self.folder / "url").read_text()
+                self.port = int(self.url.rpartition(":")[2])
+                return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+            time.sleep(0.02)
+        return False
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends by itself within some seconds."""
+        if not self._pid:
+            return True
+        handle = os.pidfd_open(self._pid)  # readable when the process has ended
+        try:
+            return bool(select.select([handle], [], [], seconds)[0])
+        finally:
+            os.close(handle)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self._pid, number)
 
     def kill(self) -> None:
         """End it at once."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self.send_signal(signal.SIGKILL)
+        self._wait()
+
+    def _wait(self) -> int:
+        pid, self._pid = self._pid, 0
+        return self._ask("wait", pid)
 
     def stop(self) -> int:
         """Tell it to end; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
+        if not self.ended(60):
+            self.kill()
+            raise TimeoutError(f"it does not end: {self.log.read_text()[-2000:]}")
+        return self._wait()
+
+    def close(self) -> None:
+        """Stop it, if it runs, and forget it."""
         try:
-            code = self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
+            if self._pid:
+                self.stop()
         finally:
-            assert self.process.stdout is not None
-            self.process.stdout.close()
-        return code
+            assert self._parent.stdin is not None
+            assert self._parent.stdout is not None
+            self._parent.stdin.close()
+            self._parent.stdout.close()
+            self._parent.wait(60)
 
     def header(self, scope: str) -> dict[str, str]:
         """The header with a token."""
@@ -300,10 +357,9 @@ class Running:
 @contextlib.contextmanager
 def running(file: Path, **more: Any) -> Iterator[Running]:
     """A service that is stopped at the end."""
-    service = Running(file, file.parent / "clock", tokens_for(file), **more)
-    service.start()
+    service = Running(file, tokens_for(file), **more)
     try:
+        service.start()
         yield service
     finally:
-        if service.process.poll() is None:
-            service.stop()
+        service.close()

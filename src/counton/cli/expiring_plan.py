@@ -38,6 +38,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
         ("--simple", options.simple or None),
         ("--statistic", options.statistic),
         ("--each-row", options.each_row or None),
+        ("--around", options.around),
     ):
         if value is not None:
             raise InvalidInput(

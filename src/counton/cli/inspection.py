@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,15 +13,20 @@ from rich.table import Table
 
 from counton.cli.exits import ExitCode
 from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
-from counton.cli.printing import print_json, print_line, print_table, print_words
+from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
 from counton.errors import InvalidInput, field
 from counton.jobs.guards import check_most
 from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
+from counton.jobs.outputs import PICTURES, check_output
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
+from counton.store.whole_file import replace_file
 from counton.strategies import strategy_from_dict
 from counton.strategies.base import ReleaseForm
+
+if TYPE_CHECKING:
+    from counton.plans import Plan
 
 #: Whose variances are ranked, in a sentence.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
@@ -30,12 +36,20 @@ def print_plan(options: PlanOptions) -> None:
     """Strategies and their errors, best first."""
     from counton.plans import plan
 
-    if options.steps is None:
+    if options.steps is None and options.around is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? for a stream without "
-            "an end see --expire"
+            "an end give --around, a number that you have in mind; where protection fades, see "
+            "--expire"
+        )
+    if options.steps is not None and options.around is not None:
+        raise InvalidInput(
+            f"--around {options.around} is for a stream without a last step, and --steps "
+            f"{options.steps} gives it one: leave one of them out"
         )
     _refuse_expiring(options)
+    if options.plot is not None:
+        check_output(options.plot, PICTURES)
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
     release = cast(ReleaseForm, options.release or "totals")
@@ -61,9 +75,12 @@ def print_plan(options: PlanOptions) -> None:
         shape=shape,
         release=release,
         simple=options.simple,
+        around=options.around,
     )
     if statistic is not None:
         ranked = statistic.restated(ranked)
+    if options.plot is not None:
+        _draw(ranked, options.plot)
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
         rows = zip(ranked.rows(), seconds, strict=True)
@@ -71,6 +88,7 @@ def print_plan(options: PlanOptions) -> None:
             {
                 "steps": options.steps,
                 "guarantee": guarantee.to_dict(),
+                "around": options.around,
                 "metric": chosen,
                 "release": release,
                 "most": options.most,
@@ -87,10 +105,12 @@ def print_plan(options: PlanOptions) -> None:
         return
     console = Console()
     error = "mean" if chosen == "mean" else "largest"
+    length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
+    if options.around is not None:
+        length = f"no last step, errors of the first {length}"
     print_line(
         console,
-        f"{options.steps:,} step{'s' * (options.steps > 1)}, {guarantee}, {whom}; "
-        f"least {error} variance {_OF[release]}first",
+        f"{length}, {guarantee}, {whom}; least {error} variance {_OF[release]}first",
         bold=True,
     )
     if about is not None:
@@ -133,6 +153,15 @@ def print_plan(options: PlanOptions) -> None:
     )
     for note in ranked.notes:
         print_line(console, f"note: {note}")
+    print_files(console, None, options.plot)
+
+
+def _draw(ranked: Plan, path: Path) -> None:
+    from counton.plots import plot_plan
+    from counton.plots.style import save_figure
+
+    figure = plot_plan(ranked, "Errors of counts, by step")
+    replace_file(path, lambda name: save_figure(figure, name))
 
 
 def _whom(most: int | None) -> str:
@@ -149,7 +178,6 @@ def _refuse_expiring(options: PlanOptions) -> None:
         "--largest-error": options.largest_error,
         "--largest-growth": options.largest_growth,
         "--concentrated": options.concentrated or None,
-        "--plot": options.plot,
     }
     for option, value in given.items():
         if value is not None:

@@ -191,6 +191,7 @@ class PlanOptions(_Guarantee, _Horizon):
 
     metric: str | None = option(None, "error to make small: mean or max")
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
+    around: int | None = option(None, "no last step: errors of the first so many windows")
     simple: bool = option(False, "only strategies that release integers, no search", "--simple")
     most: int | None = option(None, "protect a user of whom so many events count, not one event")
     statistic: str | None = option(
@@ -217,7 +218,7 @@ class PlanOptions(_Guarantee, _Horizon):
     concentrated: bool = option(
         False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
     )
-    plot: Path | None = option(None, "with --expire: draw loss against age")
+    plot: Path | None = option(None, "draw errors over time; with --expire loss against age")
     json: bool = _json()
 
 

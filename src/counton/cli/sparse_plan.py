@@ -34,6 +34,7 @@ def print_sparse_plan(options: PlanOptions) -> None:
         "--every": options.every,
         "--rmse": options.rmse,
         "--plot": options.plot,
+        "--around": options.around,
     }
     ignored = [name for name, value in given.items() if value is not None]
     if ignored:

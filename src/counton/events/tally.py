@@ -333,23 +333,35 @@ def tally(
     )
 
 
-def cells_of(rows: Rows, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+def cells_of(
+    rows: Rows,
+    reading: Reading,
+    domain: Sequence[str] | None,
+    alike: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """Sums of some of a run's rows by cell: `summed` adds up those of several.
 
     Args:
         rows: some of them.
         reading: how they are read; where it discovers groups, sums are by label.
         domain: the declared groups.
+        alike: where each row stands for several in its window that say the same: how many
+            (``number``), and the microsecond of the newest (``newest``).
 
     Returns:
         Columns ``cell`` (window, group and place), ``group`` (a label where they are discovered,
         else null), ``rows``, ``us`` (the newest), and for each place to which rows add more than
         themselves ``total N`` (int64, modulo 2^64) and ``magnitude N`` (float64).
     """
+    marked, number = _mark(rows, reading), None
+    if alike is not None:
+        us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+        marked = marked.collect().hstack(alike.select("number", "newest")).lazy()
+        marked, number = marked.with_columns(us=us), pl.col("number")
     if reading.unknown == "discover":
-        found = _added(_mark(rows, reading), _window(), reading.adds, newest=True, by=["group"])
+        found = _added(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
     else:
-        found = _added(_mark(rows, reading), _cell(domain), reading.adds, newest=True)
+        found = _added(marked, _cell(domain), reading.adds, newest=True, number=number)
         found = found.with_columns(group=pl.lit(None, pl.String))
     sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
     return found.select("cell", "group", *sums).collect()
@@ -468,9 +480,12 @@ def _added(
     *,
     newest: bool = False,
     by: Sequence[str] = (),
+    number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
     """Rows by cell, windows one after the other: how many, and what they add to each place."""
-    sums = [pl.len().cast(pl.Int64).alias("rows")]
+    each = pl.lit(1, pl.Int64) if number is None else number
+    many = pl.len().cast(pl.Int64) if number is None else number.sum()
+    sums = [many.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
     if adds is not None:
@@ -480,13 +495,14 @@ def _added(
             known &= (place >= 0) & (place < adds.places)
             cell = cell * (adds.places + 1) + pl.when(known).then(place).otherwise(adds.places)
         if not adds.counts_rows:
-            for number, (_, amount) in enumerate(entries):
+            for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # of each row as much
-                    added, size = pl.len().cast(pl.Int64) * amount, pl.len() * float(abs(amount))
+                    added, size = many * amount, many * float(abs(amount))
                 else:
-                    added, size = amount.sum(), amount.cast(pl.Float64).abs().sum()
-                sums.append(added.alias(f"total {number}"))
-                sums.append(size.alias(f"magnitude {number}"))
+                    added = (amount * each).sum()
+                    size = (amount.cast(pl.Float64) * each).abs().sum()
+                sums.append(added.alias(f"total {place}"))
+                sums.append(size.alias(f"magnitude {place}"))
     return rows.group_by(cell.alias("cell"), *by).agg(sums)
 
 

@@ -155,9 +155,10 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     windows, columns, bounds = before.windows, before.columns, before.contribution
+    endless = request.around is not None
     taken: dict[str, Any] = {
         "start": moment(int(windows.ends(range(step, step + 1))[0])).isoformat(),
-        "steps": windows.steps - step or windows.steps,
+        "steps": None if endless else windows.steps - step or windows.steps,
         "every": windows.every,
         "timezone": windows.timezone,
         "time": columns.time,
@@ -165,9 +166,9 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         "value": columns.value,
         "id": columns.id,
         "release": before.release,
-        "metric": before.metric,
-        "simple": before.simple,
-        "strategy": before.choice if before.choice in STRATEGIES else None,
+        "metric": None if endless else before.metric,
+        "simple": before.simple and not endless,
+        "strategy": before.choice if before.choice in STRATEGIES and not endless else None,
     }
     if before.what == "sum":
         taken |= {"lower": bounds.lower, "upper": bounds.upper, "resolution": bounds.resolution}

@@ -9,6 +9,7 @@ import polars as pl
 from counton.events.files import BETWEEN
 from counton.events.windows import load_zone
 from counton.jobs.definition import Definition, subject
+from counton.jobs.job import metric_from
 from counton.mechanisms import StreamTerms
 
 #: What is known of every stream of events besides its numbers.
@@ -29,23 +30,21 @@ def methods_of(
         errors: sentences about the error.
     """
     from counton.mechanisms.methods import methods
+    from counton.plans import far_from_possible
 
+    of = "" if definition.plain else "a cell of what it reads"
+    far = far_from_possible(terms, metric_from(definition.metric), of=of)
     people = definition.people
     left_out = []
     if people is not None and definition.statistic.tallied:
         left_out.append(
             "Rows of a user beyond the bound were left out, an error that no interval includes."
         )
-    possible = []
-    if definition.plain and definition.discovery is None:
-        from counton.plans import far_from_possible
-
-        possible = [said] if (said := far_from_possible(terms, definition.least)) else []
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps),
         unit=definition.unit,
-        errors=[*errors, *possible, *left_out],
+        errors=[*errors, *([far] if far else []), *left_out],
         unprotected=[_WHEN],
         sources=definition.statistic.sources,
     )

@@ -9,6 +9,7 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.plots.bounds import plot_bounds as plot_bounds
     from counton.plots.loss import plot_loss as plot_loss
+    from counton.plots.plans import plot_plan as plot_plan
     from counton.plots.tables import plot_hierarchy as plot_hierarchy
     from counton.plots.tables import plot_ranges as plot_ranges
     from counton.plots.totals import Curves as Curves
@@ -20,11 +21,20 @@ _HOME = {
     "plot_bounds": "counton.plots.bounds",
     "plot_hierarchy": "counton.plots.tables",
     "plot_loss": "counton.plots.loss",
+    "plot_plan": "counton.plots.plans",
     "plot_ranges": "counton.plots.tables",
     "plot_totals": "counton.plots.totals",
 }
 
-__all__ = ["Curves", "plot_bounds", "plot_hierarchy", "plot_loss", "plot_ranges", "plot_totals"]
+__all__ = [
+    "Curves",
+    "plot_bounds",
+    "plot_hierarchy",
+    "plot_loss",
+    "plot_plan",
+    "plot_ranges",
+    "plot_totals",
+]
 
 __getattr__ = loader(__name__, _HOME)
 

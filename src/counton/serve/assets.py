@@ -17,7 +17,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from counton.errors import MissingExtra
+from counton.lazy import missing
 
 _KINDS = {
     ".css": "text/css; charset=utf-8",
@@ -89,11 +89,7 @@ def assets() -> dict[str, Asset]:
 def _uplot() -> Path:
     spec = find_spec("uplot")  # importing it would import IPython
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra(
-            "the page of the service draws with uPlot from the package uplot-python, which is not "
-            "installed: install counton's extra 'serve' (in a checkout: pip install '.[serve]')",
-            name="uplot",
-        )
+        raise missing("uplot", ModuleNotFoundError(name="uplot"))
     return Path(spec.submodule_search_locations[0]) / "static"
 
 

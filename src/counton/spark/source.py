@@ -36,6 +36,8 @@ _WORDS: Final = 4
 _HALVES: Final = -(2**62)
 #: Rows and bytes that a worker takes at a time.
 _ROWS, _BYTES = 2**18, 2**26
+#: A window is cut into so many pieces at most, of which each is in no other window.
+_PIECES = 31
 #: Sums of several chunks are added up when they have so many cells.
 _CELLS = 2**20
 _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
@@ -78,6 +80,24 @@ class SparkRows(Rows):
             with_hashes(self.spark, columns)  # names what is missing
             raise RuntimeError("the rows of the frame have not been read yet")
         return self._digest
+
+    def grain(self, reading: Reading) -> tuple[int, int] | None:
+        """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+
+        None where rows differ in more than that: in numbers, or in local times. Labels are few, so
+        that Spark may count rows that are alike before they are marked.
+        """
+        parts = () if reading.adds is None else reading.adds.parts
+        dtype, windows = self.frame().collect_schema()[reading.columns.time], reading.windows
+        absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
+            return None
+        if windows.length is not None:
+            return int(windows.ends(range(1))[0]), windows.length
+        edges = windows.ends(range(windows.steps + 1))
+        length = int(np.gcd.reduce(edges))
+        most = int(np.diff(edges).max())
+        return (0, length) if most <= _PIECES * length else None
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
         """Take the sums of hashes that one pass over the rows has found.
@@ -193,14 +213,18 @@ class SparkSource(Spread):
     def _summed(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-        work, columns = _Work(reading, domain), reading.columns.names
+        columns = reading.columns.names
+        hashed, grain = with_hashes(self._rows.spark, columns), self._rows.grain(reading)
+        if grain is not None:
+            hashed = alike(hashed, columns.index(reading.columns.time), *grain)
+        work = _Work(reading, domain, alike=grain is not None)
         schema = cells_of(EventFrame(self._rows.frame()), work.reading, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
         for name in list(schema)[len(_CELL) :]:
             added = F.try_sum if name.startswith("total") else F.sum
             sums.append(added(f"`{name}`").alias(name))
         found = _collected(
-            with_hashes(self._rows.spark, columns),
+            hashed,
             partial(_cells, work, schema),
             schema,
             lambda parts: parts.groupBy("cell", "group").agg(*sums),
@@ -215,9 +239,11 @@ class SparkSource(Spread):
 class _Work:
     """What executors are told: nothing that is secret but the groups and bounds of the job."""
 
-    def __init__(self, reading: Reading, domain: Sequence[str] | None) -> None:
+    def __init__(
+        self, reading: Reading, domain: Sequence[str] | None, *, alike: bool = False
+    ) -> None:
         self.reading = replace(reading, policies=Policies())
-        self.domain = domain
+        self.domain, self.alike = domain, alike
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Rows of several batches at a time: the job's columns, and what stands behind them."""
@@ -258,8 +284,38 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     taken = selected(frame, columns)
     values = [taken[name] for name in taken.columns]
     given = [*values, *(value.isNull() for value in values)]
-    words = [F.xxhash64(F.lit(word), *given).alias(f"h{word}") for word in range(_WORDS)]
+    words = [F.xxhash64(F.lit(word), *given).alias(f"counton {word}") for word in range(_WORDS)]
     return taken.select(*values, *words)
+
+
+def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
+    """One row for all that are alike but for their times within a piece of a window.
+
+    Args:
+        hashed: see `with_hashes`.
+        time: which column holds the times.
+        begin, length: see `SparkRows.grain`.
+
+    Returns:
+        The columns, then how many rows there were, the microsecond of the newest, and sums of the
+        halves of the hashes.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns, words = hashed.columns[:-_WORDS], hashed.columns[-_WORDS:]
+    us = F.unix_micros(hashed[columns[time]])
+    piece = us - F.pmod(us - F.lit(begin), F.lit(length))
+    keys = [hashed[name] for name in columns]
+    keys[time] = F.timestamp_micros(piece).alias(columns[time])
+    sums = []
+    for word in words:
+        low, high = (
+            hashed[word].bitwiseAND(F.lit(2**32 - 1)),
+            F.shiftrightunsigned(hashed[word], 32),
+        )
+        sums += [F.sum(low).alias(f"{word} low"), F.sum(high).alias(f"{word} high")]
+    many = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
+    return hashed.groupBy(*keys).agg(*many, *sums)
 
 
 def _collected(
@@ -340,23 +396,31 @@ def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]
 
 
 class _Hashes:
-    """Sums of the hashes of rows, and their number."""
+    """Sums of the hashes of rows, and their number, in halves of 32 bits."""
 
     def __init__(self) -> None:
-        self._sums = np.zeros(_WORDS + 1, np.uint64)
+        self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
 
     def add(self, chunk: pl.DataFrame) -> EventFrame:
         """Take the hashes from some rows."""
         words = chunk.columns[-_WORDS:]
         sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
-        self._sums += np.array([chunk.height, *sums], np.uint64)
+        self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
         return EventFrame(chunk.drop(words))
 
+    def add_alike(self, chunk: pl.DataFrame) -> tuple[EventFrame, pl.DataFrame]:
+        """Take them from rows that stand for several; of each how many."""
+        halves = chunk.columns[-2 * _WORDS :]
+        number = int(chunk["number"].sum())
+        sums = [int(chunk[half].sum()) for half in halves]
+        self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
+        many = ["number", "newest"]
+        return EventFrame(chunk.drop(halves).drop(many)), chunk.select(many)
+
     def halves(self) -> pl.DataFrame:
-        """Each sum in two halves, which can be added up without overflow: ``cell``, ``rows``."""
-        halves = self._sums.view(np.uint32).astype(np.int64)
-        cells = _HALVES - 1 - np.arange(len(halves), dtype=np.int64)
-        return pl.DataFrame({"cell": cells, "rows": halves})
+        """Each half, which can be added up without overflow: ``cell``, ``rows``."""
+        cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
+        return pl.DataFrame({"cell": cells, "rows": self._halves})
 
 
 def _cells(
@@ -365,7 +429,11 @@ def _cells(
     """On an executor: rows added up."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
-        held.append(cells_of(hashes.add(chunk), work.reading, work.domain))
+        if work.alike:
+            rows, many = hashes.add_alike(chunk)
+            held.append(cells_of(rows, work.reading, work.domain, many))
+        else:
+            held.append(cells_of(hashes.add(chunk), work.reading, work.domain))
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
             held = [summed(held)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")

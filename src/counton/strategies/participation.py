@@ -320,7 +320,7 @@ def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> i
             return _over_alternating_sets(weights, norm, changes)
     bounds = [largest_sum(strategy, norm, schedule)]
     if strategy.horizon <= _MOST_WRITTEN_OUT:
-        bounds += _alternating_bounds(_written_out(strategy), norm, changes)
+        bounds += _alternating_bounds(strategy, norm, changes)
     return min(bounds)
 
 
@@ -340,7 +340,7 @@ def each_alternating(strategy: StreamStrategy, norm: Norm) -> int:
     assert horizon is not None
     found = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
     if horizon <= _MOST_WRITTEN_OUT:
-        _, *bounds = _alternating_bounds(_written_out(strategy), norm, 1)
+        _, *bounds = _alternating_bounds(strategy, norm, 1)
         found = min(found, *bounds)
     return found
 
@@ -360,8 +360,9 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
     return best
 
 
-def _alternating_bounds(weights: Integers, norm: Norm, changes: int) -> Iterator[int]:
+def _alternating_bounds(strategy: StreamStrategy, norm: Norm, changes: int) -> Iterator[int]:
     """Those of rows and of products; the largest of so many steps are added up."""
+    weights = _written_out(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
     variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
@@ -373,7 +374,7 @@ def _alternating_bounds(weights: Integers, norm: Norm, changes: int) -> Iterator
     if norm == 1:
         return
     yield most(variations @ np.abs(weights))
-    products = weights.T @ weights
+    products = _gram(strategy)
     if (products < 0).any():
         return
     squares = np.diagonal(products)
@@ -618,15 +619,23 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
 
     int64 where all sums of them stay within it, else Python's integers.
     """
-    weights = _written_out(strategy)
-    lengths = np.abs(weights).sum(axis=0)
-    if weights.dtype != object and int(lengths.max(initial=0)) ** 2 < 2**52:
-        reals = weights.astype(np.float64)  # exact, and multiplied faster
-        products = np.abs(reals.T @ reals).astype(np.int64)
-    else:
-        products = np.abs(weights.T @ weights)
+    lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
     return lengths, products
+
+
+@lru_cache(maxsize=4)
+def _gram(strategy: StreamStrategy) -> Integers:
+    """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
+    weights = _written_out(strategy)
+    longest = int(np.abs(weights).sum(axis=0).max(initial=0))
+    if weights.dtype != object and longest**2 < 2**52:
+        reals = weights.astype(np.float64)  # exact, and multiplied faster
+        products = (reals.T @ reals).astype(np.int64)
+    else:
+        products = weights.T @ weights
+    products.flags.writeable = False
+    return products
 
 
 @lru_cache(maxsize=4)

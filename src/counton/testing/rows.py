@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +16,10 @@ from counton.strategies import Node, StreamStrategy
 Address = tuple[int, int]
 #: Rows of fractions are checked one by one in exact arithmetic; so many of them at long horizons.
 EXACT_ROWS = 4
+
+_Table = TypeVar("_Table")
+#: A strategy whose tables are kept, and those that were written out so far.
+_KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_KEPT", default=None)
 
 
 class LawBroken(AssertionError):
@@ -38,8 +45,35 @@ def is_integral(strategy: StreamStrategy) -> bool:
     return strategy.fraction_bits == strategy.lattice_bits == 0
 
 
+@contextmanager
+def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
+    """Within, the rows and columns of a strategy are written out once, for all laws.
+
+    Writing them out costs more than comparing them. Laws only read them.
+    """
+    token = _KEPT.set((strategy, {}))
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def _once(strategy: StreamStrategy, which: tuple[str, int], write: Callable[[], _Table]) -> _Table:
+    kept = _KEPT.get()
+    if kept is None or kept[0] is not strategy:
+        return write()
+    if which not in kept[1]:
+        kept[1][which] = write()
+    table: _Table = kept[1][which]
+    return table
+
+
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
     """Rows of the first ``count`` steps; of rows of fractions, at long horizons, only a few."""
+    return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
+
+
+def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
         chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
@@ -48,8 +82,14 @@ def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
     """Columns of the first ``count`` items, as far as their releases read them, as integers."""
-    items = range(1, count + 1)
-    return [lattice_units(strategy, strategy.column_until(item, count)) for item in items]
+    return _once(
+        strategy,
+        ("columns", count),
+        lambda: [
+            lattice_units(strategy, strategy.column_until(item, count))
+            for item in range(1, count + 1)
+        ],
+    )
 
 
 def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:

@@ -26,6 +26,7 @@ from counton.testing.rows import (
     lattice_units,
     require,
     rows_by_step,
+    tables_kept,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
     """
+    with tables_kept(strategy):
+        _check_all(strategy, steps)
+
+
+def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
     check_parameters(strategy)
     check_arguments(strategy)
     check_factorisation(strategy, steps)

@@ -5,7 +5,7 @@ import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
 import { showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
 import { Series } from "./series.js";
-import { Live, NeedsToken, Service } from "./service.js";
+import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
 const page = document;
 const find = (selector) => page.querySelector(selector);
@@ -13,6 +13,8 @@ const find = (selector) => page.querySelector(selector);
 const FIRST_PICKED = 5;
 /** Windows that are shown before anyone asks for more: noise hides single ones sooner than totals. */
 const FIRST_SPAN = { totals: 500, windows: 60 };
+/** Milliseconds, at least, between two questions about the budget and what is public of a stream. */
+const REFRESH = 5000;
 const SPANS = [60, 500, 2000, 10000];
 
 class App {
@@ -103,13 +105,16 @@ class App {
   /** Show a stream from its beginning. */
   async open(name) {
     this.live?.close();
+    clearTimeout(this.refreshing);
+    clearTimeout(this.catching);
+    this.refreshing = this.catching = null;
     find("#streams").value = name;
     this.series = new Series();
     this.picked.clear();
     this.span = {};
     this.loaded = new Set();
     this.difference.reset();
-    find("#search").value = "";
+    find("#search").value = find("#methods").textContent = "";
     this.stream = await this.service.stream(name);
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
@@ -154,10 +159,13 @@ class App {
     if (field.dataset.key !== key) {
       field.dataset.key = key;
       const options = sizes.map((size) => new Option(`last ${count(size)}`, String(size)));
-      field.replaceChildren(...options, new Option("all", "all"));
+      // More than the largest number is for downloads, not for a page.
+      if (sizes.length < SPANS.length) options.push(new Option("all", "all"));
+      field.replaceChildren(...options);
     }
     const wanted = this.span[this.of] ?? String(FIRST_SPAN[this.of]);
-    field.value = wanted === "all" || sizes.includes(Number(wanted)) ? wanted : "all";
+    const there = [...field.options].map(({ value }) => value);
+    field.value = there.includes(wanted) ? wanted : there.at(-1);
     field.closest("label").hidden = !sizes.length;
   }
 
@@ -268,18 +276,43 @@ class App {
     if (name !== this.stream.name) return;
     const newest = Math.max(0, ...rows.map(({ step }) => step));
     this.stream.steps = Math.max(this.stream.steps ?? 0, newest);
-    this.refreshStream();
-    const shown = !this.counts || this.of === this.usual;
-    const usable = shown && this.level === 0.95 && this.series.latest.size > 0;
-    if (!usable) {
+    this.expect();
+    const usual = this.level === 0.95;
+    const shown = usual && (!this.counts || this.of === this.usual);
+    if (!this.series.latest.size) {
       this.reload();
       return;
     }
-    this.series.takeLatest(rows);
-    const { loaded } = this;
-    const kept = loaded.size ? rows.filter(({ group }) => loaded.has(group)) : rows;
-    this.series.take(kept);
-    this.later();
+    if (usual) this.series.takeLatest(rows);
+    if (shown) {
+      const { loaded } = this;
+      this.series.take(loaded.size ? rows.filter(({ group }) => loaded.has(group)) : rows);
+      this.later();
+    } else if (!this.catching) {
+      // Many pages hear the news at once; they do not all ask at once.
+      this.catching = setTimeout(() => this.catchUp(usual), 400 * Math.random());
+    }
+  }
+
+  /** Ask for the windows that came since, where the news did not bring what is shown. */
+  async catchUp(usual) {
+    const round = this.round;
+    const { name } = this.stream;
+    try {
+      if (!usual) {
+        const { rows } = await this.service.series(name, this.query({ last: "1", of: this.usual }));
+        if (round === this.round) this.series.takeLatest(rows);
+      }
+      const from = new Date(this.series.until ?? 0).toISOString();
+      const { rows } = await this.service.series(name, this.query({ from }, this.chosenGroups()));
+      if (round !== this.round) return;
+      this.series.take(rows);
+      this.later();
+    } catch (error) {
+      this.failed(error, () => this.reload());
+    } finally {
+      this.catching = null;
+    }
   }
 
   /** Draw once for all that came since the last picture. */
@@ -292,23 +325,26 @@ class App {
     });
   }
 
-  /** Budget and next release, at most every two seconds. */
-  refreshStream() {
+  /** The next release, by the clock; what the service says of the stream is asked now and then. */
+  expect() {
+    const { stream } = this;
+    const next = Date.parse(stream.next_release) + 1000 * secondsOf(stream.every);
+    stream.next_release = Number.isNaN(next) ? null : new Date(next).toISOString();
     if (this.refreshing) return;
     this.refreshing = setTimeout(async () => {
       this.refreshing = null;
       try {
-        const { name } = this.stream;
-        const stream = await this.service.stream(name);
-        if (name !== this.stream.name) return;
-        this.stream = stream;
-        showPromise(page, stream);
+        const told = await this.service.stream(stream.name);
+        if (told.name !== this.stream.name) return;
+        this.stream = told;
+        showPromise(page, told);
         this.spanOptions();
         this.head();
+        this.words(told.name);
       } catch (error) {
         if (error instanceof NeedsToken) this.failed(error, () => this.start());
       }
-    }, 300);
+    }, REFRESH * (1 + Math.random()));
   }
 
   head() {
@@ -388,11 +424,10 @@ class App {
 
   async words(name) {
     try {
-      find("#methods").textContent = "";
-      find("#methods").textContent = await this.service.methods(name);
+      const told = await this.service.methods(name);
+      if (name === this.stream.name) find("#methods").textContent = told;
     } catch (error) {
-      if (error instanceof NeedsToken) throw error;
-      find("#methods").textContent = error.message;
+      if (name === this.stream.name) find("#methods").textContent = error.message;
     }
   }
 
@@ -449,7 +484,7 @@ class App {
       if (!find("#token").open) find("#token").showModal();
       return;
     }
-    if (error instanceof TypeError) { // no answer at all
+    if (error instanceof Unreachable) {
       this.state("lost", "connection lost, trying again");
       setTimeout(again, 2000);
       return;

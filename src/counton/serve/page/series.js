@@ -6,6 +6,9 @@ const MEASURES = new Set([
   "start", "last_step", "value",
 ]);
 
+/** Windows that are kept at most, however long the page stays open. */
+const KEPT = 20_000;
+
 export class Series {
   constructor() {
     /** Newest rows: from the name of a line to its row. */
@@ -53,6 +56,18 @@ export class Series {
       if (!this.values.has(name)) this.values.set(name, new Map());
       this.values.get(name).set(row.step, row);
     }
+    const old = [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - KEPT));
+    for (const step of old) {
+      this.windows.delete(step);
+      this.values.forEach((rows) => rows.delete(step));
+    }
+  }
+
+  /** When the newest window of the history ends; null: there is none. */
+  get until() {
+    let end = null;
+    for (const window of this.windows.values()) end = Math.max(end ?? 0, window.end);
+    return end;
   }
 
   /** The last so many windows of the history, oldest first. */

@@ -4,6 +4,9 @@ const TOKEN = "counton-token";
 
 export class NeedsToken extends Error {}
 
+/** No answer at all: the service or the way to it is down. */
+export class Unreachable extends Error {}
+
 /** An answer other than success, in the words of the service. */
 export class Refused extends Error {
   constructor(status, words) {
@@ -39,7 +42,12 @@ export class Service {
   async ask(path, options = {}) {
     const headers = { ...options.headers };
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
-    const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+    let answer;
+    try {
+      answer = await fetch(path, { ...options, headers, cache: "no-store" });
+    } catch (error) {
+      throw new Unreachable(error.message);
+    }
     if (answer.status === 401 || answer.status === 403) throw new NeedsToken(await words(answer));
     if (!answer.ok) throw new Refused(answer.status, await words(answer));
     return answer;

@@ -1,0 +1,192 @@
+"""The picture of a plan over time: errors of releases, and what not knowing the end costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput
+from counton.lazy import require
+from counton.plans.bounds import least_of_any_mechanism
+from counton.plans.planner import Choice, Plan, plan
+from counton.plans.possible import sentence_of
+from counton.plots.style import (
+    FAINT,
+    PALETTE,
+    WIDTH,
+    clean,
+    heading_inches,
+    write_heading,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Parts of the time, spread by their logarithms, and steps of each that are computed, at most.
+_PARTS, _OF_EACH = 100, 16
+
+
+class _Curve(NamedTuple):
+    """A strategy's errors, and what stands beside them."""
+
+    name: str
+    std: Floats  # shape (parts, steps of each)
+    colour: str
+    width: float
+
+    @property
+    def line(self) -> Floats:
+        """The root of the mean variance of each part."""
+        return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
+
+
+def plot_plan(ranked: Plan, title: str) -> Figure:
+    """Standard deviations of the best choice over time, and of the best of the other kind.
+
+    Lines are the mean over some steps side by side, bands the least and the largest of them. Of a
+    plan with a last step the best without one, and the reverse: what not knowing the end
+    costs. Below are the two factors to what is possible, and a line at the least that any mechanism
+    must have.
+
+    Args:
+        ranked: what `plan` found.
+        title: what the chart shows.
+
+    Raises:
+        InvalidInput: the plan of a statistic, whose errors are not those of its cells.
+
+    >>> from counton import PureDP, plan
+    >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
+    7.5
+    """
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
+    if ranked.restated is not None:
+        raise InvalidInput(
+            "the plan is of a statistic, whose errors depend on what it reads; draw one of counts"
+        )
+    steps = ranked.steps
+    shown = _parts(steps)
+    middles = np.sqrt(shown[:, 0] * shown[:, -1].astype(np.float64))
+    curves = _curves(ranked, shown)
+    over = "" if ranked.horizon is not None else f" of the first {steps:,} steps"
+    subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}. " + sentence_of(
+        ranked.factors, ranked.metric, over
+    )
+    head = heading_inches(title, subtitle) + 0.3
+    tall = head + 3.6 + 0.62
+    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    figure.subplots_adjust(left=0.09, right=0.74, bottom=0.62 / tall, top=1 - head / tall)
+    write_heading(figure, title, subtitle)
+    for curve in reversed(curves):
+        low, high = curve.std.min(axis=1), curve.std.max(axis=1)
+        ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
+        ax.plot(middles, curve.line, color=curve.colour, linewidth=curve.width)
+    least = least_of_any_mechanism(ranked, ranked.metric)
+    ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
+    if least:
+        ax.axhline(least, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+        name = f"any mechanism has\nin the {ranked.metric} at least\n{least:,.3g}"
+        ends.append((name, least, FAINT))
+    ax.set_xscale("log")
+    ax.set_xlim(1, max(steps, 2))
+    ax.set_ylim(0, 1.08 * max(float(curve.std.max()) for curve in curves))
+    ax.xaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
+    if steps > 10**6:
+        ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
+    ax.minorticks_off()
+    ax.set_title("standard deviation of a release", loc="left", size=10, color=FAINT, pad=5)
+    ax.set_xlabel("step", size=10, color=FAINT)
+    clean(ax, grid="y")
+    ax.tick_params(labelsize=10)
+    top = float(ax.get_ylim()[1])
+    for name, place, colour in _apart(ends, top):
+        ax.annotate(
+            name,
+            (1.02, place),
+            xycoords="axes fraction",
+            va="center",
+            size=10,
+            color=colour,
+            weight="bold" if colour == PALETTE[0] else "normal",
+            annotation_clip=False,
+        )
+    return figure
+
+
+def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
+    """The best choice, and the best of the other kind where there is one."""
+    best = ranked.best
+    bounded = ranked.horizon is not None
+    names = {True: "last step known:\n{}", False: "no last step:\n{}"}
+    found = [
+        _Curve(names[bounded].format(_named(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
+    ]
+    try:
+        other = plan(
+            None if bounded else ranked.steps,
+            ranked.guarantee,
+            ranked.metric,
+            ranked.contribution,
+            ranked.shape,
+            release=ranked.release,
+            around=ranked.steps if bounded else None,
+        )
+    except InvalidInput:  # only totals are planned without a last step
+        return found
+    std = _std(ranked, other.best, shown)
+    name = names[not bounded].format(_named(other.best))
+    more = other.best.std(ranked.metric) / best.std(ranked.metric) - 1
+    found.append(_Curve(f"{name}\n({more:+.0%})", std, PALETTE[1], 1.7))
+    return found
+
+
+def _named(choice: Choice) -> str:
+    return f"{choice.kind},\n{choice.family}"
+
+
+def _std(ranked: Plan, choice: Choice, shown: Integers) -> Floats:
+    resolution = ranked.contribution.resolution
+    flat = shown.reshape(-1)
+    if ranked.release == "windows":
+        variance = choice.strategy.window_noise_variance(choice.noise_law, flat - 1, flat)
+    else:
+        variance = choice.strategy.noise_variance(choice.noise_law, flat.tolist())
+    std = np.sqrt(variance) * float(1 if resolution is None else resolution)
+    return np.asarray(std.reshape(shown.shape))
+
+
+def _parts(steps: int) -> Integers:
+    """Steps from each part of the time; shape (parts, steps of each)."""
+    edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
+    if len(edges) == 1:
+        edges = np.array([1, 2])
+    parts = zip(edges[:-1], edges[1:] - 1, strict=True)
+    return np.array([np.rint(np.linspace(a, b, _OF_EACH)) for a, b in parts]).astype(np.int64)
+
+
+def _short(value: float) -> str:
+    power = round(np.log10(value))
+    return f"$10^{{{power}}}$" if power > 3 else f"{value:,.0f}"
+
+
+def _apart(ends: list[tuple[str, float, str]], top: float) -> list[tuple[str, float, str]]:
+    """Names from the top down, where they do not overlap; places in parts of the axis."""
+    found = []
+    free = 1.02
+    for name, value, colour in sorted(ends, key=lambda end: -end[1]):
+        height = 0.058 * (name.count("\n") + 1)
+        middle = min(value / top, free - height / 2)
+        found.append((name, middle, height, colour))
+        free = middle - height / 2 - 0.02
+    placed = []
+    floor = -0.04
+    for name, middle, height, colour in reversed(found):
+        raised = max(middle, floor + height / 2)
+        floor = raised + height / 2 + 0.02
+        placed.append((name, raised, colour))
+    return placed

@@ -1,0 +1,61 @@
+"""The commands of the page about the service run as they stand there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from services import job_file
+
+from counton.serve.settings import settings_of
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    commands = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(commands) == 3
+    port = str(free_port())
+    wait = (
+        f"for i in $(seq 300); do curl -sf http://127.0.0.1:{port}/health && break; sleep 0.1; "
+        "done\n"
+    )
+    script = "set -eu\ntrap 'kill $!; wait $!' EXIT\n" + wait.join(commands)
+    counton = f"{sys.executable} -W error -m counton"
+    script = re.sub(r"^counton ", f"{counton} ", script, flags=re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-c", script.replace("8080", port)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '{"batch":"first","rows":2,"counted":2,"counted_nowhere":{}}' in done.stdout
+    assert "step,window_start,window_end,group,estimate,std,lower,upper" in done.stdout
+    assert '"next_release":' in done.stdout
+    assert "counton_" in done.stdout  # the token for reading
+
+
+def test_the_page_has_all_settings_and_their_defaults(tmp_path: Path) -> None:
+    defaults = settings_of(job_file(tmp_path, serve={"fold": "10s", "public": False}))
+    for name, value in vars(defaults).items():
+        shown = {True: "`true`", False: "`false`"}.get(value, str(value))
+        shown = f'`"{value}"`' if isinstance(value, str) else shown
+        shown = "`JOBFILE.tokens`" if name == "tokens" else shown
+        assert f"| `{name.replace('_', '-')}` | {shown} |" in PAGE

@@ -1,0 +1,180 @@
+"""Services as processes: ends, restarts, slow and hostile clients, several on one server."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from services import Running, copied, counted, job_file, rows, running, tokens_for
+
+pytestmark = pytest.mark.slow
+
+PAGES = ["home", "shop", "home"]
+
+
+def test_a_service_that_is_told_to_end_answers_what_is_under_way(tmp_path: Path) -> None:
+    with running(job_file(tmp_path)) as service:
+        answers: list[int] = []
+
+        def send() -> None:
+            for number in range(500):
+                try:
+                    answers.append(service.post(f"b{number}", rows(0, PAGES)).status_code)
+                except httpx.TransportError:
+                    return
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        while len(answers) < 5:
+            time.sleep(0.02)
+        with httpx.stream("GET", f"{service.url}/v1/streams/visits/live", timeout=30) as live:
+            lines = live.iter_lines()
+            next(lines)
+            assert service.stop() == 0
+            list(lines)  # it ends, and does not break off
+        thread.join()
+        assert set(answers) <= {202, 503}
+        accepted = answers.count(202)
+        service.start()
+        again = [service.post(f"b{n}", rows(0, PAGES)).status_code for n in range(accepted + 1)]
+        assert again == [200] * accepted + [202]
+        assert '"event": "stopped"' in service.log.read_text()
+
+
+def test_a_service_that_was_down_catches_up(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    copy = copied(file)
+    batches = [rows(minute, PAGES * minute) for minute in range(1, 4)]
+    with running(file) as service:
+        for number, body in enumerate(batches):
+            assert service.post(f"b{number}", body).status_code == 202
+        service.kill()
+        service.at(10)
+        service.start()
+        service.wait_for(10)
+        told = [row["estimate"] for row in service.series()]
+    # The rows were there before their windows ended, whenever these were released.
+    assert told == counted(file, copy, [batches], last=10)
+
+
+def connected(service: Running) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), timeout=20)
+
+
+def answer(place: socket.socket) -> bytes:
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while part := place.recv(65536):
+            found += part
+    return found
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(job_file(tmp_path_factory.mktemp("slow"), serve={"timeout": "2s"})) as service:
+        yield service
+
+
+def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
+    with connected(impatient) as silent, connected(impatient) as slow:
+        slow.sendall(
+            b"POST /v1/streams/visits/batches/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n"
+            + f"Authorization: {impatient.header('ingest')['Authorization']}\r\n".encode()
+            + b"Content-Type: application/x-ndjson\r\n\r\n{"
+        )
+        assert b" 408 " in answer(slow).split(b"\r\n")[0]
+        assert answer(silent) == b""
+    with connected(impatient) as half:
+        half.sendall(b"GET /health HTTP/1.1\r\nHost:")
+        assert answer(half) == b""
+    assert impatient.get("/health").status_code == 200
+
+
+def test_floods_of_headers_are_cut_off(impatient: Running) -> None:
+    with connected(impatient) as flood:
+        flood.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+        with contextlib.suppress(ConnectionError):
+            for number in range(20_000):
+                flood.sendall(f"X-{number}: {'y' * 100}\r\n".encode())
+        found = answer(flood)
+        assert found == b"" or b" 4" in found.split(b"\r\n")[0]
+    with connected(impatient) as nonsense:
+        nonsense.sendall(b"\0\xff\r\n\r\n" * 100)
+        assert b" 400 " in answer(nonsense).split(b"\r\n")[0]
+    assert impatient.get("/health").status_code == 200
+
+
+def test_lengths_that_contradict_each_other_are_refused(impatient: Running) -> None:
+    with connected(impatient) as place:
+        place.sendall(
+            b"POST /v1/streams/visits/batches/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+            b"Content-Length: 50\r\n\r\n{"
+        )
+        assert b" 400 " in answer(place).split(b"\r\n")[0]
+
+
+def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
+    """Both take rows and answer; one releases; the other takes over from one killed or paused."""
+    file = job_file(tmp_path, state=postgres)
+    copy = copied(file)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "jobs.toml").write_text(
+        file.read_text().replace('"visits.key"', f'"{tmp_path / "visits.key"}"')
+    )
+    one, two = Running(file, tokens_for(file)), Running(other / "jobs.toml", {})
+    two.tokens = tokens_for(other / "jobs.toml")
+    minutes: list[list[bytes]] = []
+
+    def minute(number: int, *services: Running) -> None:
+        """Send rows of a minute, the same batch to all, then let it end."""
+        body = rows(number, PAGES * (number + 1))
+        found = [service.post(f"m{number}", body).status_code for service in services]
+        assert found == [202, *([200] * (len(services) - 1))]
+        minutes.append([body])
+        for service in (one, two):
+            service.at(number + 1)
+        for service in services:
+            service.wait_for(number + 1, seconds=90)
+
+    try:
+        one.start()
+        two.start()
+        minute(0, one, two)
+        minute(1, two, one)
+        leads = [service.get("/metrics", "operate").text for service in (one, two)]
+        assert sum('counton_leader{stream="visits"} 1\n' in text for text in leads) == 1
+        first, second = (one, two) if 'visits"} 1\n' in leads[0].split("leader{")[1] else (two, one)
+        first.send_signal(signal.SIGSTOP)
+        minute(2, second)
+        first.send_signal(signal.SIGCONT)  # it goes on as if it were its turn
+        minute(3, first, second)
+        second.kill()
+        minute(4, first)
+        series = [row["estimate"] for row in first.series()]
+    finally:
+        for service in (one, two):
+            with contextlib.suppress(ProcessLookupError):
+                service.send_signal(signal.SIGCONT) if service._pid else None
+            service.close()
+    assert series == counted(file, copy, minutes)
+
+
+def test_a_second_server_of_a_file_is_refused(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    with running(file) as service:
+        second = Running(file, {})
+        try:
+            second.spawn()
+            assert second.ended(60)
+            assert "is served by another process" in service.log.read_text()
+        finally:
+            second.close()
+        assert service.get("/ready").status_code == 200
