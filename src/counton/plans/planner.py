@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -489,6 +489,12 @@ def plan(
     else:
         found = tuple(_Found(type(s).__name__, (s,), "", 0.0) for s in strategies)
     found = (*found, *(_Found(type(s).__name__, (s,), "", 0.0) for s in also))
+    for one in found if strategies is not None or also else ():
+        for given in cast("tuple[object, ...]", one.members):
+            if not isinstance(given, StreamStrategy):
+                raise InvalidInput(
+                    f"a strategy is {given!r}; give instances, such as KAry.best(8760)"
+                )
     notes: list[str] = []
     choices: list[Choice] = []
     for kind, members, note, seconds in found:
