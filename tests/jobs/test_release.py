@@ -193,9 +193,11 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
             release(wrong, ROWS, state=tmp_path / "s.db", **NEW)
     with pytest.raises(InvalidInput, match="by is 3"):
         release("count", ROWS, by=3, state=tmp_path / "s.db", **NEW)
-    for asked in ({"strategies": [3]}, {"also": [3]}):
-        with pytest.raises(InvalidInput, match="a strategy is 3"):
-            plan(64, PureDP(1), **asked)
+    mine: Any = [3]
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), strategies=mine)
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), also=mine)
     law: Any = 5.0
     with pytest.raises(InvalidInput, match="law is"):
         interval_halfwidth(law, 1)
