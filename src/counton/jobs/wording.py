@@ -77,6 +77,24 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     )
 
 
+def in_words(definition: Definition, name: str, steps: range, new: int | None = None) -> str:
+    """What is protected, what is promised and how far a stream has come.
+
+    Args:
+        definition, name: of the stream.
+        steps: those that are released.
+        new: how many of them a call released; None: it is not said.
+    """
+    cut = definition.cut
+    what = "steps" if cut is None else f"windows of {cut.every}"
+    more = "" if new is None else f", {new:,} of them new"
+    return (
+        f"{name}: {len(steps):,} {what} released{more}\n"
+        f"protected: {definition.contribution.describe(definition.unit)}\n"
+        f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
+    )
+
+
 def with_parts(table: pl.DataFrame, definition: Definition) -> pl.DataFrame:
     """A table whose groups, of several columns, also stand in columns of their own.
 
