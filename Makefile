@@ -176,9 +176,13 @@ $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
 .PHONY: live-ready
 live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (the targets below do it too)
 
+# How often each test of kills ends a service, and on PostgreSQL the database too.
+SERVICE_KILLS ?= 20
+
 .PHONY: test-live
-test-live: $(LIVE_READY) ## tests of a running service and its page in a real browser, in .venv-live
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LIVE) -m pytest -n 0 -q tests/live
+test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, and killed SERVICE_KILLS=20 times
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 COUNTON_KILLS=$(SERVICE_KILLS) $(LIVE) -m pytest -n 0 -q \
+		tests/live tests/serve/test_kill_services.py
 
 .PHONY: screenshots
 screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import unmasked
+from counton.exact import quantity, unmasked
 from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
@@ -223,6 +224,21 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
     )
 
 
+def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as a polars data frame.
+
+    Raises:
+        MissingExtra: polars is not installed.
+
+    >>> data_frame_of_rows([{"rank": 1, "std": 2.5}]).columns
+    ['rank', 'std']
+    """
+    require("polars")
+    import polars as pl
+
+    return pl.DataFrame(list(rows), infer_schema_length=None)
+
+
 def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     """Words and the first rows of a table for a notebook.
 
@@ -230,9 +246,10 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     '<div><pre>1 cell</pre><table><thead><tr>'
     """
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    shown = _readable({name: values[:rows].tolist() for name, values in columns.items()})
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
-        for row in zip(*(values[:rows].tolist() for values in columns.values()), strict=True)
+        "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>"
+        for row in zip(*shown, strict=True)
     )
     left = max((len(values) for values in columns.values()), default=0) - rows
     more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
@@ -242,8 +259,37 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     )
 
 
+#: Columns of numbers that are as precise as the noise beside them makes sense of.
+_NOISY = (*ADDED, "value")
+
+
+def _readable(columns: Mapping[str, list[Any]]) -> list[list[str]]:
+    """Columns as texts: no exponents, and no more digits than the noise leaves."""
+    widths = columns.get("std")
+    found = []
+    for name, values in columns.items():
+        if widths is None or not name.endswith(_NOISY):
+            found.append([_shown(value) for value in values])
+        else:
+            found.append([_beside(value, std) for value, std in zip(values, widths, strict=True)])
+    return found
+
+
+def _beside(value: Any, std: Any) -> str:
+    """A number with as many digits as noise of this deviation leaves of it."""
+    if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
+        return _shown(value)
+    return quantity(value, std, isinstance(value, int))
+
+
 def _shown(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
 
 
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:

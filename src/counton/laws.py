@@ -23,11 +23,13 @@ Family = Literal["laplace", "gaussian"]
 LARGEST_SPREAD = 2**40
 
 
-def _check_exact(name: str, value: object) -> None:
-    if not isinstance(value, (int, Fraction)):
+def _exact(name: str, value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise InvalidInput(
-            f"{name} of a law is {value!r}; it must be a Fraction: Fraction('0.1') is exact"
+            f"{name} of a law is {value!r}; it must be a Fraction or a whole number: "
+            f"Fraction('0.1') is exact"
         )
+    return Fraction(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class DiscreteLaplace:
 
     Shifting it by one unit changes log-probabilities by at most ``1 / scale``.
 
-    >>> DiscreteLaplace(Fraction(5)).variance
+    >>> DiscreteLaplace(5).variance
     49.83366...
     """
 
@@ -44,7 +46,7 @@ class DiscreteLaplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        _check_exact("scale", self.scale)
+        object.__setattr__(self, "scale", _exact("scale", self.scale))
         if not 0 < self.scale <= LARGEST_SPREAD:
             raise InvalidInput(
                 f"scale of a discrete Laplace law is {self.scale}; it must be above 0 and at most "
@@ -79,7 +81,7 @@ class DiscreteGaussian:
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:
-        _check_exact("sigma_squared", self.sigma_squared)
+        object.__setattr__(self, "sigma_squared", _exact("sigma_squared", self.sigma_squared))
         if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
             raise InvalidInput(
                 f"sigma_squared of a discrete Gaussian law is {self.sigma_squared}; it must be "

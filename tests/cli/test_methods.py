@@ -56,6 +56,7 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
         assert part in done.out
     told = json.loads(place("methods", str(place.state), "--json").out)
     assert told["methods"]["events"] == done.out.strip()
+    assert "times the least of any mechanism (after Constant Matters, Theorem 3" in done.out
 
 
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:

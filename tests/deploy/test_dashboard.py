@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from postgresql_server import Server
 
 from counton.jobs import Job, export, publish, run
 
@@ -59,7 +60,7 @@ def every_query(part: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def published(
-    postgres_server: str, tmp_path_factory: pytest.TempPathFactory
+    postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, Any], sa.Engine]]:
     """Tables of three streams, and a reader of the database in which they are published."""
     folder = tmp_path_factory.mktemp("published")
@@ -73,11 +74,11 @@ def published(
         ),
         encoding="utf-8",
     )
-    admin = sa.create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"))
+    admin = sa.create_engine(postgres_server.url.replace("postgresql:", "postgresql+psycopg:"))
     scripts = ROOT / "deploy" / "postgresql"
 
     def url(role: str, database: str) -> str:
-        return postgres_server.replace("counton@/postgres", f"{role}@/{database}")
+        return postgres_server.url.replace("counton@/postgres", f"{role}@/{database}")
 
     def carry_out(script: str, engine: sa.Engine) -> None:
         text = re.sub(r"^--.*$", "", (scripts / script).read_text("utf-8"), flags=re.MULTILINE)
@@ -226,13 +227,13 @@ def test_every_query_of_the_file_runs_with_the_rights_of_a_reader(published: Any
 
 @pytest.mark.slow
 def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
-    published: Any, postgres_server: str
+    published: Any, postgres_server: Server
 ) -> None:
     _, reader = published
     enter = "SELECT has_database_privilege({}, 'counton', 'CONNECT')"
     for role, may in (("counton_reader", False), ("counton_publisher", True)):
         assert answer(reader, enter.format(f"'{role}'"))[1] == [(may,)]
-    url = postgres_server.replace("postgresql:", "postgresql+psycopg:")
+    url = postgres_server.url.replace("postgresql:", "postgresql+psycopg:")
     publisher = sa.create_engine(url.replace("counton@/postgres", "counton_publisher@/counton"))
     secrets = {
         "SELECT checkpoint FROM counton_streams",

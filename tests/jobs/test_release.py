@@ -166,3 +166,20 @@ def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
 def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="whole number of seconds"):
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
+
+
+def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "time": [datetime(2024, 3, 1)] * 50 + [datetime(2024, 3, 3)] * 3,
+            "page": ["often"] * 50 + ["lately"] * 3,
+        }
+    )
+    pages = ["lately", "often", "never"]
+    found = release(
+        "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
+    ).released()
+    assert found.largest(1).groups == ("often",)
+    curves, _ = found.window_curves()
+    assert list(curves.largest(1).groups) == ["often"]
+    assert list(found.largest(2).groups) == ["often", "lately"]

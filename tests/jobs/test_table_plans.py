@@ -47,7 +47,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
     target = replace(asked["hierarchy"], rho=None, target="city=7")
     assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
     line = run_ranges(RangesRequest(rows, rho="0.5", **common))
-    assert list(planned_table(asked["ranges"]).rows) == line.release.plan.table()
+    assert list(planned_table(asked["ranges"]).rows) == line.release.plan.rows()
     (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
     table = run_contingency(
         ContingencyRequest(

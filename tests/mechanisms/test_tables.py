@@ -61,7 +61,7 @@ def test_plans_for_tables_have_the_shape_of_all_plans(kind: str) -> None:
     )
     assert plan.best is plan.choices[0]
     assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
-    assert [row["rank"] for row in plan.table()] == [*range(1, len(plan.choices) + 1)]
+    assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
     assert plan.guarantee == guarantee
     assert plan.contribution == Contribution.add_remove()
     assert str(plan) == plan.describe()

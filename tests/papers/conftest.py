@@ -59,3 +59,8 @@ def constants() -> Evidence:
 @pytest.fixture(scope="session")
 def elders() -> Evidence:
     return reproduce("elders", quick=True)
+
+
+@pytest.fixture(scope="session")
+def flights() -> Evidence:
+    return reproduce("flights", quick=True)

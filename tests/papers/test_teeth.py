@@ -14,7 +14,7 @@ from papers import Comparison, Evidence, recorded
 from papers.__main__ import main
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("elders", "smooth", "expiration", "constants", "less_noise")
+QUICK = ("elders", "smooth", "expiration", "constants", "less_noise", "flights")
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
     errors = [choice.rmse for choice in plan.choices]
     assert errors == sorted(errors)
     assert {choice.strategy.growth for choice in plan.choices} >= {0, Fraction(1, 2), 1, 2}
-    for row, choice in zip(plan.table(), plan.choices, strict=True):
+    for row, choice in zip(plan.rows(), plan.choices, strict=True):
         assert (choice.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
         assert row["rmse"] == choice.rmse
         assert row["loss_at_87600"] == choice.loss([87600])[0]

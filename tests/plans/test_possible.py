@@ -61,6 +61,7 @@ def test_the_sentence_has_both_factors_and_their_sources() -> None:
     terms = terms_of(NormalisedSqrt(64), ZCDP(0.5))
     first, second = factors_of_terms(terms, "max")
     said = far_from_possible(terms, "max")
+    assert "deviation of a cell is" in far_from_possible(terms, "max", of="a cell")
     assert said.startswith(f"The largest standard deviation is {first.times} times the least of ")
     for part in (first.source, second.source, f"{second.times} times the least of any mechanism"):
         assert part in said

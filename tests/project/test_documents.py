@@ -131,7 +131,7 @@ def page_on_a_server(
     if "$ psql " not in page.read_text(encoding="utf-8"):
         yield page
         return
-    server = make_url(request.getfixturevalue("postgres_server"))
+    server = make_url(request.getfixturevalue("postgres_server").url)
     programs = server_programs()
     assert programs is not None
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")

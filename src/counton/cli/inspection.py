@@ -83,7 +83,7 @@ def print_plan(options: PlanOptions) -> None:
         _draw(ranked, options.plot)
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
-        rows = zip(ranked.table(), seconds, strict=True)
+        rows = zip(ranked.rows(), seconds, strict=True)
         print_json(
             {
                 "steps": options.steps,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 from dataclasses import dataclass, fields
 from dataclasses import field as attribute
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Groups that a notebook shows.
 _SHOWN = 8
-#: Rows of a statistic's reading that it shows.
-_ROWS = 24
 
 
 @dataclass(frozen=True)
@@ -173,15 +169,19 @@ class Run:
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""
-        definition = self.definition
-        cut = definition.cut
-        steps = "steps" if cut is None else f"windows of {cut.every}"
+        from counton.jobs.wording import in_words
+
+        terms = self.definition, self.request.name
+        return in_words(*terms, range(1, self.after + 1), self.after - self.before)
+
+    def __repr__(self) -> str:
         return (
-            f"{self.request.name}: {self.after:,} {steps} released, "
-            f"{self.after - self.before:,} of them new\n"
-            f"protected: {definition.contribution.describe(definition.unit)}\n"
-            f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
+            f"<Run of {self.definition.statistic!r} as {self.request.name!r}: {self.after:,} steps "
+            f"released, {self.after - self.before:,} of them new>"
         )
+
+    def __str__(self) -> str:
+        return self.describe()
 
     def methods(self, level: float = 0.95) -> str:
         """The paragraph that a publication needs: unit, guarantee, mechanism, error, sources.
@@ -200,18 +200,9 @@ class Run:
         if self.definition.statistic.on_demand:
             last = self.table().head(_SHOWN)
             return html(self.describe(), {name: last[name].to_numpy() for name in last.columns})
-        released = self.shown()
-        if isinstance(released, Released):
-            groups = len(released.groups)
-            last = released.only(range(self.after, self.after + 1)).largest(_SHOWN).table()
-            more = groups - last.height
-        else:
-            last, more = released.last.head(_ROWS), 0
-        shown = last.drop([name for name in ("step", "window_start") if name in last.columns])
-        words = self.describe() + (f"\n{more:,} smaller groups are not shown" if more > 0 else "")
-        return html(words, {name: shown[name].to_numpy() for name in shown.columns}) + "".join(
-            _picture(figure) for figure in _figures(released)
-        )
+        from counton.jobs.notebook import page
+
+        return page(self.shown(), self.describe())
 
 
 def release(
@@ -351,18 +342,3 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
         f"{field('guarantee')} is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta), "
         f"ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
     )
-
-
-def _figures(released: Released | ReleasedStatistic) -> list[Any]:
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
-        return []
-    return list(released.figures().values())
-
-
-def _picture(figure: Any) -> str:
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", facecolor="white", dpi=100)
-    data = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'

@@ -217,6 +217,11 @@ class Definition:
         return self.statistic.measured(sums)
 
     @property
+    def least(self) -> Literal["mean", "max"]:
+        """Which error was to be small."""
+        return "max" if self.metric == "max" else "mean"
+
+    @property
     def by_several(self) -> bool:
         """Whether groups are named by several columns."""
         return self.columns.group is not None and "," in self.columns.group

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from counton.columns import html
 from counton.errors import InvalidInput, StateError, field
 from counton.events.windows import microseconds, moment, parse_time
 from counton.jobs.definition import KIND, Definition
@@ -88,6 +89,31 @@ class Exported:
             return what.table()
         table: pl.DataFrame = what.table(level)
         return table
+
+    def describe(self) -> str:
+        """What was released, what is protected and what is promised, in words."""
+        about = self.about
+        steps = "at one go"
+        if self.steps is not None:
+            steps = f"steps {self.steps.start:,} to {self.steps.stop - 1:,}"
+        return (
+            f"{about['name']}: {about['released']}, {steps}\n"
+            f"protected: {about['protected']}\nguarantee: {about['guarantee']}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Exported {self.about['name']!r}, {self.about['released']}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        if isinstance(self._what, Released | ReleasedStatistic):
+            from counton.jobs.notebook import page
+
+            return page(self._what, self.describe())
+        table = self.table()
+        return html(self.describe(), {name: table[name].to_numpy() for name in table.columns})
 
     def methods(self) -> str:
         """The paragraph that a publication needs, as of `Released.methods`."""

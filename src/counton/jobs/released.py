@@ -229,11 +229,16 @@ class Released:
         return replace(found, own=own, chosen=tuple(groups), carried=carried)
 
     def largest(self, count: int) -> Released:
-        """The groups with the largest last numbers, if there are more than ``count``."""
+        """The groups with the largest totals, if there are more than ``count``.
+
+        Of windows alone by what all those that are shown add up to: the last one is mostly noise.
+        """
         if len(self.groups) <= count:
             return self
-        last = np.asarray(self.main.estimates[-1], np.float64)
-        places = np.argsort(-last, kind="stable")[:count]
+        sizes = np.asarray(self.main.estimates[-1], np.float64)
+        if self.totals is None:
+            sizes = np.asarray(self.main.estimates[self.first - 1 :], np.float64).sum(axis=0)
+        places = np.argsort(-sizes, kind="stable")[:count]
         return self.only(groups=[self.groups[place] for place in places])
 
     @cached_property
@@ -583,11 +588,12 @@ class Released:
                 if 1 < whole.sum() <= most:
                     series = self.between(edges[:-1], edges[1:])
                     ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
-                    return self._curves(ends[whole], series, whole), every
+                    return replace(self._curves(ends[whole], series, whole), of_windows=True), every
         stops = np.arange(1, self.steps.stop)
         series = self.windows or self.between(stops - 1, stops)
         part = slice(self.first - 1, None)
-        return self._curves(self.local_ends()[part], series, part), windows.every
+        drawn = self._curves(self.local_ends()[part], series, part)
+        return replace(drawn, of_windows=True), windows.every
 
     def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
@@ -640,6 +646,24 @@ class Released:
             )
             for kind, (curves, title, scale) in drawn.items()
         }
+
+    def describe(self) -> str:
+        """What is protected, what is promised and how far it has come, in words."""
+        from counton.jobs.wording import in_words
+
+        return in_words(self.definition, self.terms.name, self.steps)
+
+    def __repr__(self) -> str:
+        last = self.steps.stop - 1
+        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from counton.jobs.notebook import page
+
+        return page(self)
 
     def methods(self) -> str:
         """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.

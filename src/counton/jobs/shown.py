@@ -177,6 +177,24 @@ class ReleasedStatistic:
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
 
+    def describe(self) -> str:
+        """What is protected, what is promised and how far it has come, in words."""
+        from counton.jobs.wording import in_words
+
+        return in_words(self.definition, self.terms.name, self.steps)
+
+    def __repr__(self) -> str:
+        last = self.steps.stop - 1
+        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from counton.jobs.notebook import page
+
+        return page(self)
+
     def methods(self) -> str:
         """See `Released.methods`."""
         from counton.jobs.wording import methods_of

@@ -173,7 +173,7 @@ def _ranked(job: Job, cells: int) -> TablePlan:
         workload=job.workload or "ranges",
     )
     words = _words(promised, unit, f"{plan.best.name} with {plan.best.family} noise")
-    return TablePlan(words, tuple(plan.table()))
+    return TablePlan(words, tuple(plan.rows()))
 
 
 def _words(guarantee: Any, unit: Contribution, noise: str) -> tuple[tuple[str, str], ...]:

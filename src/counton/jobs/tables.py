@@ -265,7 +265,7 @@ class RangesOutcome(TableOutcome):
             "noise": self.release.family,
             "workload": self.workload,
             "expected_error": self.release.expected_error,
-            "choices": self.release.plan.table(),
+            "choices": self.release.plan.rows(),
             "intervals": self.answers(),
         }
 

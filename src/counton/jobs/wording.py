@@ -9,6 +9,7 @@ import polars as pl
 from counton.events.files import BETWEEN
 from counton.events.windows import load_zone
 from counton.jobs.definition import Definition, subject
+from counton.jobs.job import metric_from
 from counton.mechanisms import StreamTerms
 
 #: What is known of every stream of events besides its numbers.
@@ -29,7 +30,10 @@ def methods_of(
         errors: sentences about the error.
     """
     from counton.mechanisms.methods import methods
+    from counton.plans import far_from_possible
 
+    of = "" if definition.plain else "a cell of what it reads"
+    far = far_from_possible(terms, metric_from(definition.metric), of=of)
     people = definition.people
     left_out = []
     if people is not None and definition.statistic.tallied:
@@ -40,7 +44,7 @@ def methods_of(
         terms,
         released=_released_in_words(definition, terms, steps),
         unit=definition.unit,
-        errors=[*errors, *left_out],
+        errors=[*errors, *([far] if far else []), *left_out],
         unprotected=[_WHEN],
         sources=definition.statistic.sources,
     )
@@ -70,6 +74,24 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     return (
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."
+    )
+
+
+def in_words(definition: Definition, name: str, steps: range, new: int | None = None) -> str:
+    """What is protected, what is promised and how far a stream has come.
+
+    Args:
+        definition, name: of the stream.
+        steps: those that are released.
+        new: how many of them a call released; None: it is not said.
+    """
+    cut = definition.cut
+    what = "steps" if cut is None else f"windows of {cut.every}"
+    more = "" if new is None else f", {new:,} of them new"
+    return (
+        f"{name}: {len(steps):,} {what} released{more}\n"
+        f"protected: {definition.contribution.describe(definition.unit)}\n"
+        f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
     )
 
 

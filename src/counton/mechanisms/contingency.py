@@ -83,7 +83,7 @@ def plan_margins(
     return best_of_kinds(guarantee, attempt, cost=lambda plan: plan.best.expected_error)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ContingencyRelease(TableRelease):
     """Private margins of a contingency table.
 

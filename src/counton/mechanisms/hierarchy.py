@@ -187,7 +187,17 @@ class HierarchyPlan:
         """Largest standard deviation of the noise of any node of a level."""
         return self.best.std(level)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, noise, and the standard deviation of every level."""
         return [
             {
@@ -222,7 +232,7 @@ class HierarchyPlan:
         return self.describe()
 
     def _repr_html_(self) -> str:
-        rows = self.table()
+        rows = self.rows()
         return html(
             f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
             {name: np.array([row[name] for row in rows]) for name in rows[0]},
@@ -371,7 +381,7 @@ def _target(tree: Tree, name: str, std: float) -> float:
     return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HierarchyRelease(TableRelease):
     """Private counts of all nodes, consistent and unbiased, and the law of their noise.
 

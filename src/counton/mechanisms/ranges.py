@@ -97,7 +97,7 @@ class RangesChoice:
         return self.noise_law.family
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RangesPlan:
     """All choices, least expected error first; no data was needed to make it.
 
@@ -117,7 +117,17 @@ class RangesPlan:
         """The choice with the least expected error."""
         return self.choices[0]
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, strategy, noise, expected_error (squared counts, in total)."""
         return [
             {
@@ -141,7 +151,7 @@ class RangesPlan:
         rows = [
             f"  {row['rank']:>2}  {row['strategy']:<12} {row['noise']:<9} "
             f"{row['expected_error']:>12,.4g}"
-            for row in self.table()
+            for row in self.rows()
         ]
         head = (
             f"{cells} cells, workload {asked}, least total squared error first\n"
@@ -153,8 +163,11 @@ class RangesPlan:
     def __str__(self) -> str:
         return self.describe()
 
+    def __repr__(self) -> str:
+        return f"<RangesPlan of {len(self.choices)} choices, best {self.best.name}>"
+
     def _repr_html_(self) -> str:
-        rows = self.table()
+        rows = self.rows()
         return html(
             f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
             {name: np.array([row[name] for row in rows]) for name in rows[0]},
@@ -299,7 +312,7 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
     return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RangesRelease(TableRelease):
     """Private sums over any interval (line) or box (grid), with their standard deviations.
 

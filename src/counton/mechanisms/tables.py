@@ -34,7 +34,7 @@ LARGEST_MEASUREMENT = 2**61
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableRelease(ABC):
     """What every table that is released at one go has.
 
@@ -108,6 +108,10 @@ class TableRelease(ABC):
 
     def __str__(self) -> str:
         return self.describe()
+
+    def __repr__(self) -> str:
+        repeated = ", shown again" if self.repeated else ""
+        return f"<{type(self).__name__} {self.name!r}, {self.guarantee}{repeated}>"
 
     def _repr_html_(self) -> str:
         return html(self.describe(), self._rows())

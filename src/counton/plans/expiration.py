@@ -163,7 +163,17 @@ class ExpirationPlan:
             return None
         return least_largest_error(self.targets, self.best.steps)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, strategy, noise, epsilon or rho, errors, and loss at each age.
 
         Errors are in items. The last column is the loss at ten times the largest age, of which
@@ -223,7 +233,7 @@ class ExpirationPlan:
         )
 
     def _repr_html_(self) -> str:
-        rows = self.table()
+        rows = self.rows()
         return html(
             self.describe(), {name: np.array([row[name] for row in rows]) for name in rows[0]}
         )

@@ -309,7 +309,17 @@ class Plan:
         choice.strategy.noise(noise_field, range(1, steps + 1))
         return (perf_counter() - begin) / steps
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
 
         The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps.
@@ -346,7 +356,7 @@ class Plan:
                 f"{row['mean_std']:,.4g}",
                 f"{row['max_std']:,.4g}",
             )
-            for row in self.table()
+            for row in self.rows()
         ]
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         lines = [
@@ -367,7 +377,7 @@ class Plan:
     def _repr_html_(self) -> str:
         from counton.columns import html  # for notebooks only
 
-        rows = self.table()
+        rows = self.rows()
         return html(
             f"guarantee: {self.guarantee}\nprotected: {self.contribution}",
             {name: np.array([row[name] for row in rows]) for name in rows[0]},

@@ -49,12 +49,13 @@ def factors_of_terms(
 
 
 def far_from_possible(
-    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None
+    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None, of: str = ""
 ) -> str:
     """`factors_of_terms` as a sentence for a publication, with sources; "" if none is known.
 
     Args:
         terms, metric, around: see `factors_of_terms`.
+        of: whose error it is, as in "a cell"; default: nothing is said.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -67,7 +68,8 @@ def far_from_possible(
     found = factors_of_terms(terms, metric, around=around)
     strategy = terms.strategy
     steps = strategy.horizon if strategy.horizon is not None else around or 65_536
-    over = "" if strategy.horizon is not None else f" of the first {steps:,} steps"
+    over = f" of {of}" if of else ""
+    over += "" if strategy.horizon is not None else f" of the first {steps:,} steps"
     return sentence_of(found, metric, over)
 
 

@@ -99,7 +99,8 @@ def plot_statistic(
     grids = np.full((3, len(steps), len(drawn)), np.nan)
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     curves = Curves(when, drawn, grids[0], grids[1], grids[2])
-    return plot_totals(curves, title or said, promise, axis or shown)
+    counts = kind not in ("Average", "Quantiles", "Moments")
+    return plot_totals(curves, title or said, promise, axis or shown, from_zero=counts)
 
 
 def _by_group(

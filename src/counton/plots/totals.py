@@ -7,8 +7,9 @@ the numbers it shows.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Curves:
         groups: a name for each curve.
         estimates, lower, upper: shape ``(steps, groups)``.
         all_groups: how many groups there are; None: these.
+        of_windows: each estimate is of its own window, and groups are as large as their sums.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -64,19 +66,21 @@ class Curves:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     all_groups: int | None = None
+    of_windows: bool = False
 
     def largest(self, count: int) -> Curves:
-        """The groups whose last estimates are largest, largest first, if there are more."""
+        """The largest groups, largest first, if there are more: by totals, or sums of windows."""
         if len(self.groups) <= count:
             return self
-        kept = largest_groups(self.estimates[-1], count)
-        return Curves(
-            self.times,
-            [self.groups[index] for index in kept],
-            self.estimates[:, kept],
-            self.lower[:, kept],
-            self.upper[:, kept],
-            self.all_groups or len(self.groups),
+        sizes = np.nansum(self.estimates, axis=0) if self.of_windows else self.estimates[-1]
+        kept = largest_groups(sizes, count)
+        return replace(
+            self,
+            groups=[self.groups[index] for index in kept],
+            estimates=self.estimates[:, kept],
+            lower=self.lower[:, kept],
+            upper=self.upper[:, kept],
+            all_groups=self.all_groups or len(self.groups),
         )
 
     def thinned(self, most: int = _MOST_POINTS) -> Curves:
@@ -86,7 +90,7 @@ class Curves:
         estimates, lower, upper = (
             array[keep] for array in (self.estimates, self.lower, self.upper)
         )
-        return Curves(self.times[keep], self.groups, estimates, lower, upper, self.all_groups)
+        return replace(self, times=self.times[keep], estimates=estimates, lower=lower, upper=upper)
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
@@ -99,7 +103,13 @@ def largest_groups(last: NDArray[Any], count: int) -> list[int]:
 
 
 def plot_totals(
-    curves: Curves, title: str, subtitle: str, ylabel: str, *, panels: bool = False
+    curves: Curves,
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    *,
+    panels: bool = False,
+    from_zero: bool = True,
 ) -> Figure:
     """A chart of running totals; groups of very different size get an axis of their own.
 
@@ -111,6 +121,7 @@ def plot_totals(
         subtitle: what is protected and what the bands mean.
         ylabel: what the axis shows.
         panels: a small chart for each group, the largest 24, each with an axis of its own.
+        from_zero: the axis reaches down to 0, as it should for what is counted.
 
     Raises:
         InvalidInput: nothing to draw.
@@ -132,10 +143,12 @@ def plot_totals(
     curves = curves.thinned()
     if panels:
         return _small_charts(curves, title, subtitle, ylabel)
-    return _one_chart(curves, title, subtitle, ylabel)
+    return _one_chart(curves, title, subtitle, ylabel, from_zero=from_zero)
 
 
-def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+def _one_chart(
+    curves: Curves, title: str, subtitle: str, ylabel: str, *, from_zero: bool
+) -> Figure:
     from matplotlib.figure import Figure
 
     panels = split_by_size(curves.estimates[-1])
@@ -162,7 +175,7 @@ def _one_chart(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure
     for panel in panels:  # no two curves of one panel have one colour
         shades.update(zip(panel, colours(len(panel)), strict=True))
     for ax, panel in zip(axes, panels, strict=True):
-        _draw_panel(ax, curves, panel, shades)
+        _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
     _name_axes(list(axes), panels, ylabel, curves.times)
     for ax, panel in zip(axes, panels, strict=True):
         _label_ends(figure, ax, curves, panel, shades, labels)
@@ -225,7 +238,14 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
     return [order[:cut], order[cut:]]
 
 
-def _draw_panel(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
+def _draw_panel(
+    ax: Axes,
+    curves: Curves,
+    panel: list[int],
+    shades: dict[int, str],
+    *,
+    from_zero: bool = True,
+) -> None:
     if len(curves.times) == 1:  # a single step makes no line
         for index in panel:
             band = [curves.lower[-1, index], curves.upper[-1, index]]
@@ -245,9 +265,10 @@ def _draw_panel(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, st
         if len(curves.times) > 1 and np.isnan(curves.estimates[-2, index]):  # no line yet
             ax.plot(curves.times[-1], curves.estimates[-1, index], ".", color=shades[index])
     top = float(np.nanmax(curves.upper[:, panel]))
-    bottom = min(0.0, float(np.nanmin(curves.lower[:, panel])))
+    bottom = float(np.nanmin(curves.lower[:, panel]))
+    bottom = min(0.0, bottom) if from_zero else bottom
     margin = 0.03 * max(top - bottom, 1e-9)
-    ax.set_ylim(bottom - (margin if bottom < 0 else 0), top + margin)
+    ax.set_ylim(bottom - (0 if bottom == 0 else margin), top + margin)
     if len(curves.times) > 1:
         ax.set_xlim(curves.times[0], curves.times[-1])
     clean(ax, grid="y")
@@ -330,6 +351,7 @@ def _label_ends(
                 "arrowstyle": "-",
                 "color": shades[index],
                 "linewidth": 0.7,
+                "relpos": (0.0, 0.5),  # to its beginning: across a name it would strike others out
                 "shrinkA": 1,
                 "shrinkB": 0,
             },
@@ -390,9 +412,21 @@ class Labels:
                 band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
                 band = f" ({band})"
             values.append(quantity(value, half, whole) + band)
-        letters = max(map(len, names)), max(map(len, values))
-        inches = LINE_INCHES + NAME_INCHES * letters[0] + 0.15 + VALUE_INCHES * letters[1]
-        return cls(names, values, inches)
+        beside = max(min(_inches(one, 9, "bold"), NAME_INCHES * len(one)) for one in names)
+        numbers = max(min(_inches(one, 8.5), VALUE_INCHES * len(one)) for one in values)
+        return cls(names, values, LINE_INCHES + beside + 0.2 + numbers)
+
+
+def _inches(text: str, size: float, weight: str = "normal") -> float:
+    """How wide a text is, as far as the font has its letters."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that the font has not
+        path = TextPath((0, 0), text.replace("$", "S"), size=size, prop=font)
+    return float(path.get_extents().width) / 72 * 1.04
 
 
 def tick(value: float) -> str:

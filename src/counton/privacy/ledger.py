@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, get_args
 
+import numpy as np
+
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.exact import Number, exact, text
 from counton.expiry import checked_age
@@ -139,6 +141,56 @@ class Ledger:
         )
         self._accounts: dict[str, _Account] = {}
         self._spends: list[Spend] = []
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.limit!r}, {len(self.spends):,} entries)"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self) -> str:
+        """The limit, what was spent and what remains, in words.
+
+        >>> ledger = Ledger(PureDP(1))
+        >>> ledger.spend("visits", PureDP(0.25))
+        >>> print(ledger.describe().splitlines()[-1])
+        remaining for one unit: pure differential privacy with epsilon = 0.75
+        """
+        lines = [f"limit: {self.limit}"]
+        lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
+        for unit in self.units:
+            rest = self.remaining(unit=unit)
+            lines.append(f"remaining for one {unit}: {'nothing' if rest is None else rest}")
+        return "\n".join(lines)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row an entry: name, guarantee, unit, relation."""
+        return [
+            {
+                "name": entry.name,
+                "guarantee": str(entry.guarantee),
+                "unit": entry.unit,
+                "relation": entry.relation,
+            }
+            for entry in self.spends
+        ]
+
+    def table(self) -> Any:
+        """The same rows as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def _repr_html_(self) -> str:
+        from counton.columns import html
+
+        rows = self.rows()
+        names = list(rows[0]) if rows else []
+        return html(self.describe(), {name: np.array([r[name] for r in rows]) for name in names})
 
     @property
     def spends(self) -> tuple[Spend, ...]:

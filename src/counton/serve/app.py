@@ -94,7 +94,7 @@ def application(service: Service) -> FastAPI:
         tags=["operate"],
         response_class=PlainTextResponse,
         dependencies=[service.access.needs("operate")],
-        responses={status: reading.REFUSALS[status] for status in (401, 403)},
+        responses={status: reading.as_json(status) for status in (401, 403)},
     )
     def numbers() -> PlainTextResponse:
         """Numbers for the operator, as Prometheus reads them. Exact, so never for readers."""

@@ -115,6 +115,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
+def as_json(status: int) -> dict[str, Any]:
+    """What a path whose answers are no JSON says of a refusal, which is."""
+    content = {"application/json": {"schema": Refusal.model_json_schema()}}
+    return {"description": REFUSALS[status]["description"], "content": content}
+
+
 def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access) -> APIRouter:
     """The paths, of the streams of a service.
 

@@ -23,6 +23,7 @@ from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
 from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
+from counton.jobs.wording import methods_of
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
 from counton.store.store import Found
@@ -347,15 +348,10 @@ class Journal:
         }
 
     def methods(self) -> str:
-        """How the numbers were made, as a paragraph."""
-        definition = self.definition
-        return (
-            f"{_what(definition)[:1].upper()}{_what(definition)[1:]} by "
-            f"{definition.windows.every} windows. Protected: "
-            f"{definition.contribution.describe(definition.unit)}, with {definition.guarantee}, "
-            f"{definition.guarantee.scope}. {definition.guarantee.meaning_for(definition.unit)}. "
-            f"Strategy: {definition.strategy!r}."
-        )
+        """The paragraph that a publication needs, as of `counton.jobs.methods`."""
+        if self.step:
+            return self.released(LEVEL).methods()
+        return methods_of(self.definition, self._found[0].terms, 0, [])
 
 
 def _what(definition: Definition) -> str:

@@ -180,6 +180,12 @@ class Reading(ABC):
         """Name, protected unit and guarantee, in words."""
         return self.release.describe()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.statistic!r} after step {self.step:,}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
     def methods(self) -> str:
         """The paragraph that a publication needs: unit, guarantee, mechanism, sources."""
         from counton.mechanisms.methods import methods
@@ -242,6 +248,37 @@ class Readings(Sequence[Reading]):
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __repr__(self) -> str:
+        first, last = self.steps.start, self.steps.stop - 1
+        return f"<Readings of {self._statistic!r}, steps {first:,} to {last:,}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words; as of the last of them."""
+        return self[-1].describe() if len(self) else repr(self)
+
+    def table(self, level: float = 0.95) -> Any:
+        """The tables of all of them below each other, as a polars data frame with their steps.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            MissingExtra: polars is not installed.
+        """
+        from counton.columns import data_frame
+
+        found = []
+        for reading in self:
+            columns = {k: v for k, v in reading.table_columns(level).items() if k != "step"}
+            rows = len(next(iter(columns.values()))) if columns else 0
+            found.append({"step": np.full(rows, reading.step), **columns})
+        names = found[0] if found else {}
+        return data_frame({name: np.concatenate([one[name] for one in found]) for name in names})
+
+    def _repr_html_(self) -> str:
+        return self[-1]._repr_html_() if len(self) else repr(self)
 
     @overload
     def __getitem__(self, place: int) -> Reading: ...

@@ -114,7 +114,7 @@ class App {
     this.span = {};
     this.loaded = new Set();
     this.difference.reset();
-    find("#search").value = "";
+    find("#search").value = find("#methods").textContent = "";
     this.stream = await this.service.stream(name);
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
@@ -340,6 +340,7 @@ class App {
         showPromise(page, told);
         this.spanOptions();
         this.head();
+        this.words(told.name);
       } catch (error) {
         if (error instanceof NeedsToken) this.failed(error, () => this.start());
       }
@@ -423,11 +424,10 @@ class App {
 
   async words(name) {
     try {
-      find("#methods").textContent = "";
-      find("#methods").textContent = await this.service.methods(name);
+      const told = await this.service.methods(name);
+      if (name === this.stream.name) find("#methods").textContent = told;
     } catch (error) {
-      if (error instanceof NeedsToken) throw error;
-      find("#methods").textContent = error.message;
+      if (name === this.stream.name) find("#methods").textContent = error.message;
     }
   }
 

@@ -1,0 +1,253 @@
+"""A service under load: 20,000 events a second in batches, and a thousand readers who listen."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import queue
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.row import Row
+
+#: Events a second, in a batch, seconds of load, clients, batches sent as fast as can be, readers.
+RATE, BATCH, SECONDS, CLIENTS, MANY, READERS = 20_000, 1_000, 10, 8, 200, 1_000
+
+
+def measure() -> Iterator[Row]:
+    """Yield times of acknowledgement, the cost beside the database alone, and of readers."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from measured(Path(folder), "visits.db")
+
+
+def measured(folder: Path, state: str) -> Iterator[Row]:
+    """The same of a state.
+
+    Args:
+        folder: where the job file is written.
+        state: a SQLite file there, or the URL of a PostgreSQL database.
+    """
+    batches = [batch(number) for number in range(50)]
+    direct = alone(folder / "alone.db", batches, MANY)
+    process, port, token = started(folder, state)
+    try:
+        send(port, token, batches, "warm", 20)
+        before = megabytes(process.pid)
+        took = paced(port, token, batches)
+        p99, middle = np.quantile(took, [0.99, 0.5]) * 1e3
+        yield Row(
+            f"{RATE:,} events a second for {SECONDS} s, half of the batches acknowledged in "
+            f"{middle:.0f} ms: 99% in",
+            measured=float(p99),
+            bar=250,
+            unit="ms",
+            note="by the clock",
+        )
+        begin = time.perf_counter()
+        send(port, token, batches, "many", MANY)
+        each = (time.perf_counter() - begin) / MANY
+        yield Row(
+            f"a batch of {BATCH:,} events from {CLIENTS} clients, {BATCH / each:,.0f} events/s",
+            measured=each / direct,
+            bar=3,
+            note="times its rows parsed, inserted and synced by sqlite3 alone",
+        )
+        late = asyncio.run(listening(port))
+        yield Row(
+            f"{READERS:,} readers hear of a release after the first of them within",
+            measured=1e3 * late,
+            bar=1000,
+            unit="ms",
+            note="by the clock",
+        )
+        yield Row(
+            "memory after that",
+            measured=megabytes(process.pid) - before,
+            bar=200,
+            unit="MB",
+            note=f"more than the {before:.0f} MB before",
+        )
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def batch(number: int) -> bytes:
+    """JSON lines of this hour."""
+    chance = np.random.default_rng(number)
+    now = datetime.now(UTC)
+    return b"".join(
+        b'{"time":"%s","page":"page %d"}\n'
+        % ((now - timedelta(seconds=int(ago))).isoformat().encode(), page)
+        for ago, page in zip(
+            chance.integers(0, 60, BATCH), chance.integers(0, 20, BATCH), strict=True
+        )
+    )
+
+
+def started(folder: Path, state: str) -> tuple[subprocess.Popen[str], int, str]:
+    """A service at a free port: its process, the port, and a token to send with."""
+    begin = datetime.now(UTC) - timedelta(minutes=2)
+    file = folder / "jobs.toml"
+    pages = ",".join(f"page {number}" for number in range(20))
+    file.write_text(
+        f'[jobs.visits]\nstatistic = "count"\nstate = "{state}"\nkey = "visits.key"\n'
+        f'time = "time"\nevery = "10s"\nfrom = "{begin:%Y-%m-%dT%H:%M}"\naround = 10000\n'
+        f'by = "page"\ndomain = "{pages}"\nepsilon = 1\nunit = "visit"\n[serve]\npublic = true\n'
+    )
+    counton = [sys.executable, "-m", "counton"]
+    token = subprocess.run(
+        [*counton, "serve-token", str(file), "--make", "ingest"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    process = subprocess.Popen(
+        [*counton, "serve", str(file), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    found = re.search(r":(\d+)$", process.stderr.readline())
+    assert found is not None
+    threading.Thread(target=process.stderr.read, daemon=True).start()  # its log
+    port = int(found[1])
+    for _ in range(200):
+        with suppress(OSError), closing(http.client.HTTPConnection("127.0.0.1", port)) as asked:
+            asked.request("GET", "/ready")
+            if asked.getresponse().status == 200:
+                break
+        time.sleep(0.05)
+    return process, port, token
+
+
+def post(to: http.client.HTTPConnection, token: str, id: str, body: bytes) -> float:
+    """Seconds until a batch is acknowledged."""
+    begin = time.perf_counter()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
+    to.request("POST", f"/v1/streams/visits/batches/{id}", body, headers)
+    answer = to.getresponse()
+    answer.read()
+    if answer.status != 202:
+        raise RuntimeError(f"the service answers {answer.status}")
+    return time.perf_counter() - begin
+
+
+def send(port: int, token: str, batches: list[bytes], name: str, many: int) -> None:
+    """Batches as fast as the clients can."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(many):
+        waiting.put(number)
+    run_clients(port, token, batches, name, waiting, [])
+
+
+def paced(port: int, token: str, batches: list[bytes]) -> list[float]:
+    """Seconds until each batch is acknowledged, from when it was due."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(RATE * SECONDS // BATCH):
+        waiting.put(number)
+    took: list[float] = []
+    run_clients(port, token, batches, "paced", waiting, took, BATCH / RATE)
+    return took
+
+
+def run_clients(
+    port: int,
+    token: str,
+    batches: list[bytes],
+    name: str,
+    waiting: queue.SimpleQueue[int],
+    took: list[float],
+    every: float = 0.0,
+) -> None:
+    """Send what waits; a batch is due so long after the one before."""
+    began, failed = time.perf_counter(), list[Exception]()
+
+    def client() -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as to:
+            while True:
+                try:
+                    number = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                due = began + number * every
+                time.sleep(max(0.0, due - time.perf_counter()))
+                try:
+                    post(to, token, f"{name}-{number}", batches[number % len(batches)])
+                except (OSError, RuntimeError) as error:
+                    failed.append(error)
+                    return
+                took.append(time.perf_counter() - (due if every else began))
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join()
+    if failed:
+        raise failed[0]
+
+
+def alone(path: Path, batches: list[bytes], many: int) -> float:
+    """Seconds in which sqlite3 alone takes a batch: parsed, inserted row by row, synced."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("CREATE TABLE events (time TEXT, page TEXT)")
+        begin = time.perf_counter()
+        for number in range(many):
+            rows = [json.loads(line) for line in batches[number % len(batches)].splitlines()]
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT INTO events VALUES (:time, :page)", rows)
+            database.execute("COMMIT")
+        return (time.perf_counter() - begin) / many
+
+
+async def listening(port: int) -> float:
+    """Seconds between the first reader who hears of a release and the last; all listen before."""
+    listens, heard = asyncio.Semaphore(0), list[float]()
+    target: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def reader() -> None:
+        reading, writing = await asyncio.open_connection("127.0.0.1", port)
+        writing.write(b"GET /v1/streams/visits/live HTTP/1.1\r\nHost: service\r\n\r\n")
+        while not (await reading.readline()).startswith(b"retry: "):
+            pass
+        listens.release()
+        step = await target
+        while (await reading.readline()).strip() != b"id: %d" % step:
+            pass
+        heard.append(time.perf_counter())
+        writing.close()
+
+    async with asyncio.timeout(120), asyncio.TaskGroup() as readers:
+        for number in range(READERS):
+            readers.create_task(reader())
+            if number % 50 == 0:
+                await asyncio.sleep(0.01)
+        for _ in range(READERS):
+            await listens.acquire()
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as asked:
+            asked.request("GET", "/v1/streams/visits")
+            target.set_result(int(json.load(asked.getresponse())["steps"]) + 1)
+    return max(heard) - min(heard)
+
+
+def megabytes(pid: int) -> float:
+    """Memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

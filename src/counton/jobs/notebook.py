@@ -1,0 +1,61 @@
+"""How what was released shows itself in a notebook: words, the last numbers, and charts."""
+
+from __future__ import annotations
+
+import base64
+import io
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from counton.columns import html
+
+if TYPE_CHECKING:
+    from counton.jobs.released import Released
+    from counton.jobs.shown import ReleasedStatistic
+
+#: Groups that a notebook shows.
+_SHOWN = 8
+#: Rows of a statistic's reading that it shows.
+_ROWS = 24
+#: Columns that say of which time the numbers are, which stands above them.
+_WHEN = ("step", "window_start", "window_end")
+
+
+def page(released: Released | ReleasedStatistic, words: str | None = None) -> str:
+    """HTML of what was released: words, the largest groups of the last step, charts.
+
+    Args:
+        released: counts and sums, or readings of a statistic.
+        words: above it; None: its own.
+    """
+    words = released.describe() if words is None else words
+    largest = getattr(released, "largest", None)
+    if largest is not None:
+        found: Any = released.only(range(released.steps.stop - 1, released.steps.stop))
+        table = found.largest(_SHOWN).table()
+        more = len(released.groups or ()) - table.height
+        if more > 0:
+            words += f"\n{more:,} smaller groups are not shown"
+    else:
+        last: Any = released.last
+        table = last.head(_ROWS)
+    if "window_end" in table.columns and table.height:
+        end = table["window_end"][-1]
+        words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
+    shown = table.drop([name for name in _WHEN if name in table.columns])
+    return html(words, {name: shown[name].to_numpy() for name in shown.columns}, _ROWS) + "".join(
+        map(_picture, _figures(released))
+    )
+
+
+def _figures(released: Released | ReleasedStatistic) -> list[Any]:
+    if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
+        return []
+    return list(released.figures().values())
+
+
+def _picture(figure: Any) -> str:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", facecolor="white", dpi=100)
+    data = base64.b64encode(drawn.getvalue()).decode("ascii")
+    return f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'
