@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import Average, PureDP, Quantiles, Substrings, TopK, release
+from counton import Average, PureDP, Quantiles, Substrings, TopK, plan, release
 from counton.errors import InvalidInput
+from counton.mechanisms import interval_halfwidth
 
 ROWS = pl.DataFrame(
     {
@@ -183,3 +184,20 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
     curves, _ = found.window_curves()
     assert list(curves.largest(1).groups) == ["often"]
     assert list(found.largest(2).groups) == ["often", "lately"]
+
+
+def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
+    wrong: Any
+    for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
+        with pytest.raises(InvalidInput, match=said):
+            release(wrong, ROWS, state=tmp_path / "s.db", **NEW)
+    with pytest.raises(InvalidInput, match="by is 3"):
+        release("count", ROWS, by=3, state=tmp_path / "s.db", **NEW)
+    mine: Any = [3]
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), strategies=mine)
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), also=mine)
+    law: Any = 5.0
+    with pytest.raises(InvalidInput, match="law is"):
+        interval_halfwidth(law, 1)

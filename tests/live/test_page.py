@@ -85,6 +85,12 @@ upper = 100
 cells = 10
 steps = 1000
 
+[jobs.best]
+statistic = "top-k"
+by = "page"
+domain = ["home", "shop", "news", "help", "about"]
+top = 3
+
 [jobs.later]
 statistic = "count"
 by = "page"
@@ -109,6 +115,7 @@ ROWS: dict[str, list[dict[str, object]]] = {
     "visits": [{"page": page} for n, page in enumerate(PAGES) for _ in range(90 - 20 * n)],
     "shelves": [{"shelf": name} for name in MANY[:50]],
     "alone": [{}] * 5,
+    "best": [{"page": page} for n, page in enumerate(PAGES) for _ in range(90 - 20 * n)],
     "paid": [{"paid": amount} for amount in (20, 30, 40)],
     "waits": [{"paid": amount} for amount in (5, 25, 45, 65, 85)],
 }
@@ -332,7 +339,9 @@ def test_ten_thousand_windows_are_thinned_and_it_says_so(watched: Page) -> None:
     assert "downloads have all" in page.locator("#chart-note").inner_text()
 
 
-@pytest.mark.parametrize(("stream", "line"), [("paid", "mean"), ("waits", "median")])
+@pytest.mark.parametrize(
+    ("stream", "line"), [("paid", "mean"), ("waits", "median"), ("best", "home")]
+)
 def test_other_statistics_have_a_chart_and_a_table(watched: Page, stream: str, line: str) -> None:
     page = watched.open(stream)
     page.wait_for_selector("#table tbody tr")  # by itself, if nothing was released yet
@@ -430,6 +439,28 @@ def test_local_times_are_found_again(watched: Page) -> None:
         module,
     )
     assert wrong == []
+
+
+def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
+    module = watched.open("visits").evaluate(FORMATS).replace("format.js", "series.js")
+    when = {"step": 3, "window_start": "2026-01-01T00:00Z", "window_end": "2026-01-01T01:00Z"}
+    numbers = {"estimate": 5.0, "std": 1.0, "lower": 3, "upper": 7}
+    for columns, name in (
+        ({"group": "home"}, "home"),
+        ({}, "all"),
+        ({"group": "home", "name": "mean"}, "home · mean"),
+        ({"rank": 1, "group": "home", "sure": True}, "home"),
+        ({"degree": 4}, "degree 4"),
+        ({"share": 0.5}, "median"),
+        ({"share": 0.9}, "90% below"),
+        ({"level": "city", "country": "DK", "city": None}, "city · DK"),
+        ({"age": 30, "running_total": 9, "running_total_std": 1.5}, "age 30"),
+    ):
+        found = watched.page.evaluate(
+            "async ([module, row]) => (await import(module)).Series.nameOf(row)",
+            [module, {**when, **columns, **numbers}],
+        )
+        assert found == name
 
 
 def test_a_lost_connection_is_told_and_found_again(tmp_path: Path, browser: Any) -> None:

@@ -97,6 +97,18 @@ def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
     assert impatient.get("/health").status_code == 200
 
 
+def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
+    """Longer than a request may take: requests on it come one after the other, with pauses."""
+    with httpx.Client() as client:
+        end, streams = time.monotonic() + 5, set()
+        while time.monotonic() < end:
+            answer = client.get(f"{impatient.url}/health")
+            assert answer.status_code == 200
+            streams.add(id(answer.extensions["network_stream"]))
+            time.sleep(0.3)
+        assert len(streams) == 1
+
+
 def test_floods_of_headers_are_cut_off(impatient: Running) -> None:
     with connected(impatient) as flood:
         flood.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")

@@ -190,7 +190,15 @@ def test_releases_are_those_of_a_run_over_the_same_rows(tmp_path: Path) -> None:
     assert pl.read_ipc_stream(io.BytesIO(arrow))["estimate"].to_list() == expected
 
 
-def test_reading(service: Running) -> None:
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Running]:
+    """A service of one test, which sets its clock."""
+    with running(job_file(tmp_path)) as found:
+        yield found
+
+
+def test_reading(own: Running) -> None:
+    service = own
     service.post("reading", rows(0, PAGES))
     service.at(10)
     service.wait_for(10)
@@ -239,7 +247,8 @@ def test_questions_that_have_no_answer(service: Running, query: dict[str, str]) 
     assert answer.json()["detail"]
 
 
-def test_live_releases_are_told_and_resumed(service: Running) -> None:
+def test_live_releases_are_told_and_resumed(own: Running) -> None:
+    service = own
     service.at(12)
     service.wait_for(12)
     url = f"{service.url}/v1/streams/visits/live"

@@ -17,11 +17,9 @@ from counton.cli.printing import print_files, print_json, print_line, print_tabl
 from counton.errors import InvalidInput, field
 from counton.jobs.guards import check_most
 from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
-from counton.jobs.outputs import PICTURES, check_output
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS
-from counton.store.whole_file import replace_file
 from counton.strategies import strategy_from_dict
 from counton.strategies.base import ReleaseForm
 
@@ -49,6 +47,8 @@ def print_plan(options: PlanOptions) -> None:
         )
     _refuse_expiring(options)
     if options.plot is not None:
+        from counton.jobs.outputs import PICTURES, check_output
+
         check_output(options.plot, PICTURES)
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
@@ -159,6 +159,7 @@ def print_plan(options: PlanOptions) -> None:
 def _draw(ranked: Plan, path: Path) -> None:
     from counton.plots import plot_plan
     from counton.plots.style import save_figure
+    from counton.store.whole_file import replace_file
 
     figure = plot_plan(ranked, "Errors of counts, by step")
     replace_file(path, lambda name: save_figure(figure, name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
-from counton.jobs.job import Events, Job, Progress, silent
+from counton.jobs.job import Events, Job, Progress, checked, silent
 from counton.jobs.released import Released, read_released
 from counton.jobs.runs import Outcome, run
 from counton.jobs.writing import Outputs, shown_of
@@ -275,7 +275,15 @@ def release(
             raise InvalidInput(
                 f"{field(name)} is nothing that can be asked for{meant or ': see Job'}"
             )
-    request = Job(what, events, state, **(more | _numbers(guarantee, more)))
+    from counton.statistics import Statistic
+
+    given: Any = what
+    if not isinstance(given, str | Statistic):
+        raise InvalidInput(
+            f"what is {given!r}; give a statistic such as Average(0, 200, resolution=1), or the "
+            f'name of one, such as "count"'
+        )
+    request = checked(Job(what, events, state, **(more | _numbers(guarantee, more))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
         outputs.write(outcome, progress)

@@ -11,6 +11,7 @@ from counton.lazy import loader
 
 if TYPE_CHECKING:
     from counton.mechanisms.contingency import ContingencyRelease as ContingencyRelease
+    from counton.mechanisms.contrasts import Answer as Answer
     from counton.mechanisms.counter import Counter as Counter
     from counton.mechanisms.hierarchy import HierarchyChoice as HierarchyChoice
     from counton.mechanisms.hierarchy import HierarchyPlan as HierarchyPlan
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
+    "Answer": "counton.mechanisms.contrasts",
     "ContingencyRelease": "counton.mechanisms.contingency",
     "Counter": "counton.mechanisms.counter",
     "HierarchyChoice": "counton.mechanisms.hierarchy",
@@ -54,6 +56,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Answer",
     "ContingencyRelease",
     "Counter",
     "HierarchyChoice",

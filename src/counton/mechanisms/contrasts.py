@@ -51,6 +51,9 @@ class Answer:
         level: probability with which the interval holds the true value, at least; of all the
             answers at once that were asked for together.
         what: in words.
+
+    >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
+    (1.25, 5.25)
     """
 
     value: float

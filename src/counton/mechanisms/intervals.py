@@ -58,6 +58,9 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
     ...     DiscreteLaplace(Fraction(3)), 10)
     (9, 26)
     """
+    given: Any = law
+    if not isinstance(given, DiscreteLaplace | DiscreteGaussian):
+        raise InvalidInput(f"law is {given!r}; give one such as DiscreteLaplace(5)")
     counts = ((law, check_integer("terms", terms, 0)),)
     return _of_sum(counts, check_level(level))
 

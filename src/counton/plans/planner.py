@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -396,6 +396,7 @@ def plan(
     simple: bool = False,
     compare: bool = True,
     around: int | None = None,
+    also: Iterable[StreamStrategy] = (),
 ) -> Plan:
     """Strategies ranked by the exact variance of their releases.
 
@@ -410,6 +411,7 @@ def plan(
         contribution: what one protected unit can change; default: one count, present or absent.
         shape: shape of one step's input.
         strategies: rank these instead.
+        also: rank these besides, such as one of your own.
         release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
             strategy that releases nothing else; or "both", as many counts, the differences of
             totals, as totals.
@@ -427,6 +429,13 @@ def plan(
     ('solved', 'laplace', True)
     >>> plan(8760, PureDP(1), simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
+
+    A strategy of your own beside them:
+
+    >>> from counton.strategies import KAry
+    >>> mine = KAry(64, 5)
+    >>> mine in [choice.strategy for choice in plan(64, PureDP(1), also=[mine])]
+    True
 
     A visitor who comes in up to 30 different hours is protected as a whole:
 
@@ -479,6 +488,13 @@ def plan(
         )
     else:
         found = tuple(_Found(type(s).__name__, (s,), "", 0.0) for s in strategies)
+    found = (*found, *(_Found(type(s).__name__, (s,), "", 0.0) for s in also))
+    for one in found if strategies is not None or also else ():
+        for given in cast("tuple[object, ...]", one.members):
+            if not isinstance(given, StreamStrategy):
+                raise InvalidInput(
+                    f"a strategy is {given!r}; give instances, such as KAry.best(8760)"
+                )
     notes: list[str] = []
     choices: list[Choice] = []
     for kind, members, note, seconds in found:

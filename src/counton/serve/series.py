@@ -23,7 +23,6 @@ from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
 from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
-from counton.jobs.wording import methods_of
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
 from counton.store.store import Found
@@ -348,10 +347,12 @@ class Journal:
         }
 
     def methods(self) -> str:
-        """The paragraph that a publication needs, as of `counton.jobs.methods`."""
-        if self.step:
-            return self.released(LEVEL).methods()
-        return methods_of(self.definition, self._found[0].terms, 0, [])
+        """The paragraph that a publication needs.
+
+        Raises:
+            InvalidInput: nothing is released yet.
+        """
+        return self.released(LEVEL).methods()
 
 
 def _what(definition: Definition) -> str:

@@ -6,10 +6,10 @@ import asyncio
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import cast
 
+import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counton.errors import InvalidInput, field
 from counton.serve import journaling
@@ -24,25 +24,34 @@ _GRACE = 15
 
 
 def _patient_for(seconds: float) -> type[asyncio.Protocol]:
-    """A protocol which closes a connection whose request does not begin, or is not told whole."""
+    """A protocol that closes connections on which no request begins, or none is told whole.
+
+    Between two requests a connection is kept as long as uvicorn keeps it; bodies have a limit of
+    their own.
+    """
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch()
+            self._waits_since: float | None = self.loop.time()
+            self._timer = self.loop.call_later(seconds, self._look)
 
-        def _watch(self) -> None:
-            self.waits = self.loop.call_later(seconds, self._end)
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is not h11.IDLE or not self.conn.trailing_data[0]:
+                self._waits_since = None  # no request is half told
+            elif self._waits_since is None:
+                self._waits_since = self.loop.time()
 
-        def _end(self) -> None:
-            cycle = cast("RequestResponseCycle | None", self.cycle)
-            if cycle is None or cycle.response_complete:  # no request is answered now
+        def _look(self) -> None:
+            since = self._waits_since
+            if since is not None and self.loop.time() - since >= seconds:
                 self.transport.close()
             else:
-                self._watch()
+                self._timer = self.loop.call_later(seconds / 4, self._look)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self.waits.cancel()
+            self._timer.cancel()
             super().connection_lost(exc)
 
     return Patient

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Words of a row's hash. Their sums over all rows, each modulo 2^64, tell frames from each other.
-_WORDS: Final = 4
+_WORDS: Final = 2
 #: Cells below this are halves of these sums.
 _HALVES: Final = -(2**62)
 #: Rows and bytes that a worker takes at a time.
@@ -269,9 +269,21 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
 
 def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns of a frame, numbered: their names may have any sign."""
+    """Some columns of a frame, numbered: their names may have any sign.
+
+    Texts are told by their bytes, whatever collation Spark would compare them by.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StringType
+
     numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
-    return numbered.select(*[f"c{frame.columns.index(name)}" for name in columns])
+    taken = []
+    for place in map(frame.columns.index, columns):
+        column = numbered[f"c{place}"]
+        if type(numbered.schema[place].dataType) is StringType:
+            column = F.collate(column, "UTF8_BINARY").alias(f"c{place}")
+        taken.append(column)
+    return numbered.select(*taken)
 
 
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -90,14 +90,17 @@ class Batches:
     Attributes:
         job: what is asked.
         check: refuses definitions that are not for Spark.
+        empty: so many of the query's first batches had no rows.
     """
 
     job: Job
     check: Callable[[Definition], None]
+    empty: int = 0
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Count a batch, release what has ended, and write the outputs."""
         if rows.isEmpty():
+            self.empty += number == self.empty
             return
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         batch = Batch(query, number)
@@ -139,13 +142,13 @@ class Batches:
                 for one in range(number, max(-1, number - _EMPTY), -1):
                     if store.has_source(name, f"sha256:{Batch(query, one).digest()}"):
                         return
-        if number == 0 and there:
+        if number <= self.empty and there:
             raise StateError(
                 f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
                 f"does not say which; go on with the checkpoint that belongs to the stream, or "
                 f"give {field('confirmed', True)} if none of its rows was counted"
             )
-        if number > 0:
+        if number > self.empty:
             raise StateError(
                 f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
                 f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "

@@ -36,6 +36,7 @@ from counton.testing.line_laws import (
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import LawBroken
+from counton.testing.simulation import error_curve, simulate
 from counton.testing.stream_laws import (
     check_alternating,
     check_arguments,
@@ -109,5 +110,7 @@ __all__ = [
     "check_variance",
     "check_window_variance",
     "check_windows",
+    "error_curve",
+    "simulate",
     "tree_matrix",
 ]

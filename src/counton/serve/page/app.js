@@ -280,6 +280,7 @@ class App {
     const usual = this.level === 0.95;
     const shown = usual && (!this.counts || this.of === this.usual);
     if (!this.series.latest.size) {
+      this.words(name);
       this.reload();
       return;
     }
@@ -381,6 +382,7 @@ class App {
     showTable(page, { spans, lines, clock, stepped });
     find("#table").closest(".card").hidden = empty;
     find("#download-title").closest(".card").hidden = empty;
+    find("#methods").closest(".card").hidden = empty;
     find("#everything-label").hidden = (this.stream.groups?.length ?? 0) < 2;
     if (this.counts) find("#difference").hidden = spans.length < 2;
     if (empty) {
@@ -423,6 +425,7 @@ class App {
   }
 
   async words(name) {
+    if (!this.stream.steps) return; // there is nothing to tell of yet
     try {
       const told = await this.service.methods(name);
       if (name === this.stream.name) find("#methods").textContent = told;

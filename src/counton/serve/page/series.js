@@ -1,10 +1,18 @@
 // What the page knows of a stream: its windows, its lines, and the released rows of each.
 
-/** Columns that say when and how much; every other one names a line. */
+/** Texts that say when, not what. */
+const TIMES = new Set(["window_start", "window_end", "counted_until"]);
+/** Numbers that say how much; other ones, such as a degree or a share, name a line as texts do. */
 const MEASURES = new Set([
-  "step", "window_start", "window_end", "estimate", "std", "lower", "upper", "level", "rank",
-  "start", "last_step", "value",
+  "step", "last_step", "rank", "level", "value", "estimate", "std", "lower", "upper",
+  "running_total", "running_total_std",
 ]);
+
+function names(row, column) {
+  const value = row[column];
+  if (typeof value === "string") return !TIMES.has(column);
+  return typeof value === "number" && !MEASURES.has(column);
+}
 
 /** Windows that are kept at most, however long the page stays open. */
 const KEPT = 20_000;
@@ -28,7 +36,7 @@ export class Series {
 
   /** The name of the line that a row belongs to. */
   static nameOf(row) {
-    const parts = Object.keys(row).filter((name) => !MEASURES.has(name));
+    const parts = Object.keys(row).filter((column) => names(row, column));
     const words = parts.map((name) =>
       name === "share" ? quantileName(row[name])
         : typeof row[name] === "number" ? `${name} ${row[name]}` : String(row[name]),
@@ -36,8 +44,9 @@ export class Series {
     return words.join(" · ") || "all";
   }
 
-  /** Take the newest rows of all lines. */
+  /** Take the newest rows of all lines. A ranking names those that it has now, and no others. */
   takeLatest(rows) {
+    if (rows.some((row) => "rank" in row)) this.latest.clear();
     for (const row of rows.map(measured)) {
       const name = Series.nameOf(row);
       const before = this.latest.get(name);
