@@ -54,6 +54,7 @@ NEEDED = {
     "typer": ("the command line needs typer", "cli"),
     "uplot": ("the page of the service draws with uPlot, of uplot-python", "serve"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
+    "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
     "zstandard": ("the service reads compressed rows with zstandard", "serve"),
 }
 

@@ -55,6 +55,11 @@ def command(*words: str) -> str:
         ("polars", f"{TREE}; release.table('state')"),
         ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
+        (
+            "xlsxwriter",
+            "from pathlib import Path as P; from counton.jobs.outputs import check_output as c\n"
+            "c(P('t.xlsx'))",
+        ),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )

@@ -25,7 +25,7 @@ from counton.jobs.kinds import KINDS, others
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
-_ENDINGS = ".parquet, .csv, .json, .jsonl or .arrow"
+_ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
 class Grouped(TyperCommand):

@@ -177,8 +177,9 @@ def export(
 
     Args:
         state: path of a SQLite file, or a database URL.
-        out: a table (.parquet, .csv, .json, .jsonl, .arrow) or a chart (.png, .svg, .pdf). A table
-            carries what it promises: Parquet in its metadata, others in ``OUT.json`` beside it.
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
+            A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
+            beside it.
         name: of the stream or table; needed where the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.

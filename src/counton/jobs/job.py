@@ -361,7 +361,7 @@ class Job:
 
     out: str | os.PathLike[str] | None = asked(
         None,
-        "write all released steps: .parquet, .csv, .json, .jsonl or .arrow",
+        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
         group="Output",
     )
     plot: str | os.PathLike[str] | None = asked(

@@ -20,6 +20,7 @@ from counton.errors import InvalidInput
 from counton.events.files import is_file
 from counton.jobs.job import check_text
 from counton.laws import law_to_dict
+from counton.lazy import require
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
@@ -36,6 +37,7 @@ TABLES = {
     ".json": "json",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".xlsx": "xlsx",
 }
 
 
@@ -110,6 +112,7 @@ def check_output(
     Raises:
         InvalidInput: an unknown format, a folder, no such folder, one that cannot be written, or
             the path of an input.
+        MissingExtra: what writes this format is not installed.
     """
     known = tuple(TABLES) if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
@@ -119,6 +122,8 @@ def check_output(
         )
     if path.suffix.lower() not in known:
         raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
+    if path.suffix.lower() == ".xlsx":
+        require("xlsxwriter")
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
@@ -167,7 +172,9 @@ def beside(path: Path) -> Path:
 def write_table(
     table: pl.DataFrame | pl.LazyFrame, path: Path, facts: Mapping[str, Any] | None = None
 ) -> None:
-    """CSV, Parquet, JSON, JSON lines or Arrow, as the name ends; text has times in ISO 8601.
+    """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
+
+    Text has times in ISO 8601; `counton.jobs.workbooks.write_workbook` says what a workbook has.
 
     Args:
         table: what is written; a lazy frame is made and written in parts.
@@ -191,6 +198,10 @@ def write_table(
                 _as_text(rows).sink_csv(name)
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
+            elif kind == "xlsx":
+                from counton.jobs.workbooks import write_workbook
+
+                write_workbook(rows.collect(), name)
             else:
                 _as_text(rows).sink_ndjson(name)
         except pl.exceptions.PolarsError as error:

@@ -1,0 +1,155 @@
+"""Workbooks hold what the other tables hold, as a spreadsheet can show it."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+import pytest
+
+from counton import PureDP, release
+from counton.errors import InvalidInput
+from counton.jobs import export, workbooks
+from counton.jobs.outputs import write_table
+
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+
+
+def sheets(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Each sheet's rows; cells by the letter of their column. Times are days since 1899-12-30."""
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        names = ET.fromstring(archive.read("xl/workbook.xml")).iter(f"{MAIN}sheet")
+        return {
+            sheet.attrib["name"]: _rows(archive.read(f"xl/worksheets/sheet{number}.xml"))
+            for number, sheet in enumerate(names, 1)
+        }
+
+
+def _rows(xml: bytes) -> list[dict[str, Any]]:
+    assert b"<f>" not in xml  # no formulas
+    assert b"<hyperlink" not in xml
+    return [
+        {_letter(cell): _value(cell) for cell in row.iter(f"{MAIN}c")}
+        for row in ET.fromstring(xml).iter(f"{MAIN}row")
+    ]
+
+
+def _letter(cell: ET.Element) -> str:
+    return re.sub(r"\d", "", cell.attrib["r"])
+
+
+def _value(cell: ET.Element) -> Any:
+    value = cell.find(f"{MAIN}v")
+    if cell.attrib.get("t") == "inlineStr":
+        return "".join(text.text or "" for text in cell.iter(f"{MAIN}t"))
+    assert value is not None
+    assert value.text is not None
+    return bool(int(value.text)) if cell.attrib.get("t") == "b" else float(value.text)
+
+
+def at(days: float) -> datetime:
+    return datetime(1899, 12, 30) + timedelta(seconds=round(days * 86_400))
+
+
+def test_a_run_and_an_export_write_the_released_numbers(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"time": [datetime(2024, 3, 30 + n % 2, n) for n in range(20)], "page": ["=a", "b"] * 10}
+    )
+    run = release(
+        "count",
+        frame,
+        time="time",
+        by="page",
+        domain=["=a", "b"],
+        every=timedelta(days=1),
+        start=date(2024, 3, 30),
+        steps=10,
+        until=date(2024, 4, 1),
+        timezone="Europe/Berlin",
+        guarantee=PureDP(1),
+        state=tmp_path / "s.db",
+        out=tmp_path / "t.xlsx",
+    )
+    table = run.table()
+    export(tmp_path / "s.db", tmp_path / "again.XLSX")
+    for path in (tmp_path / "t.xlsx", tmp_path / "again.XLSX"):
+        ((name, (header, *rows)),) = sheets(path).items()
+        assert name == "table"
+        zoned = ("window_start", "window_end")
+        assert [*header.values()] == [
+            f"{column} (Europe/Berlin)" if column in zoned else column for column in table.columns
+        ]
+        assert len(rows) == table.height == 4
+        for row, known in zip(rows, table.iter_rows(named=True), strict=True):
+            for value, (column, exact) in zip(row.values(), known.items(), strict=True):
+                if column in zoned:
+                    assert at(value) == exact.replace(tzinfo=None)
+                else:  # a workbook has 16 digits
+                    near = pytest.approx(exact, rel=1e-15) if isinstance(exact, float) else exact
+                    assert value == near, column
+        promised = json.loads((tmp_path / f"{path.name}.json").read_text())
+        assert promised["guarantee"] == "pure differential privacy with epsilon = 1"
+
+
+def test_every_value_is_as_a_spreadsheet_can_show_it(tmp_path: Path) -> None:
+    table = pl.DataFrame(
+        {
+            "whole": [10**15, 10**15 - 1, -(10**15)],
+            "real": [0.1, float("inf"), None],
+            "text": ["https://counton.example", "{=1+1}", ""],
+            "flag": [True, None, False],
+            "day": [date(2024, 2, 29), date(1900, 1, 1), date(1815, 6, 18)],
+            "time": [datetime(2024, 7, 1, 12, tzinfo=UTC), None, datetime(1800, 1, 1, tzinfo=UTC)],
+        }
+    )
+    write_table(table, tmp_path / "t.xlsx")
+    (header, *rows) = sheets(tmp_path / "t.xlsx")["table"]
+    assert [*header.values()][-1] == "time (UTC)"
+    assert [row["A"] for row in rows] == [str(10**15), 10**15 - 1, str(-(10**15))]
+    assert [row.get("B") for row in rows] == [0.1, "inf", None]
+    assert [row["C"] for row in rows] == ["https://counton.example", "{=1+1}", ""]
+    assert [row.get("D") for row in rows] == [True, None, False]
+    assert at(rows[0]["E"]) == datetime(2024, 2, 29)
+    assert [rows[1]["E"], rows[2]["E"]] == [1, "1815-06-18"]
+    assert at(rows[0]["F"]) == datetime(2024, 7, 1, 12)
+    assert rows[2]["F"] == "1800-01-01 00:00:00"
+
+
+def test_more_rows_than_a_sheet_holds_go_on_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbooks, "_ROWS", 4)
+    for height, held in ((0, [0]), (3, [3]), (7, [3, 3, 1])):
+        write_table(pl.DataFrame({"n": range(height)}), tmp_path / "t.xlsx")
+        found = sheets(tmp_path / "t.xlsx")
+        assert [len(rows) - 1 for rows in found.values()] == held
+        assert [row["A"] for rows in found.values() for row in rows[1:]] == [*range(height)]
+    assert [*found] == ["table", "table 2", "table 3"]
+
+
+def test_a_text_too_long_for_a_cell_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    write_table(pl.DataFrame({"text": ["a" * 32_767]}), path)
+    before = path.read_bytes()
+    with pytest.raises(OSError, match=r"32768 characters .* write \.csv"):
+        write_table(pl.DataFrame({"text": ["a" * 32_768]}), path)
+    assert path.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None:
+    from counton.jobs.outputs import check_output
+
+    check_output(tmp_path / "t.xlsx")
+    with pytest.raises(InvalidInput, match=r"does not end in .*\.xlsx; rename it"):
+        check_output(tmp_path / "t.xls")
+    (tmp_path / "t.xlsx.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="which the run reads or keeps"):
+        check_output(tmp_path / "t.xlsx", inputs=[tmp_path / "t.xlsx.json"])
