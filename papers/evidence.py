@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from counton.columns import data_frame
 
 #: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
 Verdict = Literal["agrees", "explained", "DIFFERS"]
@@ -221,6 +225,53 @@ class Evidence:
     def wrong(self) -> tuple[Comparison, ...]:
         """The comparisons that differ without an explanation."""
         return tuple(each for each in self.comparisons if each.verdict == "DIFFERS")
+
+    def table(self) -> Any:
+        """The numbers as a polars data frame, one row for each comparison in their order.
+
+        Columns: ``place, quantity, printed, allowed, computed, difference, kind, verdict, note``.
+        Text except ``computed`` and ``difference``, which are float64; ``printed`` has the digits
+        of the paper, ``allowed`` also how far from it a number may be.
+
+        Raises:
+            MissingExtra: polars is not installed.
+
+        >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
+        >>> table = Evidence("A paper", (found,)).table()
+        >>> table.select("place", "printed", "computed", "verdict").rows()
+        [('Table 1', '0.1341', 0.13407, 'agrees')]
+        """
+        rows = self.comparisons
+        texts = ("place", "quantity", "printed", "allowed", "kind", "verdict", "note")
+        said = {
+            name: np.array([getattr(row, name) for row in rows], dtype=np.str_) for name in texts
+        }
+        numbers = {
+            name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
+            for name in ("computed", "difference")
+        }
+        ordered = (*texts[:4], *numbers, *texts[4:])
+        return data_frame({name: {**said, **numbers}[name] for name in ordered})
+
+    def errors_table(self) -> Any:
+        """`errors` as a polars data frame: ``guarantee, metric, horizon, mechanism, source, std``.
+
+        Raises:
+            MissingExtra: polars is not installed.
+
+        >>> row = ErrorRow("pure, epsilon = 1", "mean", 365, "binary tree", "Dwork et al.", 25.7)
+        >>> Evidence("Less noise", (), errors=(row,)).errors_table()["std"].to_list()
+        [25.7]
+        """
+        kinds = {"horizon": np.int64, "std": np.float64}
+        return data_frame(
+            {
+                name: np.array(
+                    [getattr(row, name) for row in self.errors], dtype=kinds.get(name, np.str_)
+                )
+                for name in ErrorRow._fields
+            }
+        )
 
 
 #: What is said of agreeing rows of each kind.

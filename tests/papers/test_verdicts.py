@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from counton.plots.style import PALETTE
@@ -25,6 +26,27 @@ def test_a_note_alone_excuses_nothing() -> None:
     assert replace(KNOWN, note="").verdict == "DIFFERS"
     assert KNOWN.difference == pytest.approx(7e-5)
     assert Evidence("A paper", (RIGHT, KNOWN, WRONG)).wrong == (WRONG,)
+
+
+def test_evidence_is_a_table_of_its_numbers() -> None:
+    limit = Comparison("Lemma 5", "distance", "1", 0.5, at_most=True)
+    table = Evidence("A paper", (RIGHT, KNOWN, WRONG, limit)).table()
+    assert table.columns == [
+        *("place", "quantity", "printed", "allowed", "computed", "difference", "kind"),
+        *("verdict", "note"),
+    ]
+    assert table["verdict"].to_list() == ["agrees", "explained", "DIFFERS", "agrees"]
+    assert table["allowed"].to_list() == ["0.1341", "0.1238", "0.1341", "≤ 1"]
+    assert table["computed"].to_list() == [0.13407, 0.12387, 0.1343, 0.5]
+    assert table["kind"].to_list()[2:] == ["digits", "limit"]
+
+
+def test_tables_of_evidence_without_rows_have_their_columns() -> None:
+    nothing = Evidence("A paper", ())
+    assert nothing.table().schema["place"] == pl.String
+    assert nothing.table().schema["difference"] == pl.Float64
+    assert nothing.errors_table().schema["horizon"] == pl.Int64
+    assert nothing.errors_table().height == nothing.table().height == 0
 
 
 def test_an_explained_number_is_held_to_what_is_known() -> None:
