@@ -23,6 +23,12 @@ And of one for training:
 >>> from counton.strategies.training import Echo
 >>> from counton.testing import check_training_strategy
 >>> check_training_strategy(Echo.fit(12, 3))
+
+And of a statistic:
+
+>>> from counton.statistics import Sum
+>>> from counton.testing import check_statistic
+>>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 """
 
 from counton.testing.line_laws import (
@@ -37,6 +43,13 @@ from counton.testing.line_laws import (
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import LawBroken
 from counton.testing.simulation import error_curve, simulate
+from counton.testing.statistic_laws import (
+    check_statistic,
+    check_statistic_counts,
+    check_statistic_description,
+    check_statistic_neighbours,
+    check_statistic_rows,
+)
 from counton.testing.stream_laws import (
     check_alternating,
     check_arguments,
@@ -97,6 +110,11 @@ __all__ = [
     "check_running_sums",
     "check_sensitivity",
     "check_shift",
+    "check_statistic",
+    "check_statistic_counts",
+    "check_statistic_description",
+    "check_statistic_neighbours",
+    "check_statistic_rows",
     "check_strategy",
     "check_training_factorisation",
     "check_training_sensitivity",
