@@ -129,6 +129,20 @@ def test_ids_are_forgotten_by_their_age(state: str) -> None:
         assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
 
 
+def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state: str) -> None:
+    """Else the stream would know the fold, and not count what was accepted."""
+    digests = set()
+    with Inbox(state) as inbox:
+        for arrived in (10, 20):
+            assert inbox.put([batch("a", arrived=arrived)])[0].what == "accepted"
+            fold = inbox.fold("visits")
+            assert fold is not None
+            digests.add(fold.digest)
+            inbox.taken("visits", fold.number)
+            inbox.forget(arrived + 1)
+    assert len(digests) == 2
+
+
 def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
     with Inbox(state) as inbox:
         with pytest.raises(StateError, match="has no stream 'cellar'"):

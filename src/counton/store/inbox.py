@@ -45,7 +45,7 @@ waiting = sa.Table(
     metadata,
     sa.Column("id", _ID, primary_key=True),
     sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
-    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch and its id
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch, its id and time
     sa.Column("fold", sa.BigInteger),  # null: in none yet
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
@@ -312,7 +312,9 @@ def _entry(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
-    bound = hashlib.sha256(len(batch.id).to_bytes(4, "big") + batch.id.encode() + batch.digest)
+    # With its time: once an id is forgotten, the same rows are another batch, and count again.
+    entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
+    bound = hashlib.sha256(entry + batch.id.encode() + batch.digest)
     return {
         "stream_id": stream,
         "digest": bound.digest(),
