@@ -196,11 +196,11 @@ def joint_halfwidths(
         laws.add(of)
     smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
     found = np.maximum(np.sqrt(square), np.max(smooth, axis=0))
-    alone = 1 - (1 - level) / (len(before) + 1)
-    if alone <= 1 - SMALLEST_TAIL:
-        together = window_halfwidths(strategy, law, zeros, stops, alone)
+    single = 1 - (1 - level) / (len(before) + 1)
+    if single <= 1 - SMALLEST_TAIL:
+        together = window_halfwidths(strategy, law, zeros, stops, single)
         for each, of, step in before:
-            together = together + float(window_halfwidths(each, of, 0, step, alone))
+            together = together + float(window_halfwidths(each, of, 0, step, single))
         found = np.minimum(found, together)
     return np.asarray(np.ceil(found))
 
