@@ -186,6 +186,18 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
     assert list(found.largest(2).groups) == ["often", "lately"]
 
 
+def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
+    """Also where noise puts the whole interval of an empty group below 0."""
+    empty = [f"empty {n}" for n in range(20)]
+    given = {"by": "region", "domain": ["north", "south", *empty], "guarantee": PureDP(2)}
+    found = release("count", ROWS, state=tmp_path / "s.db", **{**NEW, **given})
+    shares = found.released(0.1).shares()
+    outside = shares.filter((pl.col("estimate") < 0) | (pl.col("estimate") > 1))
+    assert outside.height > 3
+    within = pl.all_horizontal(pl.col("lower", "upper").is_between(0, 1))
+    assert shares.select((within & (pl.col("lower") <= pl.col("upper"))).all()).item()
+
+
 def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
     wrong: Any
     for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):

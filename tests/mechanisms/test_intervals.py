@@ -25,6 +25,7 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.strategies import (
     Binary,
+    Epochs,
     Expiring,
     GrowingCascade,
     HonakerOnline,
@@ -267,6 +268,15 @@ def test_releases_that_read_many_nodes_have_the_interval_of_each_number(law: Law
         assert halfwidths(tree, law, steps, level).tolist() == expected
     widths = joint_halfwidths([(other, law, 7)], tree, law, steps)
     assert widths.tolist() == [interval_halfwidth(law, terms + 3) for terms in steps.tolist()]
+
+
+def test_narrow_noise_of_two_kinds_has_a_narrow_interval() -> None:
+    """Where a whole number is many standard deviations, the sum lies within a few whole numbers."""
+    narrow, wide = DiscreteLaplace(Fraction(1, 50)), DiscreteLaplace(Fraction(1, 25))
+    tree, epochs = KAry(30, 60), Epochs(16)
+    assert joint_halfwidths([(tree, narrow, 2)], epochs, wide, range(1, 4)).tolist() == [2, 2, 2]
+    level = 1 - 1e-9  # halves of this tail are beyond what half-widths are computed for
+    assert (joint_halfwidths([(tree, narrow, 2)], epochs, wide, range(1, 4), level) > 2).all()
 
 
 def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:

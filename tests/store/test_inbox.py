@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from counton import PureDP, Stream
 from counton.errors import StateError, StreamConflict
-from counton.store.inbox import Batch, Inbox, Load
+from counton.store.inbox import Batch, Fold, Inbox, Load
 from counton.store.turn import Turn
 from counton.strategies import Binary
 
@@ -91,11 +93,54 @@ def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
         assert inbox.put([batch("a", b"1")])[0].what == "known"
 
 
+def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: Path) -> None:
+    """A server stops between its look and its update; meanwhile another one folds, and rows come.
+
+    Each row is in one fold, whose rows are the same for both.
+    """
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Inbox(postgres) as slow, Inbox(postgres) as other:
+        slow.put([batch("a", b"1")])
+        found: list[Fold | None] = []
+        racing = threading.Thread(target=lambda: found.append(other.fold("visits")))
+
+        def meanwhile(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if statement.startswith("UPDATE counton_inbox_waiting") and not racing.ident:
+                racing.start()
+                racing.join(0.5)  # it may have to wait for us
+                other.put([batch("b", b"2")])
+
+        event.listen(slow._database._engine, "before_cursor_execute", meanwhile)
+        mine = slow.fold("visits")
+        racing.join()
+        assert mine is not None
+        assert found[0] is not None
+        assert found[0]._replace(again=mine.again) == mine
+        other.taken("visits", found[0].number)
+        rest = slow.fold("visits")
+        left = () if rest is None else rest.bodies
+        assert sorted((*found[0].bodies, *left)) == [b"1", b"2"]
+
+
 def test_ids_are_forgotten_by_their_age(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=10), batch("b", arrived=20)])
         assert inbox.forget(15) == 1
         assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
+
+
+def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state: str) -> None:
+    """Else the stream would know the fold, and not count what was accepted."""
+    digests = set()
+    with Inbox(state) as inbox:
+        for arrived in (10, 20):
+            assert inbox.put([batch("a", arrived=arrived)])[0].what == "accepted"
+            fold = inbox.fold("visits")
+            assert fold is not None
+            digests.add(fold.digest)
+            inbox.taken("visits", fold.number)
+            inbox.forget(arrived + 1)
+    assert len(digests) == 2
 
 
 def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:

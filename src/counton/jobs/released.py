@@ -410,7 +410,8 @@ class Released:
         words = found.what.partition(" over ")[0] + ", of all groups"
         if self.terms.contribution.resolution is not None or isinstance(one, Mapping):
             return replace(found, what=words)
-        return replace(found, lower=max(found.lower, 0.0), upper=min(found.upper, 1.0), what=words)
+        lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
+        return replace(found, lower=lower, upper=upper, what=words)
 
     def shares(self, *, steps: Steps = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.

@@ -150,7 +150,8 @@ def joint_halfwidths(
 
     In units of the exact sums, which all streams share. Exact where all weights are +1 or -1. Else
     the largest of the root of the sum of squares of the half-widths, which covers tails that grow
-    no heavier when they are added up, and of `smooth_halfwidth`.
+    no heavier when they are added up, and of `smooth_halfwidth`; or, where noise is so narrow that
+    this is wider, the sum of half-widths that hold together by the union bound.
 
     Args:
         before: strategy, law and step of each release of totals that is added.
@@ -194,7 +195,14 @@ def joint_halfwidths(
         variance = variance + float(each.window_noise_variance(of, 0, step))
         laws.add(of)
     smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
-    return np.asarray(np.ceil(np.maximum(np.sqrt(square), np.max(smooth, axis=0))))
+    found = np.maximum(np.sqrt(square), np.max(smooth, axis=0))
+    single = 1 - (1 - level) / (len(before) + 1)
+    if single <= 1 - SMALLEST_TAIL:
+        together = window_halfwidths(strategy, law, zeros, stops, single)
+        for each, of, step in before:
+            together = together + float(window_halfwidths(each, of, 0, step, single))
+        found = np.minimum(found, together)
+    return np.asarray(np.ceil(found))
 
 
 def window_halfwidths(

@@ -77,7 +77,7 @@ class SparkRows(Rows):
         The order of rows, and how they are spread, changes nothing. Known once they are added up.
         """
         if self._digest is None or tuple(columns) != self._columns:
-            with_hashes(self.spark, columns)  # names what is missing
+            self.scan(columns)  # names what is missing
             raise RuntimeError("the rows of the frame have not been read yet")
         return self._digest
 
@@ -214,6 +214,7 @@ class SparkSource(Spread):
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         columns = reading.columns.names
+        self._rows.scan(columns)  # names what is missing
         hashed, grain = with_hashes(self._rows.spark, columns), self._rows.grain(reading)
         if grain is not None:
             hashed = alike(hashed, columns.index(reading.columns.time), *grain)

@@ -45,7 +45,7 @@ waiting = sa.Table(
     metadata,
     sa.Column("id", _ID, primary_key=True),
     sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
-    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch and its id
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch, its id and time
     sa.Column("fold", sa.BigInteger),  # null: in none yet
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
@@ -218,6 +218,8 @@ class Inbox(Closing):
         """What is to be counted next: a fold that was not taken yet, or all that waits."""
         table = waiting.c
         with self._database.transaction(write=True) as connection:
+            if not self._database.is_sqlite:  # else rows of another server's fold may join this one
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FOLDING)))
             stream_id = self._stream(connection, stream)
             mine = table.stream_id == stream_id
             number = connection.execute(sa.select(sa.func.min(table.fold)).where(mine)).scalar()
@@ -294,6 +296,9 @@ class Inbox(Closing):
 
 #: Lock of PostgreSQL under which the tables are made.
 _MAKING = schema.APPLICATION_ID + 1
+#: Lock of PostgreSQL under which rows are put into a fold: a server that was paused before it had
+#: done so would add rows to a fold that another one is counting.
+_FOLDING = schema.APPLICATION_ID + 3
 
 
 def _entry(stream: int, batch: Batch) -> dict[str, Any]:
@@ -307,7 +312,9 @@ def _entry(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
-    bound = hashlib.sha256(len(batch.id).to_bytes(4, "big") + batch.id.encode() + batch.digest)
+    # With its time: once an id is forgotten, the same rows are another batch, and count again.
+    entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
+    bound = hashlib.sha256(entry + batch.id.encode() + batch.digest)
     return {
         "stream_id": stream,
         "digest": bound.digest(),
