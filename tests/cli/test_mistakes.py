@@ -299,13 +299,19 @@ def test_in_python_the_same_field_confirms(place: Any) -> None:
 # ------------------------------------------------------------------------------ wrong types
 
 
-@pytest.mark.parametrize("domain", [(1, 2), 7, ("a", None)])
-def test_groups_that_are_no_texts_are_refused(domain: Any, place: Any) -> None:
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [
+        *[(groups, "a group of domain is of type") for groups in ((1.5, 2), ("a", None))],
+        (7, "domain is 7, of type int; give a file"),
+    ],
+)
+def test_groups_that_are_no_labels_are_refused(domain: Any, said: str, place: Any) -> None:
     request: dict[str, Any] = {
         "time": "time", "every": "1h", "start": "2013-01-01", "steps": 9, "epsilon": 1,
         "by": "group", "domain": domain,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="a group of domain is of type"):
+    with pytest.raises(InvalidInput, match=said):
         run(Job("count", place.write("e.csv", EVENTS), place.state, **request))
 
 

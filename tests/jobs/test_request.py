@@ -28,7 +28,10 @@ COUNT = Job(
             (name, 5, "of type int; give a text")
             for name in ("every", "timezone", "time_format", "time", "by", "unit", "name")
         ],
-        *[(name, 5, "of type int; give a datetime or a text") for name in ("start", "until")],
+        *[
+            (name, 5, "of type int; give a date, a datetime or a text")
+            for name in ("start", "until")
+        ],
         *[(name, 5, "of type int; give the path of a file") for name in ("key", "state")],
         *[(name, b"s.db", "of type bytes; give the path") for name in ("key", "state")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),

@@ -322,7 +322,8 @@ def test_given_strategies_are_ranked() -> None:
 
 def test_table_and_text() -> None:
     result = plan(8760, PureDP(1))
-    rows = result.table()
+    rows = result.rows()
+    assert result.table().height == len(rows)
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     assert list(rows[0]) == [
         *("rank", "strategy", "noise", "mean_std", "max_std", "planning_seconds", "held", "why")

@@ -92,8 +92,12 @@ def _given(groups: object, column: str) -> list[str]:
         raise InvalidInput(
             f"{field('domain')} is of type {kind}, which {how}; give a list of the groups in order"
         )
-    texts: list[object] = list(groups) if isinstance(groups, Iterable) else [groups]
-    return [_label(group, parts) for group in texts]
+    if not isinstance(groups, Iterable):
+        raise InvalidInput(
+            f"{field('domain')} is {groups!r}, of type {type(groups).__name__}; give a file, a "
+            f"list A,B,C, or a sequence of groups"
+        )
+    return [_label(group, parts) for group in groups]
 
 
 def _combined(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
