@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.binary import Binary as Binary
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
+    from counton.strategies.streams.factorisation import Factorisation as Factorisation
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
@@ -40,6 +41,7 @@ _HOME = {
     "Binary": "counton.strategies.streams.binary",
     "Epochs": "counton.strategies.streams.epochs",
     "Expiring": "counton.strategies.streams.expiring",
+    "Factorisation": "counton.strategies.streams.factorisation",
     "GrowingCascade": "counton.strategies.streams.growing",
     "GrowingSquareRoot": "counton.strategies.streams.growing_root",
     "HonakerOnline": "counton.strategies.streams.honaker",
@@ -57,6 +59,7 @@ __all__ = [
     "Binary",
     "Epochs",
     "Expiring",
+    "Factorisation",
     "GrowingCascade",
     "GrowingSquareRoot",
     "HonakerOnline",

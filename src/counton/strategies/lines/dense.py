@@ -406,7 +406,7 @@ def exact_product(left: Integers, right: Integers) -> Integers:
 def _bits(numbers: Integers) -> int:
     """Bits of the largest magnitude; at least 1."""
     return max(
-        int(numbers.max(initial=0)).bit_length(), int(-numbers.min(initial=0)).bit_length(), 1
+        int(numbers.max(initial=0)).bit_length(), int(numbers.min(initial=0)).bit_length(), 1
     )
 
 

@@ -1,0 +1,233 @@
+"""Any real matrix C as a strategy for a stream: rounded to a lattice, then solved.
+
+What is measured is the rounded C, whose entries are multiples of 2^-bits: C x is exact in integers,
+and sensitivities, also of units that count in many steps, and errors are those of what is rounded.
+B is the least-squares inverse of the same matrix, so that B C = A exactly. How a release becomes
+one definite function of C x + z stands in ``counton.strategies.streams.solved``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.arrays import Floats, integers_from_text, integers_to_text
+from counton.errors import InvalidInput
+from counton.exact import check_integer, unmasked
+from counton.strategies.base import LARGEST_DENSE, Node
+from counton.strategies.lines.dense import Dense
+from counton.strategies.streams.solved import Solved
+
+#: Bits that the largest column has, in lattice units, where none are stated.
+_COLUMN_BITS = 24
+#: Columns have 1-norms below 2^30, so that squares and products stay within int64.
+_LARGEST_BITS, _LARGEST_COLUMN = 40, 2.0**30
+#: Of C, squared and bounded by tr(C^T C) tr((C^T C)^-1): variances are off by about 2^-53 of it.
+_LARGEST_CONDITION = 2.0**40
+
+
+class Factorisation(Solved):
+    """Running totals by A = B C, for any real matrix C of full column rank.
+
+    C is rounded to multiples of ``2**-bits``, and all that is stated is that of the rounded matrix.
+    A square, lower triangular C is *causal*: no release reads what a later item enters. Any other
+    matrix is solved for the whole horizon, and reads ahead.
+
+    Args:
+        matrix: C, shape (measurements, steps), real: entry (m, t) is the weight with which step
+            t + 1 enters measurement m. One column for each of up to 4096 steps.
+        bits: entries are rounded to multiples of ``2**-bits``, 1 to 40. Default: the largest
+            column, added up without signs, has about 24 bits.
+
+    Raises:
+        InvalidInput: not a matrix of finite real numbers, masked entries, columns that depend, or
+            nearly depend, on each other once they are rounded, or entries too large for exact sums.
+
+    >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
+    >>> root.causal, round(root.sensitivity(2) ** 2, 4), root.variance([1, 2, 3]).round(4).tolist()
+    (True, 1.3906, [1.0, 1.25, 1.3906])
+    """
+
+    sources = ("matrices", "own")
+
+    def __init__(self, matrix: ArrayLike, bits: int | None = None) -> None:
+        real = _checked(matrix)
+        with np.errstate(over="ignore"):
+            largest = float(np.abs(real).sum(axis=0).max())
+        if bits is None:
+            wanted = _COLUMN_BITS - math.frexp(largest)[1]
+            bits = min(max(wanted, 1), _LARGEST_BITS)
+        bits = check_integer("bits", bits, 1, _LARGEST_BITS, remedy="18 suit entries of about 1")
+        # each entry may still be rounded up by half a unit
+        if largest * 2.0**bits + len(real) >= _LARGEST_COLUMN:
+            raise InvalidInput(
+                f"a column of the matrix adds up to {largest:.4g} without its signs, which is "
+                f"2^30 multiples of 2^-{bits} or more: give fewer bits, or scale the matrix"
+            )
+        rounded = np.rint(np.ldexp(real, bits)).astype(np.int64)
+        empty = ~rounded.any(axis=0)
+        if empty.any():
+            raise InvalidInput(
+                f"column {int(np.argmax(empty)) + 1} of the matrix is 0 in multiples of 2^-{bits}, "
+                f"so its step is never measured: give more bits, or scale the matrix"
+            )
+        super().__init__(Dense(rounded, "given"))
+        self.lattice_bits = bits
+        #: Whether the matrix is square and lower triangular.
+        self.causal = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
+        # refuses now, before any data, what cannot be solved
+        condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
+        if not condition <= _LARGEST_CONDITION:
+            raise InvalidInput(
+                f"the columns of the matrix nearly depend on each other: its squared condition "
+                f"number may be {condition:.2g}, and errors are known well up to "
+                f"{_LARGEST_CONDITION:.2g}: measure more"
+            )
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[Self]:
+        """See `StreamStrategy.examples`: pairs, like a square root, any triangle, one more row."""
+        place = np.arange(horizon)
+        lag = place[:, None] - place[None, :]
+        root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
+        waves = np.tril(np.sin(1.0 + place[:, None] * 3 + place[None, :] ** 2), -1) / 2
+        pairs = np.eye(horizon) - 0.375 * ((lag == 1) & (place[:, None] % 2 == 1))
+        found = [cls(pairs)]
+        if horizon <= 32:  # exact rows of long numbers take their time
+            found += [cls(root, 10), cls(waves + np.diag(0.8 + place % 3 / 3), 8)]
+        if horizon <= 8:
+            found.append(cls(np.vstack([np.eye(horizon), np.full((1, horizon), 0.3)]), 6))
+        return tuple(found)
+
+    @property
+    def measurements(self) -> int:
+        """Rows of C."""
+        return len(self._dense.matrix())
+
+    @property
+    def _dense(self) -> Dense:
+        assert isinstance(self.line, Dense)
+        return self.line
+
+    @property
+    def matrix(self) -> Floats:
+        """C as it is measured, after rounding, exactly: float64, shape (measurements, steps).
+
+        >>> Factorisation([[1, 0], [1 / 3, 1]], bits=4).matrix.tolist()
+        [[1.0, 0.0], [0.3125, 1.0]]
+        """
+        return np.asarray(np.ldexp(self._dense.matrix().astype(np.float64), -self.lattice_bits))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The measurements up to ``step``, by substitution; others than triangles as `Solved`."""
+        if not self.causal:
+            return super().row(step)
+        last = self.check_step(step)
+        matrix = self._dense.matrix()
+        weights = [Fraction(0)] * last
+        for at in reversed(range(last)):
+            entries = matrix[at:last, at]
+            read = Fraction(0)
+            for k in np.flatnonzero(entries).tolist():
+                read += weights[at + k] * int(entries[k])
+            weights[at] = (1 - read) / int(entries[0])
+        alone = self.line.own > 0  # a row over one cell is that cell's own: its node has level 1
+        place = np.where(alone, np.arange(self.horizon), np.cumsum(~alone) - 1).tolist()
+        scale = 1 << self.lattice_bits
+        return tuple(
+            sorted(
+                Node(int(alone[at]), place[at], weight * scale)
+                for at, weight in enumerate(weights)
+                if weight
+            )
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Horizon, measurements, bits, and a digest of the rounded matrix."""
+        digest = self.line.parameters["matrix_sha256"]
+        size = {"horizon": self.horizon, "measurements": self.measurements}
+        return {**size, "bits": self.lattice_bits, "matrix_sha256": digest}
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Strategy.to_dict`; with, exactly, all of the rounded matrix.
+
+        >>> strategy = Factorisation([[1, 0], [1 / 3, 1]])
+        >>> Factorisation.from_dict(strategy.to_dict()) == strategy
+        True
+        """
+        matrix = integers_to_text(self._dense.matrix())
+        return {"strategy": type(self).__name__, **self.parameters, "matrix": matrix}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """See `StreamStrategy.from_dict`.
+
+        Raises:
+            InvalidInput: a part is missing, or the matrix is not the one whose digest is stated.
+        """
+        try:
+            sizes = (("measurements", 2**32), ("horizon", LARGEST_DENSE))
+            shape = tuple(check_integer(each, description[each], 1, most) for each, most in sizes)
+            bits = check_integer("bits", description["bits"], 1, _LARGEST_BITS)
+            rounded = integers_from_text(description["matrix"], shape)
+            digest = description["matrix_sha256"]
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"a factorisation cannot be read ({error!r}): give what Factorisation.to_dict wrote"
+            ) from error
+        strategy = cls(np.ldexp(rounded.astype(np.float64), -bits), bits)
+        if strategy.parameters["matrix_sha256"] != digest:
+            raise InvalidInput(
+                f"the matrix of a factorisation does not have the digest {digest!r} that is stated "
+                f"with it: restore it from a copy"
+            )
+        return strategy
+
+    def __repr__(self) -> str:
+        return (
+            f"Factorisation(horizon={self.horizon}, measurements={self.measurements}, "
+            f"bits={self.lattice_bits}, matrix={self.parameters['matrix_sha256'][:8]})"
+        )
+
+
+def _checked(matrix: ArrayLike) -> Floats:
+    """C as finite float64."""
+    try:
+        found = np.asarray(unmasked(matrix, "the matrix"))
+    except InvalidInput:
+        raise
+    except ValueError:
+        raise InvalidInput(
+            "the matrix has rows of different lengths: give one number for each step in every row"
+        ) from None
+    if found.ndim != 2 or found.dtype.kind not in "iuf":
+        raise InvalidInput(
+            f"the matrix has shape {found.shape} and type {found.dtype}; it must be a matrix of "
+            f"real numbers, one column a step"
+        )
+    rows, steps = found.shape
+    if not 1 <= steps <= LARGEST_DENSE:
+        raise InvalidInput(
+            f"the matrix has {steps} columns; a matrix serves from 1 to {LARGEST_DENSE} steps: use "
+            f"SqrtToeplitz or KAry for longer streams"
+        )
+    if rows < steps:
+        raise InvalidInput(
+            f"the matrix has {rows} rows for {steps} steps, which cannot tell them all apart: "
+            f"measure more"
+        )
+    real = found.astype(np.float64)
+    if not np.isfinite(real).all():
+        row, step = np.argwhere(~np.isfinite(real))[0].tolist()
+        raise InvalidInput(
+            f"entry {row}, {step} of the matrix is {real[row, step]}; all must be finite numbers"
+        )
+    return np.asarray(real)
