@@ -39,7 +39,8 @@ def write_workbook(table: pl.DataFrame, name: str) -> None:
     import xlsxwriter
     from xlsxwriter.exceptions import XlsxWriterException
 
-    longest = max([0, *(table[each].str.len_chars().max() or 0 for each in _texts(table))])
+    lengths = table.select(pl.col(_texts(table)).str.len_chars().max()).rows()
+    longest: int = max((length or 0 for row in lengths for length in row), default=0)
     if longest > _TEXT:
         raise OSError(
             f"a text of {longest} characters does not fit in a cell of a workbook, which holds "
