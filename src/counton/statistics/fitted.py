@@ -5,6 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Self
 
+import numpy as np
+
+from counton.arrays import Integers
+from counton.errors import SumOverflow
+from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.privacy import ApproxDP, ExpiringDP, Guarantee, PureDP
 from counton.statistics.tallied import Tallied
 from counton.strategies import StreamStrategy
@@ -46,3 +51,22 @@ class Fitted(Tallied):
         if self._is_stated:
             return super().sensitivity(strategy, p, batched=batched)
         return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+
+
+def refuse_inexact(sums: Integers, largest_entry: int) -> None:
+    """Refuse counts whose measurements would not be exact.
+
+    Args:
+        sums: shape ``(steps, places)``.
+        largest_entry: no measurement is larger than this times the sum of all places.
+
+    Raises:
+        SumOverflow: the counts of a step are too large.
+    """
+    most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
+    if most * largest_entry >= LARGEST_MEASUREMENT:
+        raise SumOverflow(
+            f"the counts of a step sum to {most:.3g}; at most "
+            f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in "
+            f"larger units"
+        )

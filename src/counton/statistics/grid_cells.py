@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.columns import refuse_added
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
+from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
-from counton.statistics.fitted import Fitted
+from counton.statistics.fitted import Fitted, refuse_inexact
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -252,13 +252,7 @@ class GridCells(Fitted):
         Raises:
             SumOverflow: sums of which they would not be exact.
         """
-        most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
-        if most * self.largest_entry >= LARGEST_MEASUREMENT:
-            raise SumOverflow(
-                f"the counts of a step sum to {most:.3g}; at most "
-                f"{LARGEST_MEASUREMENT / self.largest_entry:.3g} can be measured exactly: count in "
-                f"larger units"
-            )
+        refuse_inexact(sums, self.largest_entry)
         counts = np.ascontiguousarray(np.moveaxis(sums.reshape(-1, *self.shape), 0, -1))
         rows = np.moveaxis(self.grid.measure(counts), -1, 0)
         return np.asarray(np.ascontiguousarray(rows), np.int64)

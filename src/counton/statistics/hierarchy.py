@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.adjusted import all_levels
 from counton.mechanisms.hierarchy import wanted_variances, weighted
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.tables import LARGEST_MEASUREMENT, fraction_bits, shift_of_cells
+from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import ErrorOf, Events, Statistic
-from counton.statistics.fitted import Fitted
+from counton.statistics.fitted import Fitted, refuse_inexact
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -337,13 +337,7 @@ class Hierarchy(Fitted):
         Raises:
             SumOverflow: sums of which they would not be exact.
         """
-        most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
-        if most * self.largest_entry >= LARGEST_MEASUREMENT:
-            raise SumOverflow(
-                f"the counts of a step sum to {most:.3g}; at most "
-                f"{LARGEST_MEASUREMENT / self.largest_entry:.3g} can be measured exactly: count in "
-                f"larger units"
-            )
+        refuse_inexact(sums, self.largest_entry)
         return self.measuring.cells(sums)
 
     def read(self, release: Release) -> HierarchyReading:
