@@ -15,8 +15,8 @@ from benchmarks.row import Row
 from counton import Key, PureDP, Stream
 from counton.events.files import open_source
 from counton.events.tally import Columns, Reading, tally
-from counton.events.windows import Windows
 from counton.strategies import KAry
+from counton.windows import Windows
 
 #: Two sizes: what a row more costs is their difference, without what every run costs.
 ROWS = (1_000_000, 5_000_000)

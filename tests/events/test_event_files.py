@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.events.files import EventFile, Source, open_source, read_domain
 from counton.events.tally import Columns, Reading, Tally, tally
-from counton.events.windows import Windows, microseconds
+from counton.windows import Windows, microseconds
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
 COLUMNS = Columns("time", "group")

@@ -13,7 +13,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.events.files import open_source
 from counton.events.ordered import letters_of, ordered_rows
-from counton.events.windows import Windows
+from counton.windows import Windows
 
 HOURS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 3)
 

@@ -15,8 +15,8 @@ from counton.errors import InvalidInput
 from counton.events.files import open_source
 from counton.events.ordered import ordered_rows
 from counton.events.tally import Columns, Reading, marked
-from counton.events.windows import Windows
 from counton.jobs.choosing import activity
+from counton.windows import Windows
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
 DAY = "2024-03-01T00:10"

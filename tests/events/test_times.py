@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.events.windows import NO_MOMENT, UNREADABLE_TIME, _from_any_shape, moments
+from counton.events.windows import UNREADABLE_TIME, _from_any_shape, moments
+from counton.windows import NO_MOMENT
 
 HOUR = 3_600_000_000
 

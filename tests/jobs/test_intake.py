@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.events.windows import Windows
 from counton.jobs.intake import compare
+from counton.windows import Windows
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
 GROUPS = ("a", "b")

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, StateError
-from counton.events.windows import Windows, microseconds
 from counton.jobs import Job, Released, run
 from counton.jobs.periods import check_periods, periods_of
 from counton.strategies import Independent
+from counton.windows import Windows, microseconds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

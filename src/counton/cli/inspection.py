@@ -345,7 +345,7 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:
-        from counton.events.windows import load_zone, parse_time
+        from counton.windows import load_zone, parse_time
 
         groups = details["domain"]
         counted = f"{len(groups or ()):,} by {details['by']}"

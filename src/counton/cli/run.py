@@ -22,7 +22,6 @@ from counton.cli.printing import (
 )
 from counton.cli.readings import show_rows
 from counton.cli.words import operator_notes, progress_line, protection
-from counton.events.windows import moment
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.definition import subject
@@ -30,6 +29,7 @@ from counton.jobs.job import checked
 from counton.jobs.runs import recalled
 from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.writing import Outputs, Written
+from counton.windows import moment
 
 if TYPE_CHECKING:
     pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from counton.events.windows import load_zone, moment
 from counton.jobs.definition import plural
 from counton.jobs.job import EXPIRING
 from counton.statistics import Tallied
+from counton.windows import load_zone, moment
 
 if TYPE_CHECKING:
     from counton.jobs import Definition, Outcome

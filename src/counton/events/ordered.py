@@ -20,7 +20,8 @@ from counton.errors import InvalidInput, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.tally import Problem, collected
-from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
+from counton.events.windows import ClockChange, moments
+from counton.windows import NO_MOMENT, Windows
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _ENDS, _COMMENTS = b"\r\n\t ", (">", ";")

@@ -17,7 +17,8 @@ from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.spread import Fetched, Spread
-from counton.events.windows import NO_MOMENT, ClockChange, Windows, moments
+from counton.events.windows import ClockChange, moments
+from counton.windows import NO_MOMENT, Windows
 
 Unknown = Literal["refuse", "drop", "discover"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)

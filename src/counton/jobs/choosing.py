@@ -17,17 +17,12 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.events.files import open_source
 from counton.events.tally import collected
-from counton.events.windows import (
-    CLOCK_CHANGE,
-    NO_MOMENT,
-    ClockChange,
-    load_zone,
-    moments,
-)
+from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
 from counton.jobs.definition import check_period
 from counton.jobs.job import Events
 from counton.jobs.people import period_of
 from counton.privacy import Contribution, Guarantee
+from counton.windows import NO_MOMENT, load_zone
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from counton.errors import HorizonExceeded, InvalidInput, field
-from counton.events.windows import Windows, microseconds, moment, parse_time
 from counton.jobs.job import NEWEST, NOW
+from counton.windows import Windows, microseconds, moment, parse_time
 
 #: Windows without an event before ``until``: from so many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100

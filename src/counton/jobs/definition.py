@@ -14,7 +14,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
-from counton.events.windows import CLOCK_CHANGE, ClockChange, Windows, parse_time
+from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.exact import Number
 from counton.jobs import guards, kinds
 from counton.jobs.job import (
@@ -35,6 +35,7 @@ from counton.privacy.contribution import checked_unit, known_unit
 from counton.statistics import Count, Grouped, Statistic, Sum, Tallied, TopK
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy
+from counton.windows import Windows, parse_time
 
 if TYPE_CHECKING:
     from counton.jobs.discovery import Discovery

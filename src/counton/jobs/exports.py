@@ -19,7 +19,6 @@ import polars as pl
 
 from counton.columns import html
 from counton.errors import InvalidInput, StateError, field
-from counton.events.windows import microseconds, moment, parse_time
 from counton.jobs.definition import KIND, Definition
 from counton.jobs.job import check_text
 from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
@@ -36,6 +35,7 @@ from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.table_journal import refuse_other_fit
 from counton.store.whole_file import replace_file
+from counton.windows import microseconds, moment, parse_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import ReplayMismatch, field
-from counton.events.windows import Windows, moment
+from counton.windows import Windows, moment
 
 _KEY = ("step", "group")
 #: What the state keeps: by window, or some windows at a time with their numbers.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.windows import Windows, load_zone, microseconds, moment
+from counton.windows import Windows, load_zone, microseconds, moment
 
 _PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
 #: Fewest days of a unit, so that no more periods than these cover some time.

@@ -11,7 +11,8 @@ import polars as pl
 
 from counton.errors import InvalidInput, field
 from counton.events.files import Source, is_file, table_columns, text_lines
-from counton.events.windows import NO_MOMENT, moments
+from counton.events.windows import moments
+from counton.windows import NO_MOMENT
 
 
 def refuse_events_as_domain(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.errors import InvalidInput, field
-from counton.events.windows import moment
 from counton.jobs.definition import Definition
 from counton.store import Stream, published
 from counton.store.store import Reader
+from counton.windows import moment
 
 if TYPE_CHECKING:
     from counton.jobs.released import Released

@@ -15,11 +15,11 @@ from counton.errors import (
     InvalidInput,
     field,
 )
-from counton.events.windows import load_zone
 from counton.jobs.definition import PERIODS, Definition, subject
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.store import Stream
+from counton.windows import load_zone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -35,7 +35,6 @@ from counton.events.files import (
 from counton.events.policies import Policies
 from counton.events.spread import Spread
 from counton.events.tally import Reading, Tally, by_row, changed, tally
-from counton.events.windows import microseconds
 from counton.jobs import clock, kinds
 from counton.jobs.definition import (
     Asked,
@@ -59,6 +58,7 @@ from counton.store.database import Closing
 from counton.store.keyfile import state_files
 from counton.store.store import Found
 from counton.store.units import Known, inherited
+from counton.windows import microseconds
 
 if TYPE_CHECKING:
     from counton.jobs.discovery import Found as FoundLabels

@@ -13,7 +13,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.windows import Windows
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
 from counton.mechanisms import StreamTerms
@@ -23,6 +22,7 @@ from counton.statistics.grouped import GroupedReading
 from counton.statistics.readings import Readings
 from counton.statistics.top_k import TopKReading
 from counton.store import Stream
+from counton.windows import Windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

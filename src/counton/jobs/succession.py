@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.events.windows import moment
 from counton.jobs.definition import STRATEGIES, Continued, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
 from counton.store import Store, Stream
 from counton.store.store import Reader
 from counton.strategies import StreamStrategy
+from counton.windows import moment
 
 
 class End(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from counton.events.files import BETWEEN
-from counton.events.windows import load_zone
 from counton.jobs.definition import Definition, subject
 from counton.jobs.job import metric_from
 from counton.mechanisms import StreamTerms
+from counton.windows import load_zone
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (

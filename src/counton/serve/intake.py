@@ -16,11 +16,11 @@ from counton.errors import InvalidInput, field
 from counton.events.files import Source
 from counton.events.policies import MOST
 from counton.events.tally import Problem, collected, marked, tally
-from counton.events.windows import NO_MOMENT, moment
 from counton.jobs.discovery import labels_in
 from counton.serve.bodies import read_rows
 from counton.serve.jobs import Served, Waiting, packed
 from counton.store.inbox import Batch, Inbox, Verdict
+from counton.windows import NO_MOMENT, moment
 
 #: Batches that are committed together at most.
 _TOGETHER = 256

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from counton.errors import StateError
-from counton.events.windows import microseconds, moment
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
 from counton.serve.jobs import Served, unpacked
@@ -23,6 +22,7 @@ from counton.serve.journaling import note
 from counton.store import Store, state_file
 from counton.store.inbox import Fold, Inbox
 from counton.store.sqlite_file import NoState
+from counton.windows import microseconds, moment
 
 Clock = Callable[[], datetime]
 

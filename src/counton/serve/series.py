@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.windows import load_zone, microseconds, moment, parse_time
 from counton.jobs.clock import length_of
 from counton.jobs.definition import Definition, subject
 from counton.jobs.job import Job
@@ -26,6 +25,7 @@ from counton.jobs.shown import ReleasedStatistic
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
 from counton.store.store import Found
+from counton.windows import load_zone, microseconds, moment, parse_time
 
 #: What has been released of a stream, at a level, is kept for so many pairs of both.
 _KEPT = 8

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.errors import InvalidInput
-from counton.events.windows import Windows, microseconds, moment, parse_time
+from counton.windows import Windows, microseconds, moment, parse_time
 
 NEW_YORK = "America/New_York"
 
