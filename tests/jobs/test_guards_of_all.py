@@ -135,6 +135,33 @@ def test_the_newest_event_decides_where_it_is_asked_to(
     assert job(folder, until="newest") == 4
 
 
+@each_job
+def test_a_watermark_holds_whatever_says_what_time_it_is(
+    folder: Path, job: Callable[..., int]
+) -> None:
+    """What is released too early cannot be taken back."""
+    late = {"watermark": "6h"}
+    assert job(folder, **NEW, **late, until="2024-03-01T06:00") == 0
+    assert job(folder, **late, until="2024-03-02T05:59") == 0
+    assert job(folder, **late, until="2024-03-02T06:00") == 1
+    assert job(folder, until="2024-03-03T05:59") == 1  # the stream remembers it
+    assert job(folder, until="newest") == 1
+    with pytest.raises(InvalidInput, match="is not after 2024-03-01"):
+        job(folder, until="2024-03-01")
+    assert job(folder, watermark="0s", until="2024-03-03") == 2
+
+
+@each_job
+def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable[..., int]) -> None:
+    asked = {**NEW, "steps": 2, "watermark": "2d"}
+    assert job(folder, **asked, until="2024-03-03") == 0
+    with pytest.raises(HorizonExceeded, match=r"03-05T00:00.* with its watermark of 2d; give"):
+        job(folder, until="2024-03-06")
+    with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00, or the time"):
+        job(folder)
+    assert job(folder, until="2024-03-05") == 2
+
+
 IN_ORDER: dict[str, dict[str, Any]] = {
     "average": {"value": "weight", "lower": 0, "upper": 9, "resolution": 1, "number": 1},
     "edges": {"edge": "node,other"},

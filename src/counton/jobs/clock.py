@@ -20,6 +20,8 @@ _QUIET_LEAST, _QUIET_MOST = 12, 100
 _UNSTATED = NOW
 #: A stream that ended longer ago holds data of the past, of which the clock says nothing.
 _PAST = timedelta(days=31)
+#: No time is later.
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class Seen(NamedTuple):
@@ -54,7 +56,8 @@ def ended(
         windows: of the stream.
         seen: of the events.
         confirmed: release also what looks like a mistake.
-        watermark: windows end so much later, where no time is stated.
+        watermark: a window is released only so long after its end, whatever says what time it is:
+            the clock, the newest event, or ``until``.
         now: what the clock says; None: that of this machine.
 
     Raises:
@@ -62,21 +65,23 @@ def ended(
             after the newest event; a stream of the past without one; or "newest" without an event.
         HorizonExceeded: a time, or an event that decides, after the last window.
     """
-    end, now = moment(windows.end).isoformat(), now or datetime.now(UTC)
+    now = now or datetime.now(UTC)
     stated, until = until is not None, _UNSTATED if until is None else until
     late = 0 if watermark is None else length_of(watermark)
+    whole = windows.end + late  # when the last window is released
+    end = moment(min(whole, microseconds(_LATEST))).isoformat()
     if until == NEWEST:
         us = _newest(windows, seen, end, now) - late
         return us, windows.ended_by(us)
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not confirmed:
             raise InvalidInput(
-                f"the last window ended at {end}, so these are data of the past, and the clock "
-                f"does not say up to when they are whole; give {field('until', end)}, or the time "
-                f"up to which they are ({field('until', NEWEST)}: that of the newest event, which "
-                f"is not protected)"
+                f"the last window ended at {moment(windows.end).isoformat()}, so these are data of "
+                f"the past, and the clock does not say up to when they are whole; give "
+                f"{field('until', end)}, or the time up to which they are "
+                f"({field('until', NEWEST)}: that of the newest event, which is not protected)"
             )
-        us, given = min(microseconds(now) - late, windows.end), field("until", NOW)
+        us, given = min(microseconds(now), whole), field("until", NOW)
     else:
         text = until.isoformat() if isinstance(until, datetime) else str(until)
         us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
@@ -85,15 +90,17 @@ def ended(
             f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
             f"released before they end and could not be counted again; give a time that has passed"
         )
-    if us > windows.end:
+    if us > whole:
         raise HorizonExceeded(
-            f"{given} is beyond the end of step {windows.steps:,}, {end}; give "
+            f"{given} is beyond the end of step {windows.steps:,}, {_told(end, watermark)}; give "
             f"{field('until', end)} for the rest of this stream and start another one for what "
             f"follows"
         )
-    if us <= microseconds(windows.start) and until == NOW and (late or confirmed):
-        return us, 0
-    if us <= microseconds(windows.start):
+    begin = microseconds(windows.start)
+    if us - late <= begin and (us > begin or (until == NOW and (late or confirmed))):
+        return us - late, 0
+    us -= late
+    if us <= begin:
         raise InvalidInput(
             f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
             f"no window can have ended; give a later time, or correct {field('start')}"
@@ -102,6 +109,10 @@ def ended(
     if not confirmed:
         _refuse_quiet(given, count, windows, seen, stated=stated)
     return us, count
+
+
+def _told(end: str, watermark: str | None) -> str:
+    return end if watermark is None else f"{end} with its watermark of {watermark}"
 
 
 _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -155,8 +166,8 @@ def _newest(windows: Windows, seen: Seen, end: str, now: datetime) -> int:
     if seen.beyond:
         raise HorizonExceeded(
             f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {end}; give {field('until', end)} for the rest of this stream and "
-            f"start another one for what follows"
+            f"{windows.steps:,}, {moment(windows.end).isoformat()}; give {field('until', end)} for "
+            f"the rest of this stream and start another one for what follows"
         )
     if newest > now:
         raise InvalidInput(

@@ -81,8 +81,8 @@ class Job:
             weight, degree, leaves, nodes, largest, beyond: of the statistics that have them.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
-        watermark: a window is released so long after its end, where the clock or the newest event
-            says when it ended: rows that are late by less count in their own window.
+        watermark: a window is released so long after its end, whether the clock, the newest event
+            or ``until`` says what time it is: rows that are late by less count in their own window.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
         epsilon, delta, rho: the guarantee.
         continues: a stream of the same state that ends now; this one begins where it ends.
