@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from counton.jobs.exports import export
+
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 
 
@@ -22,6 +24,81 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     assert "people are not protected: one with 100 events has 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
     assert "against who chooses all other input, and the steps and cells" in said
+
+
+LINE = (
+    "--time",
+    "time",
+    "--from",
+    "2013-01-01",
+    "--every",
+    "1h",
+    "--steps",
+    "6",
+    "--unit",
+    "visit",
+)
+DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("contingency", "--columns", "group", *DOMAIN),
+        ("contingency", "--columns", "group", *DOMAIN, *LINE),
+        ("ranges", "--value", "number"),
+        ("ranges", "--label", "group", *CELLS, *LINE),
+        ("hierarchy", "--levels", "group", "--value", "number", "--domain", "groups.csv"),
+        ("hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
+        ("count", "--by", "group", *CELLS, *LINE),
+        ("statistic", "top-k", "--by", "group", *CELLS, *LINE),
+        ("statistic", "edges", "--edge", "group,who", *LINE),
+        ("statistic", "edges", "--edge", "group,who", "--steps", "9", "--unit", "visit"),
+    ],
+    ids=" ".join,
+)
+def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
+    words = "people are not protected: one with 100 visits has 100 times the epsilon"
+    what = 2 if asked[0] == "statistic" else 1
+    (place.folder / "groups.csv").write_text("group\na\nb\n")
+    rows = ["00:10,a,x,1", "02:00,b,y,1"]
+    place.write("e.csv", rows[: 2 - ("number" in asked)], "time,group,who,number")
+    out, state = str(place.folder / "out.csv"), str(place.state)
+    unit = () if "--unit" in asked else ("--unit", "visit")
+    command = (*asked[:what], str(place.folder / "e.csv"), *asked[what:], *unit)
+    command = tuple(str(place.folder / word) if word == "groups.csv" else word for word in command)
+    command += ("--epsilon", "1", "--state", state, "--out", out)
+    done = place(*command)
+    assert done.code == 0, done.err
+    assert words in " ".join(done.out.split())
+    assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
+    assert json.loads(place(*command, "--json").out)["people"] == words
+    place.folder.joinpath("out.csv.json").unlink()
+    assert place("export", "--state", state, "--out", out).code == 0
+    assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
+    assert words in " ".join(export(state).describe().split())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("count", "--user", "who", "--most", "2", *LINE),
+        ("statistic", "distinct", "--user", "who", *LINE),
+        ("statistic", "distinct", "--user", "who", "--window", "2", *LINE),
+    ],
+    ids=" ".join,
+)
+def test_where_users_are_protected_none_of_this_is_said(
+    place: Any, events: str, asked: tuple[str, ...]
+) -> None:
+    what = 2 if asked[0] == "statistic" else 1
+    out = str(place.folder / "out.csv")
+    kept = ("--epsilon", "1", "--state", str(place.state), "--out", out)
+    done = place(*asked[:what], events, *asked[what:], *kept)
+    assert done.code == 0, done.err
+    assert "people are not" not in done.out
+    assert "people" not in json.loads(place.folder.joinpath("out.csv.json").read_text())
+    assert "people are not" not in export(str(place.state)).describe()
 
 
 def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(

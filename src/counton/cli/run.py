@@ -175,6 +175,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
         "until": None if until is None else moment(until).isoformat(),
         "until_from_data": not outcome.until_stated,
         "protected": dict(protection(outcome))["protected"],
+        "people": definition.unprotected,
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),

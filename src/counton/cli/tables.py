@@ -328,6 +328,7 @@ def _head(
         console,
         [
             ("protected", outcome.protected),
+            ("", outcome.unprotected),
             ("guarantee", outcome.promised),
             how,
             ("state", f"{request.state}, name {outcome.release.name!r}"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from counton.jobs.definition import plural
 from counton.jobs.job import EXPIRING
+from counton.privacy.guarantees import plural
 from counton.statistics import Tallied
 from counton.windows import load_zone, moment
 
@@ -63,8 +63,6 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     unit = definition.contribution.describe(definition.unit)
     people, columns = definition.people, definition.columns
     if people is None:
-        from counton.privacy.guarantees import loss_of_many
-
         one = f"one row of the events is one {definition.unit}"
         if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
             one = f"one row of the events is as many {plural(definition.unit)} as it counts"
@@ -79,9 +77,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             ("protected", f"{unit}; {one}"),
             (
                 "",
-                f"people are not protected: one with 100 {plural(definition.unit)} has "
-                f"{loss_of_many(definition.guarantee, 100)}; --user COLUMN --most N protects "
-                f"whoever COLUMN tells apart",
+                f"{definition.unprotected}; --user COLUMN --most N protects whoever COLUMN tells "
+                f"apart",
             ),
         ]
     else:
@@ -112,9 +109,11 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
     unit, guarantee = definition.contribution, definition.guarantee
+    people = [] if definition.unprotected is None else [("", definition.unprotected)]
     return [
         ("statistic", repr(definition.statistic)),
         ("protected", str(unit)),
+        *people,
         ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("", guarantee.meaning_for(unit.unit, unit.relation)),

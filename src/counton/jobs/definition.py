@@ -32,6 +32,7 @@ from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, known_unit
+from counton.privacy.guarantees import people_in_words, plural
 from counton.statistics import Count, Grouped, Statistic, Sum, Tallied, TopK
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy
@@ -181,6 +182,16 @@ class Definition:
                 f"each row is a step here, and there are no windows of time; give {field('time')}"
             )
         return self.cut
+
+    @property
+    def of_people(self) -> bool:
+        """Whether what is protected is a user, or a user's period, with all rows that count."""
+        return self.people is not None or (self.ordered and self.statistic.protects == "user")
+
+    @property
+    def unprotected(self) -> str | None:
+        """What is said of people where single events are protected; None where people are."""
+        return None if self.of_people else people_in_words(self.guarantee, self.unit)
 
     @property
     def ordered(self) -> bool:
@@ -365,17 +376,6 @@ def subject(definition: Definition) -> str:
             return f"number of {plural(definition.unit) if people.first else 'events'}"
         return f"number of {plural(definition.unit)}"
     return f"sum of {definition.columns.value}"
-
-
-def plural(unit: str) -> str:
-    """A unit's plural, for regular English words.
-
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
-    """
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
 
 
 def _statistic_kept(saved: StreamTerms, what: str) -> Statistic:

@@ -93,12 +93,13 @@ class Exported:
     def describe(self) -> str:
         """What was released, what is protected and what is promised, in words."""
         about = self.about
+        people = f"           {about['people']}\n" if "people" in about else ""
         steps = "at one go"
         if self.steps is not None:
             steps = f"steps {self.steps.start:,} to {self.steps.stop - 1:,}"
         return (
             f"{about['name']}: {about['released']}, {steps}\n"
-            f"protected: {about['protected']}\nguarantee: {about['guarantee']}"
+            f"protected: {about['protected']}\n{people}guarantee: {about['guarantee']}"
         )
 
     def __repr__(self) -> str:
@@ -361,6 +362,7 @@ def _of_stream(
         if reader.details.get("kind") != KIND:
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
+    facts = about(reader.terms, level, definition.unprotected)
     if definition.cut is not None:
         chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)

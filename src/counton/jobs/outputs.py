@@ -22,6 +22,7 @@ from counton.jobs.job import check_text
 from counton.laws import law_to_dict
 from counton.lazy import require
 from counton.mechanisms.terms import StreamTerms, TableTerms
+from counton.privacy.guarantees import people_in_words
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 
@@ -41,12 +42,16 @@ TABLES = {
 }
 
 
-def about(terms: StreamTerms | TableTerms, level: float) -> dict[str, Any]:
+def about(
+    terms: StreamTerms | TableTerms, level: float, people: str | None = None
+) -> dict[str, Any]:
     """What a released table promises, as JSON values: public, like the table itself.
 
     Args:
         terms: of the release.
         level: probability with which each interval of the table holds.
+        people: what is said of people, of a stream where they are not protected; of a table that is
+            released once they never are.
 
     >>> from counton import Key, ZCDP, release_ranges
     >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
@@ -55,11 +60,13 @@ def about(terms: StreamTerms | TableTerms, level: float) -> dict[str, Any]:
     """
     unit, guarantee = terms.contribution, terms.guarantee
     running = isinstance(terms, StreamTerms)
+    people = people if running else people_in_words(guarantee, unit.unit)
     return {
         "name": terms.name,
         "released": "stream" if isinstance(terms, StreamTerms) else terms.kind,
         "unit": unit.unit,
         "protected": unit.describe(steps=running),
+        **({} if people is None else {"people": people}),
         "guarantee": str(guarantee),
         "meaning": guarantee.meaning_for(unit.unit, unit.relation),
         "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},

@@ -63,6 +63,7 @@ from counton.mechanisms.hierarchy import HierarchyDraft, HierarchyRelease
 from counton.mechanisms.ranges import RangesDraft, RangesRelease
 from counton.privacy import Contribution
 from counton.privacy.contribution import ANY_UNIT
+from counton.privacy.guarantees import people_in_words
 from counton.store.table_journal import released
 from counton.strategies.trees import Tree
 
@@ -191,6 +192,11 @@ class TableOutcome(ABC):
         return self.release.contribution.describe(steps=False)
 
     @property
+    def unprotected(self) -> str:
+        """What this is to people, who may stand for many units."""
+        return people_in_words(self.release.guarantee, self.release.contribution.unit)
+
+    @property
     def promised(self) -> str:
         """The guarantee and what it means, in words."""
         guarantee, unit = self.release.guarantee, self.release.contribution
@@ -202,6 +208,7 @@ class TableOutcome(ABC):
             "name": self.release.name,
             "released_before": self.release.repeated,
             "protected": self.protected,
+            "people": self.unprotected,
             "guarantee": self.release.guarantee.to_dict(),
             **self.details(),
         }

@@ -88,9 +88,10 @@ def in_words(definition: Definition, name: str, steps: range, new: int | None = 
     cut = definition.cut
     what = "steps" if cut is None else f"windows of {cut.every}"
     more = "" if new is None else f", {new:,} of them new"
+    people = "" if definition.unprotected is None else f"           {definition.unprotected}\n"
     return (
         f"{name}: {len(steps):,} {what} released{more}\n"
-        f"protected: {definition.contribution.describe(definition.unit)}\n"
+        f"protected: {definition.contribution.describe(definition.unit)}\n{people}"
         f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
     )
 

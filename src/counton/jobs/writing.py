@@ -125,7 +125,7 @@ class Outputs:
         if definition.what == "top-k" and definition.discovery is not None:
             assert isinstance(released, Released)
             return self._ranked(released)
-        facts = about(released.terms, self.level)
+        facts = about(released.terms, self.level, definition.unprotected)
         if not definition.plain:
             facts["statistic"] = released.terms.statistic
         if self.out is not None:
@@ -164,7 +164,8 @@ class Outputs:
         room = check_integer("room", self.job.room or ROOM, 1)
         table = rankings(released, top, room, self.level)
         if self.out is not None:
-            write_table(table, self.out, about(released.terms, self.level))
+            people = released.definition.unprotected
+            write_table(table, self.out, about(released.terms, self.level, people))
         if self.plot is not None and table.height:
             from counton.plots.statistic_charts import plot_statistic
             from counton.plots.style import save_figure

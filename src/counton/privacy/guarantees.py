@@ -247,6 +247,27 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     return f"{units:,} times the epsilon" + (", and far more delta" if "delta" in names else "")
 
 
+def people_in_words(guarantee: Guarantee, unit: str) -> str:
+    """What a guarantee for single units is to people, who may stand for many; one sentence.
+
+    >>> people_in_words(PureDP(1), "query")
+    'people are not protected: one with 100 queries has 100 times the epsilon'
+    """
+    loss = loss_of_many(guarantee, 100)
+    return f"people are not protected: one with 100 {plural(unit)} has {loss}"
+
+
+def plural(unit: str) -> str:
+    """A unit's plural, for regular English words.
+
+    >>> plural("departure"), plural("query"), plural("visits")
+    ('departures', 'queries', 'visits')
+    """
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return unit if unit.endswith("s") else f"{unit}s"
+
+
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
     """What is promised to a unit that is replaced, if this is promised to one added or removed.
 

@@ -175,6 +175,7 @@ class Journal:
             "description": [
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
+                *([] if definition.unprotected is None else [definition.unprotected]),
                 repr(definition.strategy),
             ],
             "key_fingerprint": found.key_fingerprint,
