@@ -85,6 +85,10 @@ class InvalidInput(CountonError, ValueError):
     """An argument or a datum is outside what is allowed; nothing was released or changed."""
 
 
+class NotDrawnWarning(UserWarning):
+    """A chart could not be drawn; what it would have shown is released, and kept."""
+
+
 class HorizonExceeded(InvalidInput):
     """More steps were asked for than the strategy was built to serve."""
 

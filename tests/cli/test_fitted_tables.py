@@ -246,7 +246,7 @@ CONTINGENCY = [
     ({"rho": "0"}, "rho"),
     ({"rho": "-1"}, "rho"),
     ({"epsilon": "1"}, "are two different guarantees"),
-    ({"plot": "chart.png"}, "--plot chart.png is for lines and hierarchies"),
+    ({"plot": "chart.csv"}, "does not end in .png, .svg, .pdf"),
     ({"out": "t.txt"}, "does not end in"),
     ({"level": "2"}, "level is 2.0"),
     ({"key": "s.db"}, "is also a file of the state"),

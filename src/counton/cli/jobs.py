@@ -38,6 +38,9 @@ def perform(options: RunOptions) -> None:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
         try:
             reports[name] = carried_out(job, silently=options.json)
+            if reports[name]["not_drawn"]:
+                failed = failed or ExitCode.FAILED
+                print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
         except (CountonError, OSError) as error:
             code = exit_code(error)
             failed = failed or code

@@ -61,7 +61,7 @@ def show_rows(
         print_line(console, "nothing yet: fewer steps are released than are to be looked back over")
     else:
         print_line(console, "no group is large enough to be shown yet")
-    print_files(console, outputs.out, outputs.plot if table.height else None)
+    print_files(console, outputs.out, outputs.plot if written.drawn else None)
 
 
 def print_rows(console: Console, rows: pl.DataFrame) -> None:

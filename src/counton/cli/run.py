@@ -59,10 +59,14 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
         print_line(Console(stderr=True), f"saved as job {job.name} in {printing.save}")
     if printing.json:
         print_json(report)
+    if report["not_drawn"]:
+        raise OSError(report["not_drawn"])
 
 
 def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any]:
     """Release what is due and write it; print it too unless silently. The machine's report.
+
+    What went wrong with a chart is in the report alone: ``not_drawn``.
 
     Raises:
         CountonError: see `counton.jobs.run`.
@@ -74,7 +78,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any
         working(errors, always=bar) as progress,
         run(job, progress, approve=outputs.approve) as outcome,
     ):
-        written = outputs.write(outcome, progress)
+        written = outputs.write(outcome, progress, warn=lambda _: None)
         definition, stated = outcome.definition, job.epsilon or job.rho
         warn_of_weak(errors, definition.guarantee, definition.unit, stated)
         for note in operator_notes(outcome):
@@ -82,8 +86,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any
         if silently:
             pass
         elif written.table is None:
-            assert not isinstance(written.released, ReleasedStatistic)
-            show(Console(), outcome, written.released, outputs)
+            show(Console(), outcome, written, outputs)
         else:
             show_rows(Console(), outcome, written, outputs)
         return as_json(outcome, written, outputs)
@@ -92,10 +95,12 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any
 def show(
     console: Console,
     outcome: Outcome,
-    released: Released | None,
+    written: Written,
     outputs: Outputs,
 ) -> None:
     """Print words and the last step's table."""
+    released = written.released
+    assert not isinstance(released, ReleasedStatistic)
     print_line(console, progress_line(outcome), bold=True)
     words = protection(outcome)
     if released is not None:
@@ -113,7 +118,7 @@ def show(
         print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")
     for every, path in outputs.sums.items():
         print_line(console, f"sums of {every} written to {path}")
-    print_files(console, outputs.out, outputs.plot if released.groups else None)
+    print_files(console, outputs.out, outputs.plot if written.drawn else None)
 
 
 def noise(released: Released) -> str:
@@ -186,6 +191,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
         "out": None if outputs.out is None else str(outputs.out),
         "sums": {every: str(path) for every, path in outputs.sums.items()},
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
+        "not_drawn": written.not_drawn,
         "last": None,
         "not_private": {
             "rows": outcome.tally.rows,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -29,7 +29,7 @@ from counton.cli.printing import (
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
-from counton.jobs.outputs import about, check_outputs, write_table
+from counton.jobs.outputs import about, check_outputs, write_charts, write_table
 from counton.jobs.runs import is_stream
 from counton.jobs.tables import (
     Fit,
@@ -41,7 +41,9 @@ from counton.jobs.tables import (
     run_ranges,
 )
 from counton.mechanisms.intervals import check_level
-from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Rows shown of rankings, and of nodes.
 _CHOICES, _NODES, _MARGINS = 8, 12, 40
@@ -58,25 +60,22 @@ def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
     outcome = run_ranges(request, level=outputs.level)
     release = outcome.release
     write_table(outcome.table(), outputs.out, about(release.terms, outputs.level))
-    if outputs.plot is not None:
+
+    def draw() -> Figure:
         from counton.plots.tables import plot_ranges
 
-        _draw(
-            plot_ranges(
-                release,
-                f"{request.value.capitalize()} of {release.shape[0]:,} cells",
-                f"{_promise(outcome)}; strategy {release.strategy}",
-            ),
-            outputs,
-        )
+        title = f"{request.value.capitalize()} of {release.shape[0]:,} cells"
+        return plot_ranges(release, title, f"{_promise(outcome)}; strategy {release.strategy}")
+
+    failed = _draw(draw, outputs)
     how = f"{release.strategy} with {release.family} noise"
-    console = _head(outcome, request, outputs, f"{release.shape[0]:,} cells", ("strategy", how))
-    if console is None:
-        return
-    if len(release.plan.choices) > 1:
-        print_table(console, _ranking(outcome))
-    print_table(console, _answer_table(outcome))
-    print_files(console, outputs.out, outputs.plot)
+    told = ("strategy", how)
+    console = _head(outcome, request, outputs, f"{release.shape[0]:,} cells", told, failed)
+    if console is not None:
+        if len(release.plan.choices) > 1:
+            print_table(console, _ranking(outcome))
+        print_table(console, _answer_table(outcome))
+    _end(console, (), outputs, failed)
 
 
 def perform_hierarchy(
@@ -93,28 +92,22 @@ def perform_hierarchy(
     release = outcome.release
     facts = {**about(release.terms, outputs.level), "notes": outcome.notes}
     write_table(outcome.table(), outputs.out, facts)
-    if outputs.plot is not None:
+
+    def draw() -> Figure:
         from counton.plots.tables import plot_hierarchy
 
-        levels = ", ".join(release.tree.levels[1:])
-        _draw(
-            plot_hierarchy(
-                release,
-                f"{request.value.capitalize()} by {levels}",
-                _promise(outcome),
-                outcome.estimates,
-                outcome.stds,
-            ),
-            outputs,
-        )
+        title = f"{request.value.capitalize()} by {', '.join(release.tree.levels[1:])}"
+        return plot_hierarchy(release, title, _promise(outcome), outcome.estimates, outcome.stds)
+
+    failed = _draw(draw, outputs)
     how = f"{release.plan.family}, children add up to their parents exactly"
-    console = _head(outcome, request, outputs, f"{sum(release.tree.sizes):,} nodes", ("noise", how))
-    if console is None:
-        return
-    console.print()
-    print_table(console, _level_table(outcome))
-    print_table(console, _sum_table(outcome))
-    _end(console, outcome.notes, outputs)
+    nodes, told = f"{sum(release.tree.sizes):,} nodes", ("noise", how)
+    console = _head(outcome, request, outputs, nodes, told, failed)
+    if console is not None:
+        console.print()
+        print_table(console, _level_table(outcome))
+        print_table(console, _sum_table(outcome))
+    _end(console, outcome.notes, outputs, failed)
 
 
 def perform_table(
@@ -246,24 +239,27 @@ def perform_contingency(
         CountonError: see `counton.jobs.run_contingency`.
     """
     _check_files(request, [request.rows, request.domain], outputs)
-    if outputs.plot is not None:
-        raise InvalidInput(
-            f"{field('plot', outputs.plot)} is for lines and hierarchies; a contingency table is "
-            f"written only: leave it out"
-        )
     outcome = run_contingency(request, level=outputs.level, fit=Fit(fit.integers, fit.nonnegative))
     release = outcome.release
     table = outcome.table()
     facts = {**about(release.terms, outputs.level), "notes": outcome.notes}
     write_table(table, outputs.out, facts)
+
+    def draw() -> Figure:
+        from counton.plots.tables import plot_contingency
+
+        title = f"Rows by {' and '.join(release.columns)}"
+        shown = {name: table[name].to_numpy() for name in table.columns}
+        return plot_contingency(release.columns, shown, title, _promise(outcome))
+
+    failed = _draw(draw, outputs)
     cells = " x ".join(f"{count:,}" for count in release.terms.shape)
     how = f"{release.ranges.family}, margins add up exactly"
-    console = _head(outcome, request, outputs, f"{cells} cells", ("noise", how))
-    if console is None:
-        return
-    console.print()
-    print_table(console, _margins_table(release.columns, table))
-    _end(console, outcome.notes, outputs)
+    console = _head(outcome, request, outputs, f"{cells} cells", ("noise", how), failed)
+    if console is not None:
+        console.print()
+        print_table(console, _margins_table(release.columns, table))
+    _end(console, outcome.notes, outputs, failed)
 
 
 def _margins_table(columns: Sequence[str], table: Any) -> Table:
@@ -281,10 +277,20 @@ def _margins_table(columns: Sequence[str], table: Any) -> Table:
     return shown
 
 
-def _end(console: Console, notes: Sequence[str], outputs: TableOutputs) -> None:
-    for note in notes:
-        print_line(console, f"note: {note}")
-    print_files(console, outputs.out, outputs.plot)
+def _end(
+    console: Console | None, notes: Sequence[str], outputs: TableOutputs, failed: str | None
+) -> None:
+    """Notes and files; then what went wrong with the chart.
+
+    Raises:
+        OSError: there is no chart.
+    """
+    if console is not None:
+        for note in notes:
+            print_line(console, f"note: {note}")
+        print_files(console, outputs.out, None if failed else outputs.plot)
+    if failed is not None:
+        raise OSError(failed)
 
 
 def _check_files(request: _Request, read: list[Any], outputs: TableOutputs) -> None:
@@ -300,11 +306,10 @@ def _promise(outcome: TableOutcome) -> str:
     )
 
 
-def _draw(figure: Any, outputs: TableOutputs) -> None:
-    from counton.plots.style import save_figure
-
-    assert outputs.plot is not None
-    replace_file(outputs.plot, lambda name: save_figure(figure, name))
+def _draw(draw: Callable[[], Figure], outputs: TableOutputs) -> str | None:
+    """Write the chart that is asked for; see `write_charts`."""
+    plot = outputs.plot
+    return None if plot is None else write_charts(lambda: {plot: draw()}, plot)
 
 
 def _head(
@@ -313,13 +318,15 @@ def _head(
     outputs: TableOutputs,
     what: str,
     how: tuple[str, str],
+    failed: str | None,
 ) -> Console | None:
     """Print the report as JSON and give None; or its head, and give the console."""
     terms, stated = outcome.release.terms, request.epsilon or request.rho
     warn_of_weak(Console(stderr=True), terms.guarantee, terms.contribution.unit, stated)
     if outputs.json:
-        files = {"out": str(outputs.out), "plot": None if not outputs.plot else str(outputs.plot)}
-        print_json({**outcome.report(), **files})
+        plot = None if failed or not outputs.plot else str(outputs.plot)
+        files = {"out": str(outputs.out), "plot": plot}
+        print_json({**outcome.report(), **files, "not_drawn": failed})
         return None
     console = Console()
     again = f"Nothing new: these {what} were released before; here they are again."

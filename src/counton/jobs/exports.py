@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,14 @@ from counton.columns import html
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import KIND, Definition
 from counton.jobs.job import check_text
-from counton.jobs.outputs import PICTURES, about, check_output, pictures_of, write_table
+from counton.jobs.outputs import (
+    PICTURES,
+    about,
+    check_output,
+    pictures_of,
+    save_charts,
+    write_table,
+)
 from counton.jobs.publishing import Published, publish_new
 from counton.jobs.released import Released, read_released
 from counton.jobs.shown import ReleasedStatistic
@@ -34,7 +40,6 @@ from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.table_journal import refuse_other_fit
-from counton.store.whole_file import replace_file
 from counton.windows import microseconds, moment, parse_time
 
 if TYPE_CHECKING:
@@ -143,7 +148,7 @@ class Exported:
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of a stream of events: leave it out"
             )
-        from counton.plots.tables import plot_hierarchy, plot_ranges
+        from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
 
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
         if isinstance(what, HierarchyOutcome):
@@ -155,9 +160,14 @@ class Exported:
         if isinstance(what, RangesRelease) and len(what.shape) == 1:
             title = f"Released counts of {what.shape[0]:,} cells"
             return {"table": plot_ranges(what, title, promise)}
+        if isinstance(what, ContingencyOutcome):
+            names, table = what.release.columns, what.table()
+            shown = {name: table[name].to_numpy() for name in table.columns}
+            title = f"Released counts by {' and '.join(names)}"
+            return {"table": plot_contingency(names, shown, title, promise)}
         raise InvalidInput(
             f"{self.about['released']} {self.about['name']!r} has no times and is no line or "
-            f"hierarchy, so there is nothing to draw it over: write a table"
+            f"table, so there is nothing to draw it over: write a table"
         )
 
 
@@ -436,12 +446,13 @@ def _within(
 
 def _write(found: Exported, path: Path, *, panels: bool) -> None:
     if path.suffix.lower() in PICTURES:
-        from counton.plots.style import save_figure
 
-        figures = found.figures(panels=panels)
-        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
-        for kind, figure in figures.items():
-            replace_file(pictures[kind], partial(save_figure, figure))
+        def draw() -> dict[Path, Figure]:
+            figures = found.figures(panels=panels)
+            pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
+            return {pictures[kind]: figure for kind, figure in figures.items()}
+
+        save_charts(draw, path)
     else:
         write_table(found.lazy(), path, found.about)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -43,19 +44,24 @@ def page(released: Released | ReleasedStatistic, words: str | None = None) -> st
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
     shown = table.drop([name for name in _WHEN if name in table.columns])
-    return html(words, {name: shown[name].to_numpy() for name in shown.columns}, _ROWS) + "".join(
-        map(_picture, _figures(released))
-    )
+    columns = {name: shown[name].to_numpy() for name in shown.columns}
+    return html(words, columns, _ROWS) + _charts(released)
 
 
-def _figures(released: Released | ReleasedStatistic) -> list[Any]:
+def _charts(released: Released | ReleasedStatistic) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
-        return []
-    return list(released.figures().values())
+        return ""
+    try:
+        return "".join(map(_picture, released.figures().values()))
+    except Exception as error:  # whatever it is: the numbers are shown all the same
+        return f"<p>no chart ({escape(f'{type(error).__name__}: {error}')})</p>"
 
 
 def _picture(figure: Any) -> str:
+    from counton.plots.style import quietly
+
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", facecolor="white", dpi=100)
+    with quietly():
+        figure.savefig(drawn, format="png", facecolor="white", dpi=100)
     data = base64.b64encode(drawn.getvalue()).decode("ascii")
     return f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import polars.selectors as cs
 
-from counton.errors import InvalidInput
+from counton.errors import CountonError, InvalidInput
 from counton.events.files import is_file
 from counton.jobs.job import check_text
 from counton.laws import law_to_dict
@@ -25,6 +26,9 @@ from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.privacy.guarantees import people_in_words
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")
@@ -131,6 +135,11 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
     if path.suffix.lower() == ".xlsx":
         require("xlsxwriter")
+    if path.suffix.lower() in PICTURES:
+        from counton.plots.style import quietly
+
+        with quietly():
+            pass  # or say how to install it
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
@@ -165,6 +174,47 @@ def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
     if release != "both":
         return {release: plot}
     return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
+
+
+def save_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> None:
+    """Draw, and write what is drawn.
+
+    Args:
+        draw: gives charts by their files.
+        plot: the file that was asked for.
+
+    Raises:
+        CountonError: there is nothing to draw.
+        OSError: a file could not be written, and the old one, if any, is as it was; or whatever
+            went wrong with the drawing.
+
+    >>> save_charts(lambda: {}, Path("visits.png"))
+    """
+    from counton.plots.style import save_figure
+
+    try:
+        for path, figure in draw().items():
+            replace_file(path, partial(save_figure, figure))
+    except (CountonError, OSError):  # which say by themselves what to do
+        raise
+    except Exception as error:
+        raise OSError(
+            f"{str(plot)!r} was not drawn ({type(error).__name__}: {error}): what was released is "
+            f"kept, and export writes it as a table"
+        ) from error
+
+
+def write_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> str | None:
+    """The same of what was released just now: what goes wrong with a chart stops nothing else.
+
+    Returns:
+        A sentence about what went wrong; None: nothing.
+    """
+    try:
+        save_charts(draw, plot)
+    except (CountonError, OSError) as error:  # numbers are out by now, and whoever waits gets them
+        return str(error)
+    return None
 
 
 def beside(path: Path) -> Path:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, NotDrawnWarning, field
 from counton.events.files import event_paths, refuse_among_events
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
 from counton.jobs.kinds import SHOWN, numbers_of
-from counton.jobs.outputs import about, check_outputs, pictures_of, write_table
+from counton.jobs.outputs import about, check_outputs, pictures_of, write_charts, write_table
 from counton.jobs.periods import check_periods, parsed_period
 from counton.jobs.released import Released
 from counton.jobs.runs import Outcome
 from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
 from counton.mechanisms.intervals import check_level
-from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Groups that there can be where nobody declares them, unless stated.
 ROOM = 1_000_000
@@ -35,12 +37,18 @@ class Written:
     Attributes:
         released: None where nothing is released yet.
         table: the readings of the last step, of a statistic; None of counts and sums.
-        drawn: whether there was anything to draw.
+        drawn: whether there was anything to draw, and nothing went wrong.
+        not_drawn: what went wrong with the chart, a sentence; None: nothing.
     """
 
     released: Released | ReleasedStatistic | None
     table: pl.DataFrame | None
     drawn: bool
+    not_drawn: str | None = None
+
+
+def _warn(said: str) -> None:
+    warnings.warn(NotDrawnWarning(said), stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -111,12 +119,29 @@ class Outputs:
                 f"them out"
             )
 
-    def write(self, outcome: Outcome, progress: Progress = silent) -> Written:
+    def write(
+        self,
+        outcome: Outcome,
+        progress: Progress = silent,
+        *,
+        warn: Callable[[str], object] = _warn,
+    ) -> Written:
         """Write the files, from the journal.
 
+        Args:
+            outcome: of the run.
+            progress: told what is done.
+            warn: told what went wrong with the chart; nothing else waits for it.
+
         Raises:
-            OSError: a file could not be written; the old one, if any, is as it was.
+            OSError: a table could not be written; the old one, if any, is as it was.
         """
+        written = self._written(outcome, progress)
+        if written.not_drawn is not None:
+            warn(written.not_drawn)
+        return written
+
+    def _written(self, outcome: Outcome, progress: Progress) -> Written:
         if not outcome.after:
             return Written(None, None, drawn=False)
         progress("reading the journal", 0.7)
@@ -139,22 +164,19 @@ class Outputs:
         else:
             table = released.last
             drawn = table.height > 0
+        failed = None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
-            self._draw(released)
-        return Written(released, table, drawn)
+            failed = write_charts(lambda: self._charts(released), self.plot)
+        return Written(released, table, drawn and failed is None, failed)
 
-    def _draw(self, released: Released | ReleasedStatistic) -> None:
-        from counton.plots.style import save_figure
-
+    def _charts(self, released: Released | ReleasedStatistic) -> dict[Path, Figure]:
+        """The charts that are asked for, by their files."""
         assert self.plot is not None
         if isinstance(released, Released):
             pictures = pictures_of(released.definition.release, self.plot)
-            for what, figure in released.figures().items():
-                replace_file(pictures[what], partial(save_figure, figure))
-            return
-        drawn = released.figures(title=self.job.title, axis=self.job.axis)
-        replace_file(self.plot, partial(save_figure, drawn["statistic"]))
+            return {pictures[what]: figure for what, figure in released.figures().items()}
+        return {self.plot: released.figures(title=self.job.title, axis=self.job.axis)["statistic"]}
 
     def _ranked(self, released: Released) -> Written:
         """The largest of groups that nobody declared."""
@@ -166,24 +188,30 @@ class Outputs:
         if self.out is not None:
             people = released.definition.unprotected
             write_table(table, self.out, about(released.terms, self.level, people))
+        failed = None
         if self.plot is not None and table.height:
-            from counton.plots.statistic_charts import plot_statistic
-            from counton.plots.style import save_figure
-            from counton.statistics import TopK
-
-            ends = released.local_ends()
-            figure = plot_statistic(
-                TopK(list(released.groups), top),
-                {name: table[name].to_numpy() for name in table.columns},
-                lambda steps: ends[steps.start - 1 : steps.stop - 1],
-                released.terms,
-                self.level,
-                title=self.job.title,
-                axis=self.job.axis,
-            )
-            replace_file(self.plot, partial(save_figure, figure))
+            failed = write_charts(lambda: self._chart_of_ranking(released, table, top), self.plot)
         last = table.filter(table["step"] == released.steps[-1])
-        return Written(released, last, drawn=table.height > 0)
+        return Written(released, last, table.height > 0 and failed is None, failed)
+
+    def _chart_of_ranking(
+        self, released: Released, table: pl.DataFrame, top: int
+    ) -> dict[Path, Figure]:
+        from counton.plots.statistic_charts import plot_statistic
+        from counton.statistics import TopK
+
+        assert self.plot is not None
+        ends = released.local_ends()
+        figure = plot_statistic(
+            TopK(list(released.groups), top),
+            {name: table[name].to_numpy() for name in table.columns},
+            lambda steps: ends[steps.start - 1 : steps.stop - 1],
+            released.terms,
+            self.level,
+            title=self.job.title,
+            axis=self.job.axis,
+        )
+        return {self.plot: figure}
 
 
 def _paths(job: Job) -> list[object]:

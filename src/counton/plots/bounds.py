@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     PALETTE,
     WIDTH,
     clean,
+    drawing,
     heading_inches,
     write_heading,
 )
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@drawing
 def plot_bounds(
     most: Sequence[int],
     noise: Sequence[float],
@@ -38,7 +39,6 @@ def plot_bounds(
     >>> float(figure.get_figwidth())
     7.5
     """
-    require("matplotlib")
     from matplotlib.figure import Figure
 
     head = heading_inches(title, subtitle) + 0.25

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.lazy import require
 from counton.plans.expiration import ExpirationPlan
 from counton.plots.style import (
     FAINT,
@@ -16,6 +15,7 @@ from counton.plots.style import (
     PALETTE,
     WIDTH,
     clean,
+    drawing,
     heading_inches,
     shade,
     write_heading,
@@ -30,6 +30,7 @@ _POINTS = 240
 _WIDE = 10
 
 
+@drawing
 def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figure:
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
@@ -44,7 +45,6 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     >>> float(plot_loss(plan, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
     7.5
     """
-    require("matplotlib")
     from matplotlib.figure import Figure
 
     last = max([*ages.values(), *plan.targets, 1])

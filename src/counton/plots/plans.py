@@ -8,7 +8,6 @@ import numpy as np
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.lazy import require
 from counton.plans.bounds import least_of_any_mechanism
 from counton.plans.planner import Choice, Plan, plan
 from counton.plans.possible import sentence_of
@@ -17,6 +16,7 @@ from counton.plots.style import (
     PALETTE,
     WIDTH,
     clean,
+    drawing,
     heading_inches,
     write_heading,
 )
@@ -42,6 +42,7 @@ class _Curve(NamedTuple):
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
+@drawing
 def plot_plan(ranked: Plan, title: str) -> Figure:
     """Standard deviations of the best choice over time, and of the best of the other kind.
 
@@ -61,7 +62,6 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
     7.5
     """
-    require("matplotlib")
     from matplotlib.figure import Figure
 
     if ranked.restated is not None:

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.lazy import require
-from counton.plots.style import FAINT, INK, PALETTE, WIDTH, clean, heading_inches, write_heading
-from counton.plots.totals import Curves, largest_groups, plot_totals, shorten, tick
+from counton.plots.style import (
+    FAINT,
+    WIDTH,
+    draw_bars,
+    drawing,
+    heading_inches,
+    shorten,
+    write_heading,
+)
+from counton.plots.totals import Curves, largest_groups, plot_totals
 from counton.statistics import Grouped
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
 _MOST_BARS = 30
 
 
+@drawing
 def plot_statistic(
     statistic: Statistic,
     table: Mapping[str, NDArray[Any]],
@@ -64,7 +72,6 @@ def plot_statistic(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    require("matplotlib")
     inner = statistic.inner if isinstance(statistic, Grouped) else statistic
     kind = type(inner).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
@@ -172,6 +179,7 @@ def _at(time: Any) -> str:
     return f"after step {int(time):,}"
 
 
+@drawing
 def plot_bars(
     names: Sequence[str],
     estimates: NDArray[np.float64],
@@ -194,9 +202,7 @@ def plot_bars(
     >>> len(chart.axes)
     1
     """
-    require("matplotlib")
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     kept = list(range(len(names)))
     if len(names) > _MOST_BARS:
@@ -211,15 +217,7 @@ def plot_bars(
         left=(0.25 + 0.1 * longest) / WIDTH, right=0.96, bottom=0.35 / tall, top=1 - head / tall
     )
     write_heading(figure, title, subtitle)
-    rows = np.arange(len(kept))
-    ax.barh(rows, estimates[kept], color=PALETTE[0], alpha=0.55, height=0.72)
-    ax.hlines(rows, low[kept], high[kept], color=INK, linewidth=1.6)
-    ax.set_yticks(rows, [shorten(names[place]) for place in kept])
-    ax.set_ylim(len(kept) - 0.4, -0.6)
-    ax.axvline(0, color="#b0b0b0", linewidth=0.8)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    clean(ax, grid="x")
-    ax.tick_params(axis="y", labelcolor=INK)
+    shown = [names[place] for place in kept]
+    draw_bars(ax, shown, *(numbers[kept] for numbers in (estimates, low, high)))
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure

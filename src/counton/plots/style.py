@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.lazy import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +28,63 @@ INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 WIDTH = 7.5
 #: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
+_LONGEST_NAME = 24
 _TITLE_LETTERS, _SUBTITLE_LETTERS = 50, 88
+#: Fonts with letters that the first has not, tried in this order where they are installed.
+_FONTS = (
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Arial Unicode MS",
+    "Unifont",
+)
+_Given = ParamSpec("_Given")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Draw without matplotlib's remarks on fonts and folders, which would fill a nightly mail.
+
+    Letters that its own font has not come from one that is installed, or stay boxes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            require("matplotlib")
+            from matplotlib import font_manager, rc_context
+
+            installed = {font.name for font in font_manager.fontManager.ttflist}
+            fonts = [font for font in _FONTS if font in installed]
+            with rc_context({"font.family": ["DejaVu Sans", *fonts]}):
+                yield
+    finally:
+        log.setLevel(level)
+
+
+def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
+    """A function that draws, done as `quietly` says."""
+
+    @wraps(draw)
+    def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
+        with quietly():
+            return draw(*args, **more)
+
+    return quiet
 
 
 def colours(count: int) -> list[str]:
@@ -86,6 +152,55 @@ def clean(ax: Axes, *, grid: str | None = None) -> None:
     ax.set_axisbelow(True)
 
 
+def tick(value: float) -> str:
+    """A round number in full, with thousands separators.
+
+    >>> tick(180_000_000.0), tick(0.25)
+    ('180,000,000', '0.25')
+    """
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
+
+
+def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name that fits beside the chart.
+
+    >>> shorten("a" * 30, longest=5)
+    'aaaa…'
+    """
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def draw_bars(
+    ax: Axes,
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> None:
+    """Bars below each other, each with its interval and its name, the first on top."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    rows = np.arange(len(names))
+    ax.barh(rows, estimates, color=PALETTE[0], alpha=0.55, height=0.72)
+    ends = [end[np.isfinite(end)] for end in (low, high, estimates)]
+    least = min((float(end.min()) for end in ends if end.size), default=0.0)
+    most = max((float(end.max()) for end in ends if end.size), default=0.0)
+    span = max(most, 0.0) - min(least, 0.0) or 1.0
+    left, right = min(least - 0.03 * span, 0.0), max(most + 0.03 * span, 0.0)
+    ax.hlines(rows, np.maximum(low, left), np.minimum(high, right), color=INK, linewidth=1.6)
+    ax.set_xlim(0.0 if least >= 0 else left, right or 1.0)
+    ax.set_yticks(rows, [shorten(name) for name in names])
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.axvline(0, color="#b0b0b0", linewidth=0.8)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="x")
+    ax.tick_params(axis="y", labelcolor=INK)
+
+
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure; the format follows the name (PNG, SVG, PDF)."""
-    figure.savefig(path, facecolor="white")
+    with quietly():
+        figure.savefig(path, facecolor="white")

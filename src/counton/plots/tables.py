@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.exact import quantity
-from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     INK,
@@ -18,8 +17,11 @@ from counton.plots.style import (
     WIDTH,
     clean,
     colours,
+    draw_bars,
+    drawing,
     heading_inches,
     shade,
+    shorten,
     write_heading,
 )
 
@@ -37,9 +39,11 @@ _MOST_GROUPS = 40  # on the map; the rest share one block
 _LETTER = 0.0086  # inches that a letter takes for each point of its size
 _SIZES = (10.0, 8.5, 7.5)  # of letters, in points
 _MOST_CELLS = 240
+_MOST_BARS = 30
 _THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
 
 
+@drawing
 def plot_hierarchy(
     release: HierarchyRelease,
     title: str,
@@ -78,7 +82,6 @@ def plot_hierarchy(
 
 def _stacked(title: str, subtitle: str, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
     """Panels below each other, of so many inches."""
-    require("matplotlib")
     from matplotlib.figure import Figure
 
     head, gap, foot = heading_inches(title, subtitle) + 0.3, 0.85, 0.55
@@ -342,6 +345,7 @@ def fitting(
     return None
 
 
+@drawing
 def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
     """Two panels: the cells with their noise, and noise against the length of an interval.
 
@@ -414,3 +418,60 @@ def _spread(release: RangesRelease, length: int) -> tuple[float, float, float]:
     low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
     std = release.std(low, low + length)
     return float(std.min()), float(std.mean()), float(std.max())
+
+
+@drawing
+def plot_contingency(
+    names: Sequence[str],
+    margins: Mapping[str, NDArray[Any]],
+    title: str,
+    subtitle: str,
+    axis: str = "count",
+) -> Figure:
+    """Bars with their intervals: the margin of each column, and of two columns their cells.
+
+    Args:
+        names: of the columns.
+        margins: a row for each margin: the columns, None where all values are added up, and
+            estimate, lower, upper.
+        title: what is counted.
+        subtitle: what is protected.
+        axis: what lengths mean.
+
+    >>> none = np.array([None, "f", "m"], dtype=object)
+    >>> counts = np.array([7.0, 5.0, 2.0])
+    >>> margins = {"sex": none, "estimate": counts, "lower": counts - 1, "upper": counts + 1}
+    >>> [axes.get_title("left") for axes in plot_contingency(["sex"], margins, "People", "").axes]
+    ['by sex']
+    """
+    values = [[None if one is None else str(one) for one in margins[name]] for name in names]
+    rows = list(zip(*values, strict=True))
+    panels: list[tuple[str, list[tuple[str, int]]]] = []
+    sets = [(column,) for column in range(len(names))]
+    for kept in [*sets, *([(0, 1)] if len(names) == 2 else [])]:
+        bars = [
+            (", ".join(str(row[column]) for column in kept), place)
+            for place, row in enumerate(rows)
+            if all((row[column] is not None) == (column in kept) for column in range(len(names)))
+        ]
+        panels.append((" and ".join(names[column] for column in kept), bars))
+    numbers = [np.asarray(margins[name], float) for name in ("estimate", "lower", "upper")]
+    shown = []
+    for called, bars in panels:
+        places = np.array([place for _, place in bars])
+        largest = np.argsort(-numbers[0][places], kind="stable")[:_MOST_BARS]
+        more = f", the {_MOST_BARS} largest of {len(bars):,}" if len(bars) > _MOST_BARS else ""
+        order = np.sort(largest) if more else np.arange(len(bars))
+        shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
+    tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
+    figure, all_axes = _stacked(title, subtitle, tall)
+    room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
+    for (called, bars), ax in zip(shown, all_axes, strict=True):
+        places = np.array([place for _, place in bars])
+        left = (0.25 + 0.1 * room) / WIDTH
+        ax.set_position((left, ax.get_position().y0, 0.96 - left, ax.get_position().height))
+        estimate, low, high = (part[places] for part in numbers)
+        draw_bars(ax, [name for name, _ in bars], estimate, low, high)
+        ax.set_title(f"{called}", loc="left", size=11, color=INK, parse_math=False)
+    all_axes[-1].set_xlabel(axis, color=FAINT, parse_math=False)
+    return figure

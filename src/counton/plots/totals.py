@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import quantity
-from counton.lazy import require
 from counton.plots.style import (
     FAINT,
     INK,
@@ -25,7 +24,10 @@ from counton.plots.style import (
     WIDTH,
     clean,
     colours,
+    drawing,
     heading_inches,
+    shorten,
+    tick,
     write_heading,
 )
 
@@ -40,7 +42,6 @@ _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
 LINE_INCHES = 0.19  # from the axis to a name
-_LONGEST_NAME = 24
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def largest_groups(last: NDArray[Any], count: int) -> list[int]:
     return [int(place) for place in np.argsort(-last, kind="stable")[:count]]
 
 
+@drawing
 def plot_totals(
     curves: Curves,
     title: str,
@@ -132,7 +134,6 @@ def plot_totals(
     >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
     7.5
     """
-    require("matplotlib")
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
     if panels or len(curves.groups) > MOST_GROUPS:
@@ -161,8 +162,8 @@ def _one_chart(
     )[:, 0]
     labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
     room = 0.2 + labels.inches
-    reach = max(float(np.nanmax(np.abs(curves.lower))), float(np.nanmax(np.abs(curves.upper))))
-    left = max(0.8, 0.3 + VALUE_INCHES * len(f"{reach:,.0f}"))
+    ends = [abs(end) for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
+    left = max(0.8, 0.3 + VALUE_INCHES * len(f"{max(ends):,.0f}"))
     figure.subplots_adjust(
         left=left / wide,
         right=1 - room / wide,
@@ -238,6 +239,33 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
     return [order[:cut], order[cut:]]
 
 
+def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
+    """Between which values an axis shows some curves: all estimates, and bands as far as they help.
+
+    A band that is infinite, or much wider than what its curve does, goes beyond the axis: early
+    moments of next to no rows would leave nothing to see of the later ones.
+
+    >>> estimates = np.array([[4.0], [5.0]])
+    >>> band = np.array([[np.inf], [1.0]])
+    >>> reach(Curves(np.arange(2), ["mean"], estimates, estimates - band, estimates + band), [0])
+    (0.0, 6.18)
+    """
+    shown = [part[:, panel] for part in (curves.estimates, curves.lower, curves.upper)]
+    finite = [part[np.isfinite(part)] for part in shown]
+    values = finite[0] if finite[0].size else np.zeros(1)
+    low, high = float(values.min()), float(values.max())
+    if finite[1].size and finite[2].size:
+        half = (shown[2] - shown[1]) / 2
+        half = half[np.isfinite(half)]
+        room = max(high - low, 4 * float(np.median(half)) if half.size else 0.0)
+        low = min(low, max(float(finite[1].min()), low - room))
+        high = max(high, min(float(finite[2].max()), high + room))
+    low = min(0.0, low) if from_zero else low
+    high = max(0.0, high) if from_zero else high
+    margin = 0.03 * max(high - low, 1e-9 * max(abs(high), 1.0))
+    return low - (0 if low == 0 else margin), high + margin
+
+
 def _draw_panel(
     ax: Axes,
     curves: Curves,
@@ -264,11 +292,7 @@ def _draw_panel(
         ax.plot(curves.times, curves.estimates[:, index], color=shades[index], linewidth=1.1)
         if len(curves.times) > 1 and np.isnan(curves.estimates[-2, index]):  # no line yet
             ax.plot(curves.times[-1], curves.estimates[-1, index], ".", color=shades[index])
-    top = float(np.nanmax(curves.upper[:, panel]))
-    bottom = float(np.nanmin(curves.lower[:, panel]))
-    bottom = min(0.0, bottom) if from_zero else bottom
-    margin = 0.03 * max(top - bottom, 1e-9)
-    ax.set_ylim(bottom - (0 if bottom == 0 else margin), top + margin)
+    ax.set_ylim(*reach(curves, panel, from_zero=from_zero))
     if len(curves.times) > 1:
         ax.set_xlim(curves.times[0], curves.times[-1])
     clean(ax, grid="y")
@@ -368,15 +392,6 @@ def _label_ends(
         )
 
 
-def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name that fits beside the chart.
-
-    >>> shorten("a" * 30, longest=5)
-    'aaaa…'
-    """
-    return name if len(name) <= longest else name[: longest - 1] + "…"
-
-
 @dataclass(frozen=True)
 class Labels:
     """What stands beside the ends of the curves, and the width that it takes."""
@@ -427,15 +442,6 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
         warnings.simplefilter("ignore")  # of letters that the font has not
         path = TextPath((0, 0), text.replace("$", "S"), size=size, prop=font)
     return float(path.get_extents().width) / 72 * 1.04
-
-
-def tick(value: float) -> str:
-    """A round number in full, with thousands separators.
-
-    >>> tick(180_000_000.0), tick(0.25)
-    ('180,000,000', '0.25')
-    """
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
 
 
 def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
