@@ -15,9 +15,9 @@ from counton.errors import InvalidInput
 from counton.exact import quantity
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.plots import Curves, plot_loss, plot_ranges, plot_totals
-from counton.plots.style import PALETTE, colours, save_figure
+from counton.plots.style import PALETTE, colours, save_figure, shorten, tick
 from counton.plots.tables import squarified
-from counton.plots.totals import shorten, split_by_size, spread, tick
+from counton.plots.totals import split_by_size, spread
 
 pytestmark = pytest.mark.slow  # most of it draws
 
