@@ -13,12 +13,18 @@ from typing import Any
 
 import anyio
 import httpx
+import polars as pl
 import pytest
 from services import START, job_file, tokens_for
 
+from counton.jobs import run
+from counton.jobs.succession import end_stream
+from counton.serve import releasing
 from counton.serve.app import application
+from counton.serve.jobs import packed
 from counton.serve.service import Service
 from counton.store import Stream
+from counton.store.inbox import Batch, Inbox
 
 
 class Inside:
@@ -58,6 +64,10 @@ class Inside:
     def at(self, minute: float) -> None:
         """Set the time, and do what is due then."""
         self.time = START + timedelta(minutes=minute)
+        self.work()
+
+    def work(self) -> None:
+        """Do what is due now."""
         for releaser in self.service.releasers.values():
             releaser.work()
         for journal in self.service.journals.values():
@@ -105,10 +115,18 @@ def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path:
 def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.post("a", [visit(3)])
-        service.at(0)
+        service.at(0.1)
         assert service.service.state_of("visits").inbox.load().batches == 0
         service.at(4)
         assert service.rows(of="windows", group="home")[-1]["estimate"] == 1
+
+
+class Killed(Exception):
+    """What ends a run where a process would have been killed."""
+
+
+def _killed(*_given: object, **_more: object) -> None:
+    raise Killed
 
 
 def test_a_crash_between_counting_and_removing_counts_once(tmp_path: Path) -> None:
@@ -116,11 +134,11 @@ def test_a_crash_between_counting_and_removing_counts_once(tmp_path: Path) -> No
     with inside(tmp_path, **EXACT) as service:
         inbox = service.service.state_of("visits").inbox
         service.post("a", [visit(0.5)])
-        taken = inbox.taken
-        inbox.taken = lambda *_: None  # type: ignore[method-assign]  # as if killed before it
-        service.at(0.6)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inbox, "taken", _killed)
+            with pytest.raises(Killed):
+                service.at(0.6)
         assert inbox.load().batches == 1
-        inbox.taken = taken  # type: ignore[method-assign]
         service.post("b", [visit(0.7)])
         service.at(1)
         assert inbox.load().batches == 0
@@ -130,7 +148,10 @@ def test_a_crash_between_counting_and_removing_counts_once(tmp_path: Path) -> No
 def test_a_crash_before_counting_loses_nothing(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.post("a", [visit(0.5)])
-        service.service.state_of("visits").inbox.fold("visits")  # begun, and then killed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("counton.serve.releasing.run", _killed)
+            with pytest.raises(Killed):
+                service.at(0.6)
         service.post("b", [visit(0.7)])
         service.at(1)
         assert service.rows(group="home")[0]["estimate"] == 2
@@ -142,7 +163,7 @@ def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
         service.at(3)
         answer = service.post("b", [visit(2.6)])
         assert answer.status_code == 410
-        assert "all 3 windows" in answer.json()["detail"]
+        assert "the last of the 3 windows" in answer.json()["detail"]
         assert service.post("c", [visit(1)]).status_code == 410
         assert service.post("a", [visit(2.5)]).status_code == 200
         assert len(service.rows(group="home")) == 3
@@ -301,6 +322,132 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
     assert 0 < sum(changed) <= 3
 
 
+@pytest.mark.parametrize("rows_of_one", [1, 3000])
+def test_how_long_a_run_takes_decides_nothing_of_other_users(
+    tmp_path: Path, rows_of_one: int
+) -> None:
+    """Runs take as long as they have rows: one user's many move no other user's into a fold.
+
+    Each other user sends a row for one page, and a moment later one of earlier for the other page:
+    which of them counts says whether both were counted together.
+    """
+    job = {"user": "who", "most": 1, "per": "1d", "unit": "visitor"}
+    with inside(tmp_path, **EXACT, **job) as service:
+        came = START + timedelta(seconds=0.1)
+        send = [(came, "many", [visit(0.01 + n / 10**6, who="one") for n in range(rows_of_one)])]
+        for number in range(20):
+            who, later = f"u{number}", came + timedelta(seconds=0.7 + number / 10)
+            send.append((later, f"{who}-a", [visit(0.02, "home", who=who)]))
+            send.append((later + timedelta(seconds=1), f"{who}-b", [visit(0.01, "shop", who=who)]))
+        send.sort(key=lambda one: one[0])
+        real = run
+
+        def until(moment: datetime) -> None:
+            while send and send[0][0] <= moment:
+                service.time, batch, rows = send.pop(0)
+                assert service.post(batch, rows).status_code == 202
+            service.time = max(service.time, moment)
+
+        def slow(job: Any, **given: Any) -> Any:
+            found = real(job, **given)
+            until(service.time + timedelta(milliseconds=2 * found.tally.rows))
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(releasing, "run", slow)
+            for tick in range(600):
+                until(max(service.time, START + timedelta(seconds=tick / 5)))
+                service.work()
+        assert not send
+        # Ten users' rows lie in one second, and those of others in two.
+        others = [row["estimate"] for row in service.rows(last=1)]
+        assert others == [1 + 20, 0]
+
+
+def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
+    """A batch that takes long to be checked is counted with those that came when it did."""
+    with inside(tmp_path, **EXACT) as service:
+        inner, under_way = service.service, service.service.under_way
+        assert service.post("a", [visit(0.1)]).status_code == 202
+        came = under_way.enter("visits")
+        service.at(1)
+        assert inner.state_of("visits").inbox.load().batches == 1
+        assert service.rows() == []
+        under_way.leave("visits", came)
+        service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [1, 0]
+
+
+def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path) -> None:
+    """Every batch of the last half second is counted, or told that it is not."""
+    with inside(tmp_path, **EXACT, steps=2) as service:
+        inbox, sent = service.service.state_of("visits").inbox, dict[str, int]()
+        real = run
+
+        def post(place: str) -> None:
+            batch = f"{place}-{len(sent)}"
+            sent[batch] = service.post(batch, [visit(1.9)]).status_code
+
+        def busy(job: Any, **given: Any) -> Any:
+            post("before")
+            found = real(job, **given)
+            post("after")
+            return found
+
+        def folded(*given: Any) -> Any:
+            found = Inbox.fold(inbox, *given)
+            post("folded")
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(releasing, "run", busy)
+            patch.setattr(inbox, "fold", folded)
+            for half in (119.5, 119.9, 120, 120.1):
+                post("now")
+                service.at(half / 60)
+        assert set(sent.values()) == {202, 410}
+        accepted = [*sent.values()].count(202)
+        assert service.rows(last=1, group="home")[0]["estimate"] == accepted
+        assert inbox.load().batches == 0
+
+
+def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: Path) -> None:
+    """Or refused where it is committed: its clock is another one."""
+    with inside(tmp_path, **EXACT, steps=2) as service:
+        inbox = service.service.state_of("visits").inbox
+        real = inbox.close_stream
+        other = Inbox(tmp_path / "visits.db")
+        frame = pl.DataFrame({"time": [(START + timedelta(minutes=1)).isoformat()], "page": "home"})
+
+        def put(id: str) -> str:
+            came = int((START + timedelta(minutes=1.9)).timestamp() * 1e6)
+            batch = Batch("visits", id, id.encode(), came, {}, 1, packed(frame))
+            return other.put([batch])[0].what
+
+        def closing_late(name: str) -> bool:
+            if not told:
+                told.append(put("before"))
+            found = real(name)
+            told.append(put(f"after {len(told)}"))
+            return found
+
+        told: list[str] = []
+        with closing(other), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inbox, "close_stream", closing_late)
+            service.at(2)
+            service.at(2.1)
+        assert told == ["accepted", "accepted", "closed"]
+        assert service.rows(last=1, group="home")[0]["estimate"] == 2
+
+
+def test_a_stream_that_a_command_ended_takes_nothing(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.5)])
+        service.at(1)
+        end_stream(tmp_path / "visits.db", "visits")
+        assert service.post("b", [visit(1.5)]).status_code == 410
+
+
 def test_backpressure_tells_clients_to_wait(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, serve={"rows-per-second": 10}) as service:
         state = service.service.state_of("visits")
@@ -327,8 +474,8 @@ def test_ids_of_batches_are_forgotten_after_their_time(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.post("a", [visit(0.1)])
         inbox = service.service.state_of("visits").inbox
-        assert inbox.forget(0) == 0
-        assert inbox.forget(int(datetime.now().timestamp() * 1e6) + 10**6) == 1
+        assert inbox.forget(int(START.timestamp() * 1e6)) == 0
+        assert inbox.forget(int(START.timestamp() * 1e6) + 1) == 1
 
 
 def test_a_public_page_is_a_setting(tmp_path: Path) -> None:

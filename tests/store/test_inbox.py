@@ -32,6 +32,11 @@ def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int =
     return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, body)
 
 
+def fold_of(inbox: Inbox, by: int = 1000) -> Fold | None:
+    """The next fold, of ten microseconds each."""
+    return inbox.fold("visits", lambda arrived: arrived // 10 * 10 + 10, by)
+
+
 def test_a_batch_is_accepted_once(state: str) -> None:
     with Inbox(state) as inbox, Inbox(state) as other:
         assert [v.what for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
@@ -73,24 +78,65 @@ _BOTH = ("accepted", "other")
 
 def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
     with Inbox(state) as inbox:
-        assert inbox.fold("visits") is None
+        assert fold_of(inbox) is None
         inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
-        fold = inbox.fold("visits")
+        fold = fold_of(inbox)
         assert fold is not None
         assert (fold.bodies, fold.again) == ((b"1", b"2"), False)
         inbox.put([batch("c", b"4")])
         with Inbox(state) as other:
-            again = other.fold("visits")
+            again = fold_of(other)
         assert again == fold._replace(again=True)
         inbox.taken("visits", fold.number)
-        rest = inbox.fold("visits")
+        rest = fold_of(inbox)
         assert rest is not None
         assert (rest.bodies, rest.again) == ((b"4",), False)
         assert rest.digest != fold.digest
         inbox.taken("visits", rest.number)
-        assert inbox.fold("visits") is None
+        assert fold_of(inbox) is None
         assert inbox.load() == Load(1, 3, 1)
         assert inbox.put([batch("a", b"1")])[0].what == "known"
+
+
+def test_folds_are_cut_by_the_times_at_which_batches_came(state: str) -> None:
+    """Whenever one asks for them, and in whatever order they were committed."""
+    with Inbox(state) as inbox:
+        inbox.put([batch(f"{came}", f"{came}".encode(), arrived=came) for came in (25, 3, 9, 11)])
+        found = []
+        for by in (9, 10, 19, 1000, 1000, 1000):
+            while (fold := fold_of(inbox, by)) is not None:
+                found.append((by, [int(body) for body in fold.bodies], fold.first, fold.last))
+                inbox.taken("visits", fold.number)
+        assert found == [(10, [3, 9], 3, 9), (1000, [11], 11, 11), (1000, [25], 25, 25)]
+
+
+def test_a_closed_stream_takes_nothing(state: str) -> None:
+    """It is closed when nothing waits; the others go on."""
+    with Inbox(state) as inbox, Inbox(state) as other:
+        inbox.put([batch("a")])
+        assert not inbox.close_stream("visits")
+        fold = fold_of(inbox)
+        assert fold is not None
+        assert not inbox.close_stream("visits")
+        inbox.taken("visits", fold.number)
+        assert inbox.close_stream("visits")
+        assert inbox.close_stream("visits")
+        verdicts = other.put([batch("a"), batch("b"), batch("b", stream="others")])
+        assert [verdict.what for verdict in verdicts] == ["known", "closed", "accepted"]
+        assert inbox.load().batches == 1
+
+
+def test_an_inbox_of_before_times_were_kept_goes_on(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a", arrived=50)])
+        with inbox._database.transaction(write=True) as connection:
+            connection.exec_driver_sql("ALTER TABLE counton_inbox_waiting DROP COLUMN arrived")
+            connection.exec_driver_sql("DROP TABLE counton_inbox_closed")
+    with Inbox(state) as inbox:
+        inbox.put([batch("b", b"2", arrived=60)])
+        fold = fold_of(inbox, 20)
+        assert fold is not None
+        assert fold.bodies == (b"rows",)
 
 
 def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: Path) -> None:
@@ -102,7 +148,7 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
     with Inbox(postgres) as slow, Inbox(postgres) as other:
         slow.put([batch("a", b"1")])
         found: list[Fold | None] = []
-        racing = threading.Thread(target=lambda: found.append(other.fold("visits")))
+        racing = threading.Thread(target=lambda: found.append(fold_of(other)))
 
         def meanwhile(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
             if statement.startswith("UPDATE counton_inbox_waiting") and not racing.ident:
@@ -111,13 +157,13 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
                 other.put([batch("b", b"2")])
 
         event.listen(slow._database._engine, "before_cursor_execute", meanwhile)
-        mine = slow.fold("visits")
+        mine = fold_of(slow)
         racing.join()
         assert mine is not None
         assert found[0] is not None
         assert found[0]._replace(again=mine.again) == mine
         other.taken("visits", found[0].number)
-        rest = slow.fold("visits")
+        rest = fold_of(slow)
         left = () if rest is None else rest.bodies
         assert sorted((*found[0].bodies, *left)) == [b"1", b"2"]
 
@@ -135,7 +181,7 @@ def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state:
     with Inbox(state) as inbox:
         for arrived in (10, 20):
             assert inbox.put([batch("a", arrived=arrived)])[0].what == "accepted"
-            fold = inbox.fold("visits")
+            fold = fold_of(inbox)
             assert fold is not None
             digests.add(fold.digest)
             inbox.taken("visits", fold.number)
@@ -154,7 +200,7 @@ def test_nothing_secret_is_shown(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a")])
         assert "rows" not in repr(batch("a"))
-        assert "rows" not in repr(inbox.fold("visits"))
+        assert "rows" not in repr(fold_of(inbox))
 
 
 def test_a_turn_is_one_processs(state: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import queue
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -20,10 +21,12 @@ from counton.jobs.discovery import labels_in
 from counton.serve.bodies import read_rows
 from counton.serve.jobs import Served, Waiting, packed
 from counton.store.inbox import Batch, Inbox, Verdict
-from counton.windows import NO_MOMENT, moment
+from counton.windows import NO_MOMENT, microseconds, moment
 
+Clock = Callable[[], datetime]
 #: Batches that are committed together at most.
 _TOGETHER = 256
+_FOREVER = 2**63
 
 
 class Full(Exception):
@@ -138,6 +141,40 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+class UnderWay:
+    """Batches that have come whole and are not committed yet, by the time at which they came.
+
+    A fold waits for those that came before it ends: how long one sender's rows take to be checked
+    decides not with which rows another one's are counted.
+
+    Args:
+        clock: what time it is.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._came: dict[str, Counter[int]] = {}
+
+    def enter(self, stream: str) -> int:
+        """A batch has come; when that was, in microseconds since 1970."""
+        with self._lock:
+            now = microseconds(self._clock())
+            self._came.setdefault(stream, Counter())[now] += 1
+        return now
+
+    def leave(self, stream: str, came: int) -> None:
+        """It is committed, or is not taken."""
+        with self._lock:
+            self._came[stream][came] -= 1
+            if not self._came[stream][came]:
+                del self._came[stream][came]
+
+    def past(self, stream: str) -> int:
+        """Until when nothing is under way: now, or when the earliest came that is."""
+        with self._lock:
+            return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
+
+
 class Committer:
     """Commits batches of all who wait, together, one transaction after the other.
 
@@ -200,8 +237,3 @@ class Committer:
             return
         for (_, done), verdict in zip(together, verdicts, strict=True):
             done.set_result(verdict)
-
-
-def microseconds_now() -> int:
-    """Of the clock of this machine, since 1970."""
-    return time.time_ns() // 1000

@@ -1,30 +1,30 @@
 """Releases at their time: what waits in the inbox is counted, windows that have ended are released.
 
-When something is done is decided by the clock alone, never by how many rows wait or what they say:
-where people are protected, which of a user's rows count hangs on which rows a run is given
-together, and one user's rows must not decide that for another.
+What is counted together, and with which release, is decided by the times alone at which batches
+came: time is cut at fixed multiples of the interval between two folds, and at the moments at which
+windows are due, and what came between two cuts is one fold. How many rows wait, what they say and
+how long a run takes have no part in it: where people are protected, which of a user's rows count
+hangs on which rows a run is given together, and one user's rows must not decide that for another.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from time import monotonic
 
 from counton.errors import StateError
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
+from counton.serve.intake import UnderWay
 from counton.serve.jobs import Served, unpacked
 from counton.serve.journaling import note
 from counton.store import Store, state_file
 from counton.store.inbox import Fold, Inbox
 from counton.store.sqlite_file import NoState
-from counton.windows import microseconds, moment
-
-Clock = Callable[[], datetime]
+from counton.windows import moment
 
 
 def clock() -> datetime:
@@ -96,20 +96,24 @@ class Releaser:
         served: the job.
         inbox: of its state.
         every: seconds between two folds.
-        clock: what time it is.
+        under_way: what is not in the inbox yet, and what time it is.
     """
 
-    def __init__(self, served: Served, inbox: Inbox, every: float, clock: Clock) -> None:
-        self._served, self._inbox, self._clock = served, inbox, clock
-        self._every = timedelta(seconds=every)
+    def __init__(self, served: Served, inbox: Inbox, every: float, under_way: UnderWay) -> None:
+        self._served, self._inbox, self._under_way = served, inbox, under_way
+        self._every = round(every * 1e6)
         self.counts = Counts()
-        self._next_fold = clock()
         self._step: int | None = None
 
     @property
     def name(self) -> str:
         """Of the stream."""
         return self._served.job.name
+
+    @property
+    def last(self) -> int:
+        """When the last window is due: a batch that comes then or later is not taken."""
+        return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
         """Another process may have released: look again."""
@@ -121,33 +125,39 @@ class Releaser:
         Raises:
             CountonError: it could not be done; it is still due.
         """
-        now = self._clock()
-        if not self._due(now) and now < self._next_fold:
-            return False
-        self._next_fold = now + self._every
-        fold = self._inbox.fold(self.name)
-        while fold is not None and fold.again:  # what came since is to be in the release too
-            self._run(fold, self._before_next())
-            fold = self._inbox.fold(self.name)
-        return (fold is not None or self._due(now)) and self._run(fold, now)
+        past, released = self._under_way.past(self.name), False
+        while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
+            # The last window waits until nothing more is taken, whatever is folded before.
+            released |= self._release(min(fold.first, self.last - 1))
+            released |= self._run(fold, min(self._cut(fold.last), self.last - 1))
+        if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
+            past = self.last - 1  # another server has taken a batch that came in time
+        return self._release(past) or released
 
-    def _run(self, fold: Fold | None, now: datetime) -> bool:
+    def _cut(self, us: int) -> int:
+        """The end of the fold to which a batch belongs that came at a microsecond."""
+        windows = self._served.definition.windows
+        fold = (us // self._every + 1) * self._every
+        ended = windows.ended_by(us - self._late())
+        if ended >= windows.steps:
+            return fold
+        return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
+
+    def _release(self, us: int) -> bool:
+        """Release what is due at a microsecond."""
+        return self._due(us) and self._run(None, us)
+
+    def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
         parts = [] if fold is None else unpacked(fold.bodies, fold.digest)
         known = bool(parts) and self._known(parts[0].digest())
-        with run(self._served.given([] if known else parts), now=now) as outcome:
+        with run(self._served.given([] if known else parts), now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         if fold is not None:
             self._set_aside(fold)
             self._inbox.taken(self.name, fold.number)
         return outcome.after > outcome.before
-
-    def _before_next(self) -> datetime:
-        """A moment at which nothing new is to be released."""
-        windows, step = self._served.definition.windows, self._step or 0
-        end = int(windows.ends(range(step, step + 1))[0]) if step else microseconds(windows.start)
-        return moment(end + self._late())
 
     def _late(self) -> int:
         watermark = self._served.job.watermark
@@ -158,13 +168,12 @@ class Releaser:
         with Store(self._served.job.state) as store:
             return store.has_source(self.name, f"sha256:{digest}")
 
-    def _due(self, now: datetime) -> bool:
+    def _due(self, us: int) -> bool:
         """Whether a window has ended, with its watermark, that is not released."""
         windows = self._served.definition.windows
         if self._step is None:
             self._step = released(self._served) or 0
-        ended = windows.ended_by(microseconds(now) - self._late())
-        return min(ended, windows.steps) > self._step
+        return windows.ended_by(us - self._late()) > self._step
 
     def _note(self, outcome: Outcome, seconds: float) -> None:
         counts, new = self.counts, outcome.after - outcome.before

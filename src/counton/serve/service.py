@@ -6,23 +6,23 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
 from counton.errors import CountonError
 from counton.serve.access import Access
-from counton.serve.intake import Committer
+from counton.serve.intake import Clock, Committer, UnderWay
 from counton.serve.jobs import Served, about, prepare
 from counton.serve.journaling import note, warn
 from counton.serve.live import LOOK, Feed
-from counton.serve.releasing import Clock, Releaser, begin, clock
+from counton.serve.releasing import Releaser, begin, clock
 from counton.serve.series import Journal
 from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
 from counton.store import Store
 from counton.store.inbox import Inbox
 from counton.store.turn import LASTS, Turn
+from counton.windows import microseconds, moment
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
@@ -82,6 +82,7 @@ class Service:
         self.tokens.all()  # refused at the start, if it cannot be read
         self.access = Access(self.tokens, self.settings.public, warn)
         self.clock, self.began = clock, monotonic()
+        self.under_way = UnderWay(clock)
         self.served: Mapping[str, Served] = {
             one.job.name: one for one in prepare(file, only).values()
         }
@@ -107,7 +108,7 @@ class Service:
                 self.states[address] = State(address)
             state = self.states[address]
             self.releasers[name] = Releaser(
-                served, state.inbox, self.settings.fold_seconds, self.clock
+                served, state.inbox, self.settings.fold_seconds, self.under_way
             )
             self.journals[name] = Journal(state.store, served.job)
             self.feeds[name] = Feed(self.journals[name])
@@ -116,14 +117,22 @@ class Service:
         """The state of a stream."""
         return self.states[str(self.served[name].job.state)]
 
-    def ended(self, name: str) -> str | None:
-        """Why a stream takes no rows any more; None where it does."""
-        journal = self.journals[name]
-        definition, steps = journal.definition, journal.definition.windows.steps
+    def ended(self, name: str, came: int) -> str | None:
+        """Why a stream does not take a batch; None where it does, unless it is closed meanwhile.
+
+        Args:
+            name: of the stream.
+            came: when the batch did, microseconds since 1970.
+        """
+        definition = self.journals[name].definition
+        last = self.releasers[name].last
         if definition.ended is not None:
             return f"the stream has ended at step {definition.ended:,}; send rows to another one"
-        if journal.step >= steps:
-            return f"all {steps:,} windows of the stream are released; begin another stream"
+        if came >= last:
+            return (
+                f"the last of the {definition.windows.steps:,} windows of the stream was due at "
+                f"{moment(last).isoformat()}; begin another stream"
+            )
         return None
 
     @property
@@ -183,7 +192,7 @@ class Service:
                 if now - looked > LOOK / 2:
                     state.waiting_bytes, looked = state.inbox.load().bytes, now
                 if led and now - forgot > 3600:
-                    before = int(datetime.now(UTC).timestamp() * 1e6)
+                    before = microseconds(self.clock())
                     state.inbox.forget(before - self.settings.remember_microseconds)
                     forgot = now
             self.stopping.wait(_TICK)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from counton.errors import CountonError, InvalidInput
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
-from counton.serve.intake import Full, checked_batch, digest_of, microseconds_now
+from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import told
 from counton.serve.reading import REFUSALS, Refusal
 from counton.serve.service import Service
@@ -189,10 +189,11 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 raise HTTPException(
                     408, f"the body did not come within {settings.timeout}; send it again"
                 ) from None
-            loop = asyncio.get_running_loop()
-            work = (service, name, batch, media, encoding, bytes(body))
+            came = service.under_way.enter(name)
+            done = workers.submit(_taken, service, name, batch, media, encoding, bytes(body), came)
+            done.add_done_callback(lambda _done: service.under_way.leave(name, came))
             try:
-                verdict, rows = await loop.run_in_executor(workers, _taken, *work)
+                verdict, rows = await asyncio.wrap_future(done)
             except TooLarge:
                 raise HTTPException(413, _too_large(service)) from None
             except Ended as error:
@@ -209,6 +210,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         count(name, verdict.what, rows)
         if verdict.what == "other":
             raise HTTPException(409, "another batch was sent with this id; give each its own")
+        if verdict.what == "closed":
+            raise HTTPException(410, "the stream takes nothing more; send rows to another one")
         return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
 
     return paths
@@ -222,7 +225,7 @@ def _too_large(service: Service) -> str:
 
 
 def _taken(
-    service: Service, name: str, batch: str, media: str, encoding: str, body: bytes
+    service: Service, name: str, batch: str, media: str, encoding: str, body: bytes, came: int
 ) -> tuple[Verdict, int]:
     """Check a batch and commit it."""
     settings, state = service.settings, service.state_of(name)
@@ -231,10 +234,10 @@ def _taken(
     known = state.inbox.find(name, batch, digest)
     if known is not None:  # also where the stream has ended since
         return known, 0
-    ended = service.ended(name)
+    ended = service.ended(name, came)
     if ended is not None:
         raise Ended(ended)
     made = checked_batch(
-        service.served[name], batch, media, whole, digest, settings.batch_rows, microseconds_now()
+        service.served[name], batch, media, whole, digest, settings.batch_rows, came
     )
     return state.committer.put(made).result(), made.rows

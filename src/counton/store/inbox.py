@@ -5,6 +5,10 @@ before a run is given it, so that a run that is killed is given the very same ro
 keeps the digest of each fold that it has counted, in the transaction that counts it. Only then are
 the rows of the fold removed. Ids and digests of batches stay, so that a batch that is sent again is
 known.
+
+Which batches are in a fold together hangs on the times alone at which they came, which are kept
+with them. A stream that is closed takes no batch any more: that is decided in the transaction that
+would commit the batch, so that none is acknowledged after the last fold.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
@@ -50,10 +54,20 @@ waiting = sa.Table(
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that are set aside
+    # Microseconds since 1970; 0 in an inbox that is older than this column.
+    sa.Column("arrived", sa.BigInteger, nullable=False, server_default="0"),
+)
+#: Streams that take no batch any more.
+closed = sa.Table(
+    "counton_inbox_closed",
+    metadata,
+    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
 )
 
 _ENTER = Prepared(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
-_WAIT = Prepared(waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside"])
+_WAIT = Prepared(
+    waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived"]
+)
 
 
 class Batch(NamedTuple):
@@ -87,12 +101,12 @@ class Verdict(NamedTuple):
     """What became of a batch.
 
     Attributes:
-        what: accepted; known, where the same was accepted before; or other, where another one of
-            this id was.
+        what: accepted; known, where the same was accepted before; other, where another one of
+            this id was; or closed, where the stream takes nothing any more.
         answer: what the sender was told at first.
     """
 
-    what: Literal["accepted", "known", "other"]
+    what: Literal["accepted", "known", "other", "closed"]
     answer: dict[str, Any]
 
 
@@ -105,6 +119,7 @@ class Fold(NamedTuple):
         bodies: rows, batch by batch.
         aside: rows to set aside.
         again: it was begun before, by a process that may have been killed.
+        first, last: when the first and the last of its batches came, microseconds since 1970.
     """
 
     number: int
@@ -112,6 +127,8 @@ class Fold(NamedTuple):
     bodies: tuple[bytes, ...]
     aside: tuple[Sequence[Any], ...]
     again: bool
+    first: int
+    last: int
 
     def __repr__(self) -> str:
         return "Fold(secret)"
@@ -137,10 +154,10 @@ class Inbox(Closing):
     >>> with Inbox(state) as inbox:
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, b"rows")
     ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
-    ...     fold = inbox.fold("visits")
-    ...     fold.bodies, inbox.fold("visits").digest == fold.digest
+    ...     fold = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
+    ...     fold.bodies, inbox.fold("visits", lambda arrived: arrived + 10, by=20).again
     ...     inbox.taken("visits", fold.number)
-    ...     inbox.fold("visits") is None
+    ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((b'rows',), True)
     True
@@ -156,12 +173,12 @@ class Inbox(Closing):
     def __init__(self, state: str | os.PathLike[str]) -> None:
         self._database = Database(state)
         self._streams: dict[str, int] = {}
+        self._ended: dict[int, tuple[int, bool]] = {}
         try:
             with self._database.transaction(write=True) as connection:
                 if not self._database.is_sqlite:
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
-                if not sa.inspect(connection).has_table(waiting.name):
-                    metadata.create_all(connection)
+                _make(connection)
         except BaseException:
             self._database.close()
             raise
@@ -183,7 +200,10 @@ class Inbox(Closing):
         """
         verdicts: list[Verdict] = []
         with self._database.transaction(write=True) as connection:
+            if not self._database.is_sqlite:  # no stream is closed meanwhile
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
             entered: dict[tuple[int, str], Batch] = {}
+            is_closed: dict[int, bool] = {}
             for batch in given:
                 stream = self._stream(connection, batch.stream)
                 twin = entered.get((stream, batch.id))
@@ -192,6 +212,10 @@ class Inbox(Closing):
                     verdicts.append(Verdict(what, twin.answer))
                     continue
                 known = self._known(connection, stream, batch.id, batch.digest)
+                if stream not in is_closed:
+                    is_closed[stream] = self._is_closed(connection, stream)
+                if known is None and is_closed[stream]:
+                    known = Verdict("closed", {})
                 if known is None and not self._database.is_sqlite:
                     known = self._claim(connection, stream, batch)
                 if known is not None:
@@ -214,8 +238,15 @@ class Inbox(Closing):
             return None
         return self._known(connection, stream, batch.id, batch.digest)
 
-    def fold(self, stream: str) -> Fold | None:
-        """What is to be counted next: a fold that was not taken yet, or all that waits."""
+    def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
+        """What is to be counted next: a fold that was not taken yet, or the next one that is over.
+
+        Args:
+            stream: its name.
+            end: of the fold that a batch belongs to which came at a microsecond: later ones are
+                not in it. A function of the time alone.
+            by: microseconds; folds that end later are not over.
+        """
         table = waiting.c
         with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:  # else rows of another server's fold may join this one
@@ -225,16 +256,19 @@ class Inbox(Closing):
             number = connection.execute(sa.select(sa.func.min(table.fold)).where(mine)).scalar()
             again = number is not None
             if number is None:
-                number = connection.execute(
-                    sa.select(sa.func.max(table.id)).where(mine, table.fold.is_(None))
+                none_yet = sa.and_(mine, table.fold.is_(None))
+                first = connection.execute(
+                    sa.select(sa.func.min(table.arrived)).where(none_yet)
                 ).scalar()
-                if number is None:
+                if first is None or end(int(first)) > by:
                     return None
-                connection.execute(
-                    waiting.update().where(mine, table.fold.is_(None)).values(fold=number)
-                )
+                these = sa.and_(none_yet, table.arrived < end(int(first)))
+                number = connection.execute(
+                    sa.select(sa.func.max(table.id)).where(these)
+                ).scalar_one()
+                connection.execute(waiting.update().where(these).values(fold=number))
             rows = connection.execute(
-                sa.select(table.digest, table.body, table.aside)
+                sa.select(table.digest, table.body, table.aside, table.arrived)
                 .where(mine, table.fold == number)
                 .order_by(table.id)
             ).all()
@@ -247,7 +281,40 @@ class Inbox(Closing):
             tuple(bytes(row.body) for row in rows),
             tuple(line for row in rows for line in json.loads(row.aside)),
             again,
+            min(int(row.arrived) for row in rows),
+            max(int(row.arrived) for row in rows),
         )
+
+    def close_stream(self, stream: str) -> bool:
+        """Take no batch of a stream any more, unless some wait; whether it is closed now."""
+        with self._database.transaction(write=True) as connection:
+            if not self._database.is_sqlite:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLOSING)))
+            stream_id = self._stream(connection, stream)
+            waits = sa.select(waiting.c.id).where(waiting.c.stream_id == stream_id).limit(1)
+            if connection.execute(waits).first() is not None:
+                return False
+            found = sa.select(closed.c.stream_id).where(closed.c.stream_id == stream_id)
+            if connection.execute(found).first() is None:
+                connection.execute(closed.insert().values(stream_id=stream_id))
+            return True
+
+    def _is_closed(self, connection: Connection, stream_id: int) -> bool:
+        """Whether a stream takes nothing any more: it is closed, or was ended by a command."""
+        found = sa.select(closed.c.stream_id).where(closed.c.stream_id == stream_id)
+        if connection.execute(found).first() is not None:
+            return True
+        table = schema.streams.c
+        epoch = connection.execute(
+            sa.select(table.writer_epoch).where(table.id == stream_id)
+        ).scalar_one()
+        known = self._ended.get(stream_id)
+        if known is None or known[0] != epoch:  # ending a stream begins another epoch
+            details = connection.execute(
+                sa.select(table.details).where(table.id == stream_id)
+            ).scalar_one()
+            known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
+        return known[1]
 
     def taken(self, stream: str, number: int) -> None:
         """Remove the rows of a fold, which the stream has counted."""
@@ -299,6 +366,20 @@ _MAKING = schema.APPLICATION_ID + 1
 #: Lock of PostgreSQL under which rows are put into a fold: a server that was paused before it had
 #: done so would add rows to a fold that another one is counting.
 _FOLDING = schema.APPLICATION_ID + 3
+#: Lock of PostgreSQL that all share who commit batches, and that closing a stream takes alone.
+_CLOSING = schema.APPLICATION_ID + 4
+
+
+def _make(connection: Connection) -> None:
+    """Make the tables that are missing, and the column that one of an earlier version lacks."""
+    found = sa.inspect(connection)
+    if found.has_table(waiting.name):
+        names = [column["name"] for column in found.get_columns(waiting.name)]
+        if "arrived" not in names:
+            connection.exec_driver_sql(
+                f"ALTER TABLE {waiting.name} ADD COLUMN arrived BIGINT NOT NULL DEFAULT 0"
+            )
+    metadata.create_all(connection)
 
 
 def _entry(stream: int, batch: Batch) -> dict[str, Any]:
@@ -322,4 +403,5 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "rows": batch.rows,
         "body": batch.body,
         "aside": json.dumps(list(batch.aside), default=str),
+        "arrived": batch.arrived,
     }
