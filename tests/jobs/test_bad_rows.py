@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.events.policies import Policies
+from counton.events.policies import Policies, add_aside
 from counton.jobs import Job, run
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
@@ -112,6 +112,57 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         Policies.read(*given)
+
+
+@pytest.mark.parametrize("there", ["open", "linked", "hard link"])
+def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: Path) -> None:
+    file, other = tmp_path / "q.csv", tmp_path / "other.csv"
+    other.write_text("of somebody else\n")
+    if there == "linked":
+        file.symlink_to(other)
+    elif there == "hard link":
+        file.hardlink_to(other)
+    else:
+        file.write_text("old\n")
+        file.chmod(0o644)
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{file}")
+    if there == "linked":
+        with pytest.raises(InvalidInput, match=r"cannot be written .it is a symbolic link"):
+            run(job)
+    else:
+        assert released(job)[1].quarantined == 1
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert "ann" in file.read_text()
+    assert other.read_text() == "of somebody else\n"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_rows_are_added_to_a_file_of_the_owner_alone(tmp_path: Path) -> None:
+    file, linked = tmp_path / "q.csv", tmp_path / "linked.csv"
+    file.write_text("file,row,problem,time\n")
+    file.chmod(0o644)
+    add_aside(file, ["time"], [("batch 1", 1, "no time", "ann's")])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(file.read_text().splitlines()) == 2
+    linked.symlink_to(tmp_path / "elsewhere.csv")
+    with pytest.raises(InvalidInput, match="it is a symbolic link"):
+        add_aside(linked, ["time"], [])
+    assert not (tmp_path / "elsewhere.csv").exists()
+
+
+def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:
+    events, file = tmp_path / "e.csv", tmp_path / "q.csv"
+    events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
+    job = Job(
+        *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",
+        start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, confirmed=True,
+        bad_rows=f"quarantine:{file}",
+    )  # fmt: skip
+    assert released(job)[1].quarantined == 1
+    with file.open(newline="") as stream:
+        said = list(csv.reader(stream))
+    assert said[0] == ["counton file", "counton row", "problem", "row", "file"]
+    assert said[1][1:] == ["2", "a time that cannot be read", "yesterday", "b"]
 
 
 @pytest.mark.parametrize("place", ["s.db", "s.db.key", "e.csv"])

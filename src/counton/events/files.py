@@ -33,6 +33,11 @@ from typing import IO, Any, Literal, cast, get_args
 import polars as pl
 
 from counton.errors import InvalidInput, field, is_text
+from counton.events.windows import as_text
+
+#: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
+#: types and values that it has not been taught.
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 #: Tables that are not read: as text, a line of theirs would be taken for a group.
 _OTHER_TABLES = (
@@ -215,7 +220,7 @@ def _from_table_of(file: Rows, name: str) -> list[str]:
         if any(types[part].is_nested() for part in file.together.get(name, (name,))):
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise file.unreadable(error) from error
     return groups.fill_null("").to_list()
 
@@ -322,8 +327,8 @@ class Rows(ABC):
             names: those of them by whose text rows are told: of groups, users, ids.
 
         Raises:
-            InvalidInput: it cannot be read as what it is, lacks a column or has one twice, or a
-                column of names holds floating-point numbers.
+            InvalidInput: it cannot be read as what it is, lacks a column or has one twice, a column
+                holds lists or the like, or one of names floating-point numbers.
         """
         present = self.columns()
         asked = dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
@@ -336,18 +341,23 @@ class Rows(ABC):
                     f"rename or remove one of them"
                 )
         found = self.frame(list(asked))
-        if names:
-            types = found.collect_schema()
-            for name in names:
-                for part in self.together.get(name, (name,)):
-                    refuse_floats(self, part, types[part])
-        return found.with_columns(self._made(columns)).select(columns)
+        types = found.collect_schema()
+        for name in asked:
+            if types[name].is_nested() or types[name] == pl.Object:
+                raise InvalidInput(
+                    f"column {name!r} of {self.name} holds {types[name]}, which is neither text, "
+                    f"number nor time; convert it"
+                )
+        for name in names:
+            for part in self.together.get(name, (name,)):
+                refuse_floats(self, part, types[part])
+        return found.with_columns(self._made(columns, types)).select(columns)
 
-    def _made(self, columns: Sequence[str]) -> list[pl.Expr]:
+    def _made(self, columns: Sequence[str], types: Mapping[str, pl.DataType]) -> list[pl.Expr]:
         """Those of the columns that are made of others; null where one of these is."""
         return [
             pl.concat_str(
-                [pl.col(part).cast(pl.String) for part in parts], separator=BETWEEN
+                [as_text(pl.col(part), types[part]) for part in parts], separator=BETWEEN
             ).alias(name)
             for name, parts in self.together.items()
             if name in columns
@@ -361,10 +371,10 @@ class Rows(ABC):
         """
         try:
             return self.frame().collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        except (*UNREADABLE, UnicodeDecodeError) as error:
             raise self.unreadable(error) from error
 
-    def unreadable(self, error: Exception) -> InvalidInput:
+    def unreadable(self, error: BaseException) -> InvalidInput:
         """The error to raise when polars cannot read the rows."""
         reason = str(error).strip().split("\n")[0]
         if isinstance(error, OSError):
@@ -475,7 +485,7 @@ class EventFile(Rows):
         """See `Rows.columns`."""
         try:
             return self.frame().collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        except (*UNREADABLE, UnicodeDecodeError) as error:
             found = self._keys() if self.kind == "jsonl" else None
             if found is None:
                 raise self.unreadable(error) from error
@@ -492,7 +502,7 @@ class EventFile(Rows):
             return None
         return list(dict.fromkeys(name for row in rows for name in row))
 
-    def unreadable(self, error: Exception) -> InvalidInput:
+    def unreadable(self, error: BaseException) -> InvalidInput:
         """See `Rows.unreadable`; names the first row that is wrong, if it can be found."""
         if self.kind == "parquet" or isinstance(error, OSError):
             return super().unreadable(error)
@@ -561,14 +571,14 @@ class EventFrame(Rows):
         return self._frame
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """See `Rows.scan`; columns of texts, numbers and times only.
+        """See `Rows.scan`.
 
         Raises:
-            InvalidInput: a column of lists or the like.
+            InvalidInput: a column of bytes, or as there.
         """
         found = super().scan(columns, names)
         for name, dtype in found.collect_schema().items():
-            if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+            if dtype == pl.Binary:
                 raise InvalidInput(
                     f"column {name!r} of {self.name} holds {dtype}, which is neither text, number "
                     f"nor time; convert it"
@@ -578,12 +588,13 @@ class EventFrame(Rows):
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of the named columns as CSV."""
         hashed = _Hashed()
-        self._frame.with_columns(self._made(columns)).select(columns).sink_csv(
+        made = self._made(columns, self._frame.collect_schema())
+        self._frame.with_columns(made).select(columns).sink_csv(
             cast(IO[bytes], hashed)
         )  # in parts: it may be larger than memory
         return hashed.sha256.hexdigest()
 
-    def unreadable(self, error: Exception) -> InvalidInput:
+    def unreadable(self, error: BaseException) -> InvalidInput:
         """See `Rows.unreadable`."""
         reason = str(error).strip().split("\n")[0]
         return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
-from counton.events.tally import Problem, collected
-from counton.events.windows import ClockChange, moments
+from counton.events.tally import Problem, collected, texts_of
+from counton.events.windows import ClockChange, as_text, moments
 from counton.windows import NO_MOMENT, Windows
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -102,15 +102,14 @@ def ordered_rows(
     for part in source.parts:
         told = [name for name in columns if name not in numbers]
         frame = part.scan((*dict.fromkeys((*([time] if time else []), *columns)),), told)
-        taken: dict[str, pl.Expr] = {
-            f"part {place}": _flag(pl.col(name))
-            if name in flags
-            else pl.col(name).cast(pl.Float64 if name in numbers else pl.String, strict=False)
-            for place, name in enumerate(columns)
-        }
+        types, taken = frame.collect_schema(), dict[str, pl.Expr]()
+        for place, name in enumerate(columns):
+            text = as_text(pl.col(name), types[name])
+            number = pl.col(name).cast(pl.Float64, strict=False)
+            given = _flag(text) if name in flags else number if name in numbers else text
+            taken[f"part {place}"] = given
         if time is not None and windows is not None:
-            dtype = frame.collect_schema()[time]
-            taken["us"] = moments(time, dtype, windows.timezone, clock_change, time_format)
+            taken["us"] = moments(time, types[time], windows.timezone, clock_change, time_format)
         rows = collected(Source((part,), part.name), frame.select(**taken))
         if policies == Policies():
             _check(rows, part, columns, numbers, time, windows)
@@ -125,7 +124,8 @@ def ordered_rows(
                 f"more than {policies.most:,} rows of {source.name} cannot be read, which is as "
                 f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
             )
-        set_aside(policies.quarantine, [*([time] if time else []), *columns], aside)
+        named = dict.fromkeys([*([time] if time else []), *columns])
+        set_aside(policies.quarantine, named, aside)
     rows, left_out = pl.concat(parts), 0
     for name, known in (only or {}).items():
         kept = rows.filter(pl.col(f"part {columns.index(name)}").is_in(list(known)))
@@ -175,11 +175,9 @@ def _sorted_out(
         untimed = NO_MOMENT - pl.col("us")
         problem = pl.when(pl.col("us") < NO_MOMENT).then(untimed).otherwise(problem)
     told = rows.select(problem=problem).with_row_index("row", offset=1)
-    named = [*([time] if time is not None else []), *dict.fromkeys(columns)]
-    texts = part.scan(tuple(dict.fromkeys(named)), named).collect()
-    empty = pl.any_horizontal(
-        (pl.col(name).is_null() | (pl.col(name).cast(pl.String) == "")) for name in named
-    )
+    named = list(dict.fromkeys([*([time] if time is not None else []), *columns]))
+    texts = collected(Source((part,), part.name), texts_of(part, named))
+    empty = pl.any_horizontal((pl.col(name).is_null() | (pl.col(name) == "")) for name in named)
     lacks = texts.select(empty.alias("lacks"))["lacks"]
     found = told["problem"] > 0
     gone = found & lacks if policies.missing == "skip" else found & ~found
@@ -191,8 +189,8 @@ def _sorted_out(
     return rows.filter(~gone), skipped
 
 
-def _flag(given: pl.Expr) -> pl.Expr:
-    text = given.cast(pl.String).str.to_lowercase().str.strip_chars()
+def _flag(text: pl.Expr) -> pl.Expr:
+    text = text.str.to_lowercase().str.strip_chars()
     return text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable
+import stat
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -59,8 +62,8 @@ class Policies:
         raise InvalidInput(f"{field('missing')} is {missing!r}; use one of {', '.join(MISSING)}")
 
 
-def set_aside(file: Path, columns: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
-    """Write rows into a file which its owner alone can read; what it held before is gone.
+def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows into a new file which its owner alone can read; one of that name is replaced.
 
     Args:
         file: CSV, anew in each run.
@@ -68,16 +71,75 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[tuple[object, .
         rows: the file that each came from, its number there, what is wrong with it, and its cells.
 
     Raises:
-        InvalidInput: it cannot be written.
+        InvalidInput: it cannot be written, or is something other than a file.
     """
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+        _refuse_no_file(file)
+        # A new file: who has the old one open, or links to it, sees none of these rows.
+        descriptor, name = tempfile.mkstemp(prefix=".counton-aside-", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream)
+                writer.writerow(aside_header(columns))
+                writer.writerows(rows)
+            os.replace(name, file)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise _not_written(file, error.strerror) from error
+
+
+def add_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    """Add rows to the file of those that are set aside, which its owner alone can read from then.
+
+    Args:
+        file: CSV; made where it is missing.
+        columns, rows: as of `set_aside`.
+
+    Raises:
+        InvalidInput: it cannot be written, belongs to somebody else, or is something other than a
+            file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        _refuse_no_file(file)
+        with os.fdopen(os.open(file, flags, 0o600), "a", encoding="utf-8", newline="") as stream:
+            found = os.fstat(stream.fileno())
+            if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+                raise _not_written(file, "it belongs to somebody else")
+            if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(stream.fileno(), 0o600)
             writer = csv.writer(stream)
-            writer.writerow(["file", "row", "problem", *columns])
+            if stream.tell() == 0:
+                writer.writerow(aside_header(columns))
             writer.writerows(rows)
     except OSError as error:
-        raise InvalidInput(
-            f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({error.strerror}); "
-            f"name a file in a folder that exists"
-        ) from error
+        raise _not_written(file, error.strerror) from error
+
+
+def aside_header(columns: Iterable[str]) -> list[str]:
+    """Names of the columns of a file of rows that were set aside, each once.
+
+    >>> aside_header(["time", "row"])
+    ['file', 'counton row', 'problem', 'time', 'row']
+    """
+    columns = list(columns)
+    own = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
+    return [*own, *columns]
+
+
+def _refuse_no_file(file: Path) -> None:
+    """Refuse links, whose targets somebody else may choose, folders and devices."""
+    if file.is_symlink():
+        raise _not_written(file, "it is a symbolic link")
+    if file.exists() and not file.is_file():
+        raise _not_written(file, "it is no plain file")
+
+
+def _not_written(file: Path, why: str | None) -> InvalidInput:
+    return InvalidInput(
+        f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({why}); name a file of "
+        f"your own in a folder that exists"
+    )

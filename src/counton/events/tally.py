@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.events.files import Rows, Source
+from counton.events.files import UNREADABLE, Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.spread import Fetched, Spread
-from counton.events.windows import ClockChange, moments
+from counton.events.windows import ClockChange, as_text, moments
 from counton.windows import NO_MOMENT, Windows
 
 Unknown = Literal["refuse", "drop", "discover"]
@@ -405,11 +405,8 @@ def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
     """Of some rows, as they are, those of which an expression of marked rows is true."""
     found = _mark(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     names = reading.columns.names
-    given = (
-        rows.scan(names)
-        .with_row_index("counton row")
-        .filter(pl.col("counton row").is_in(found.implode()))
-    )
+    number = _beside(names)
+    given = rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(found.implode()))
     return given.select(names).collect()
 
 
@@ -533,16 +530,16 @@ def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
     """
     try:
         return frame.collect(engine="streaming")
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise _unreadable(source, error) from error
 
 
-def _unreadable(source: Source, error: Exception) -> Exception:
+def _unreadable(source: Source, error: BaseException) -> Exception:
     """The error of the part that cannot be read."""
     for part in source.parts[:-1]:
         try:
             part.frame().select(pl.all().is_null().any()).collect(engine="streaming")
-        except (pl.exceptions.PolarsError, OSError):
+        except UNREADABLE:
             return part.unreadable(error)
     return source.parts[-1].unreadable(error)
 
@@ -589,9 +586,11 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     taken = {"us": us}
     for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
         if column is not None:
-            taken[name] = pl.col(column).cast(pl.String)
-    for place, (column, _) in enumerate(parts):
-        taken[f"part {place}"] = pl.col(column)
+            taken[name] = as_text(pl.col(column), types[column])
+    for place, (column, one) in enumerate(parts):
+        label = one is not None and one.kind == "label"
+        given = pl.col(column)
+        taken[f"part {place}"] = as_text(given, types[column]) if label else given
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
@@ -635,9 +634,8 @@ def _parts(reading: Reading) -> Sequence[Part | None]:
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
     """Places of texts among the labels, `MISSING` where there is none, `OUTSIDE` for others."""
-    text = given.cast(pl.String)
-    place = text.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
-    nothing = text.is_null() | (text == "")
+    place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    nothing = given.is_null() | (given == "")
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
 
 
@@ -703,14 +701,31 @@ def _without_bad_rows(source: Source, reading: Reading) -> tuple[int, int]:
                 f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
             )
         if rows.height:
-            texts = part.scan(columns).with_row_index("row", offset=1)
-            cells = collected(source, texts.filter(pl.col("row").is_in(rows["row"].to_list())))
-            for step, (row, *values) in zip(rows["step"], cells.sort("row").rows(), strict=True):
-                number = row if part.numbered else ""
-                kept.append((part.name, number, Problem(NO_MOMENT - step).words, *values))
+            number = _beside(columns)
+            texts = texts_of(part, columns).with_row_index(number, offset=1)
+            cells = collected(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
+            for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
+                place = row if part.numbered else ""
+                kept.append((part.name, place, Problem(NO_MOMENT - step).words, *values))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
+
+
+def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
+    """What stands in some columns, as texts."""
+    frame = part.scan(columns)
+    types = frame.collect_schema()
+    return frame.select(as_text(pl.col(name), types[name]) for name in columns)
+
+
+def _beside(columns: Sequence[str]) -> str:
+    """A name for numbers of rows that none of the columns has: longer than each.
+
+    >>> _beside(["time", "row"])
+    'row timerow'
+    """
+    return f"row {''.join(columns)}"
 
 
 def _without_bad_rows_of(
@@ -783,7 +798,7 @@ def _explain(source: Source, reading: Reading, rows_of_all: int | None = None) -
     if problem in _OF_NUMBERS:
         name = _wrong_number(part, reading, row, problem)
     assert name is not None
-    text = part.scan((name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     return InvalidInput(
         f"{part.place_of(row)} has {problem.words} in column {name!r} ({_short(text)})"

@@ -32,9 +32,10 @@ _ISO_8601 = (
     (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
     (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
 )
-#: Years 1 to 9999: beyond them a number of seconds is a misread unit.
-_EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_370_764_800_000_000
-
+#: Years 1 to 9999: beyond them a number of seconds is a misread unit, and calendars end.
+_EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: Local times may lie as far beyond these as clocks differ.
+_DAY_US = 86_400_000_000
 
 #: Why a value is no moment, each less than `NO_MOMENT`.
 NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
@@ -49,8 +50,9 @@ def moments(
 ) -> pl.Expr:
     """Microseconds since 1970 of a column of times (Int64), or why there are none.
 
-    Never null: a missing time is `NO_TIME`, one that cannot be read `UNREADABLE_TIME`, and one that
-    the local clocks skip or pass twice `CHANGED_CLOCKS`, all below `NO_MOMENT`.
+    Never null: a missing time is `NO_TIME`, one that cannot be read, or lies beyond the years 1 to
+    9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice `CHANGED_CLOCKS`, all
+    below `NO_MOMENT`.
 
     Args:
         name: the column.
@@ -75,16 +77,18 @@ def moments(
             f"column {name!r} holds {dtype}, which cannot tell nanoseconds since 1970 from each "
             f"other (a single missing value can have made it so); cast it to whole numbers"
         )
-    if time_format in _EPOCHS:
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        # In integers: what computes with times ends the process where one has no date.
+        us = _physical_us(column, dtype)
+        beyond = missing.when(us.is_null()).then(UNREADABLE_TIME)
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
+            return us.fill_null(beyond)
+        moment = _local_to_utc(us.cast(pl.Datetime("us")), timezone, clock_change)
+        return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
+    if time_format in _EPOCHS and (dtype.is_numeric() or dtype == pl.String):
         return missing.otherwise(_from_epoch(column, *_EPOCHS[time_format])).fill_null(
             UNREADABLE_TIME
         )
-    if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-        return column.dt.cast_time_unit("us").dt.epoch("us").fill_null(NO_TIME)
-    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        local = column.cast(pl.Datetime("us"))
-        moment = _local_to_utc(local, timezone, clock_change)
-        return moment.fill_null(missing.otherwise(CHANGED_CLOCKS))
     if dtype != pl.String:
         raise InvalidInput(
             f"column {name!r} holds {dtype}, not times; if these are numbers since 1970, state the "
@@ -95,6 +99,57 @@ def moments(
         return _from_text(texts, timezone, clock_change, time_format)
 
     return column.map_batches(read, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def _physical_us(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Microseconds of dates and times as they are stored; null where they are in no year."""
+    unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
+    many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
+    stored = column.to_physical().cast(pl.Int64)
+    edges = (_EARLIEST_US * of // many, _LATEST_US * of // many)
+    low, high = max(edges[0], -(2**63)), min(edges[1], 2**63 - 1)
+    return pl.when(stored.is_between(low, high)).then(stored * many // of)
+
+
+def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Texts of a column's values; null for bytes that are no UTF-8.
+
+    What makes texts of dates and times ends the process where there is no such date or time: then
+    the text is the number that is stored.
+
+    >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
+    >>> days.to_frame().select(as_text(pl.col("day"), days.dtype))["day"].to_list()
+    ['1970-01-01', '2147483647']
+    """
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        there = _physical_us(column, dtype).is_not_null()
+    elif dtype == pl.Time:
+        there = column.to_physical().is_between(0, 1000 * _DAY_US - 1)
+    elif dtype == pl.Duration:
+        return column.to_physical().cast(pl.String)
+    elif dtype == pl.Binary:
+        return column.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
+    else:
+        return column.cast(pl.String, strict=False)
+    shown = pl.when(there).then(column).cast(pl.String, strict=False)
+    return pl.coalesce(shown, column.to_physical().cast(pl.String))
+
+
+def _decoded(values: pl.Series) -> pl.Series:
+    texts: list[str | None] = []
+    for value in values:
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError:
+            texts.append(None)
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _in_years(us: pl.Expr) -> pl.Expr:
+    """Moments in the years 1 to 9999; others cannot be read. A null stays one."""
+    near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
+    inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
+    return inside.when(us.is_not_null()).then(UNREADABLE_TIME)
 
 
 def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
@@ -118,6 +173,8 @@ def _from_text(
     found = None
     if time_format is None and len(texts):
         found = _from_one_shape(texts, timezone, clock_change)
+    if found is not None:
+        found = pl.DataFrame({"us": found}).select(_in_years(pl.col("us"))).to_series()
     if found is None:
         return _from_any_shape(texts, timezone, clock_change, time_format)
     other = found.is_null()
@@ -195,6 +252,8 @@ def _from_any_shape(
     naive = [_parse(text_column, form) for form in local]
     if time_format is None:
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
+    near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # else there may be no such date
+    clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
     # In stages, so that each text is normalised and parsed once.
     return (
         pl.DataFrame({"given": texts})
@@ -204,10 +263,10 @@ def _from_any_shape(
             local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
         )
         .select(
-            pl.coalesce("us", _local_to_utc(pl.col("local"), timezone, clock_change)).fill_null(
+            _in_years(pl.coalesce("us", clocks)).fill_null(
                 pl.when(pl.col("given").is_null())
                 .then(NO_TIME)
-                .when(pl.col("local").is_null())
+                .when(pl.col("local").is_null() | ~near)
                 .then(UNREADABLE_TIME)
                 .otherwise(CHANGED_CLOCKS)
             )

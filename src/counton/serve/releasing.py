@@ -9,13 +9,12 @@ hangs on which rows a run is given together, and one user's rows must not decide
 
 from __future__ import annotations
 
-import csv
-import os
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from time import monotonic
 
 from counton.errors import StateError
+from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
 from counton.serve.intake import UnderWay
@@ -195,10 +194,4 @@ class Releaser:
         file = self._served.quarantine
         if file is None or not fold.aside:
             return
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            if stream.tell() == 0:
-                columns = self._served.definition.columns.names
-                writer.writerow(["file", "row", "problem", *columns])
-            writer.writerows(fold.aside)
+        add_aside(file, self._served.definition.columns.names, fold.aside)
