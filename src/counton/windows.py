@@ -186,8 +186,8 @@ class Windows:
             )
         if self._end_of(self.steps) > microseconds(_LATEST):
             raise InvalidInput(
-                f"{self.steps:,} windows of {self.every} from {self.start.isoformat()} end after "
-                f"the year 9999; lower the number of steps"
+                f"{self.steps:,} windows of {self.every} from {self.at(self.start)} "
+                f"end after the year 9999; lower the number of steps"
             )
 
     @property
@@ -231,14 +231,31 @@ class Windows:
             return local.replace(year=first.year, month=first.month, day=day)
         except (OverflowError, ValueError) as error:
             raise InvalidInput(
-                f"window {k:,} of {self.every} from {self.start.isoformat()} ends after the year "
-                f"9999; lower the number of steps"
+                f"window {k:,} of {self.every} from {self.at(self.start)} ends after "
+                f"the year 9999; lower the number of steps"
             ) from error
 
     def _end_of(self, step: int) -> int:
         if self.length is not None:
             return self._origin + step * self.length
         return int(self._edges[step])
+
+    def local(self, time: int | datetime) -> datetime:
+        """A moment as clocks show it where the windows are: whatever is told of them says so.
+
+        Args:
+            time: an aware datetime, or microseconds since 1970-01-01 UTC.
+
+        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24, "Europe/Berlin")
+        >>> windows.local(windows.start).isoformat()
+        '2024-03-01T01:00:00+01:00'
+        """
+        zone = load_zone(self.timezone)
+        return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
+
+    def at(self, time: int | datetime) -> str:
+        """The same as text, ISO 8601 with the offset of the zone."""
+        return self.local(time).isoformat()
 
     @property
     def end(self) -> int:

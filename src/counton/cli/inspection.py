@@ -306,6 +306,7 @@ def print_state(state: str, as_json: bool) -> None:
     from counton.store import state_summary
 
     described = state_summary(state)
+    described["streams"] = [_in_zone(stream) for stream in described["streams"]]
     if as_json:
         print_json(described)
         return
@@ -315,6 +316,21 @@ def print_state(state: str, as_json: bool) -> None:
         _print_stream(console, stream)
     for table in described["tables"]:
         _print_released_table(console, table)
+
+
+def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
+    """A stream's facts with its times as clocks show them where it is."""
+    details = stream["details"]
+    if "every" not in details:
+        return stream
+    from counton.windows import load_zone, parse_time
+
+    zone = details["timezone"]
+    start, created = (
+        parse_time(text, zone).astimezone(load_zone(zone)).isoformat()
+        for text in (details["from"], stream["created"])
+    )
+    return {**stream, "created": created, "details": {**details, "from": start}}
 
 
 def _print_released_table(console: Console, table: dict[str, Any]) -> None:
@@ -345,18 +361,14 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ("key", f"fingerprint {stream['key_fingerprint']}"),
     ]
     if "every" in details:
-        from counton.windows import load_zone, parse_time
-
         groups = details["domain"]
         counted = f"{len(groups or ()):,} by {details['by']}"
         if "discovery" in details:
             counted = f"found in {details['by']}, each shown once it is large enough"
         endless = strategy_from_dict(terms["strategy"]).horizon is None
         number = "no end:" if endless else f"{details['steps']:,}"
-        start = parse_time(details["from"], details["timezone"])
-        local = start.astimezone(load_zone(details["timezone"])).isoformat()
         rows += [
-            ("windows", f"{number} windows of {details['every']} from {local}"),
+            ("windows", f"{number} windows of {details['every']} from {details['from']}"),
             ("time zone", details["timezone"]),
             ("groups", "one total" if groups is None else counted),
             ("unit", details["unit"]),

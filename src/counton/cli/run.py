@@ -29,7 +29,6 @@ from counton.jobs.job import checked
 from counton.jobs.runs import recalled
 from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.writing import Outputs, Written
-from counton.windows import moment
 
 if TYPE_CHECKING:
     pass
@@ -168,7 +167,7 @@ def _table(released: Released) -> Table:
 def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, Any]:
     """The machine-readable report."""
     job, released, table = outputs.job, written.released, written.table
-    definition, until = outcome.definition, outcome.until
+    definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn = released is None or written.drawn
     report: dict[str, Any] = {
         "state": str(job.state),
@@ -177,7 +176,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
         "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
         "released": outcome.after,
         "new": outcome.after - outcome.before,
-        "until": None if until is None else moment(until).isoformat(),
+        "until": None if until is None or cut is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
         "protected": dict(protection(outcome))["protected"],
         "people": definition.unprotected,
@@ -211,14 +210,14 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
     report["last"] = last
     if definition.cut is not None:
         ends = definition.cut.ends(range(released.steps.stop))
-        last["window_end"] = moment(int(ends[-1])).isoformat()
+        last["window_end"] = definition.cut.at(int(ends[-1]))
     if table is not None:
         from counton.cli.readings import finite
 
         shown = table.drop("step", "window_start", "window_end", strict=False)
         last["rows"] = finite(shown).to_dicts()
     elif isinstance(released, Released):
-        last["counted_until"] = moment(released.counted_until()).isoformat()
+        last["counted_until"] = definition.windows.at(released.counted_until())
         last |= _last(released)
     return report
 

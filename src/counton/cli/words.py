@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from counton.jobs.job import EXPIRING
 from counton.privacy.guarantees import plural
 from counton.statistics import Tallied
-from counton.windows import load_zone, moment
 
 if TYPE_CHECKING:
     from counton.jobs import Definition, Outcome
@@ -22,8 +21,8 @@ def operator_notes(outcome: Outcome) -> list[str]:
     if windows is None:
         notes = [("rows after the last step, counted nowhere", tally.beyond)]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
-    start = windows.start.isoformat()
-    end = moment(windows.end).isoformat()
+    start = windows.at(windows.start)
+    end = windows.at(windows.end)
     if outcome.after > outcome.before:
         counted_at = f"counted at step {outcome.before + 1:,}"
     elif outcome.after < windows.steps:
@@ -132,7 +131,7 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     last = 0
     if outcome.after:
         last = int(cut.ends(range(outcome.after, outcome.after + 1))[0])
-    until = moment(max(outcome.until, last)).astimezone(load_zone(cut.timezone)).isoformat()
+    until = cut.at(max(outcome.until, last))
     if outcome.until < last:
         return [("released", f"windows that ended by {until}, by an earlier run")]
     if outcome.until_stated:

@@ -69,14 +69,14 @@ def ended(
     stated, until = until is not None, _UNSTATED if until is None else until
     late = 0 if watermark is None else length_of(watermark)
     whole = windows.end + late  # when the last window is released
-    end = moment(min(whole, microseconds(_LATEST))).isoformat()
+    end = windows.at(min(whole, microseconds(_LATEST)))
     if until == NEWEST:
         us = _newest(windows, seen, end, now) - late
         return us, windows.ended_by(us)
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not confirmed:
             raise InvalidInput(
-                f"the last window ended at {moment(windows.end).isoformat()}, so these are data of "
+                f"the last window ended at {windows.at(windows.end)}, so these are data of "
                 f"the past, and the clock does not say up to when they are whole; give "
                 f"{field('until', end)}, or the time up to which they are "
                 f"({field('until', NEWEST)}: that of the newest event, which is not protected)"
@@ -87,8 +87,9 @@ def ended(
         us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
     if us > microseconds(now):
         raise InvalidInput(
-            f"{given} lies in the future (now is {now:%Y-%m-%dT%H:%M}Z), so windows would be "
-            f"released before they end and could not be counted again; give a time that has passed"
+            f"{given} lies in the future (now is {windows.local(now):%Y-%m-%dT%H:%M%z}), so "
+            f"windows would be released before they end and could not be counted again; give a "
+            f"time that has passed"
         )
     if us > whole:
         raise HorizonExceeded(
@@ -102,7 +103,7 @@ def ended(
     us -= late
     if us <= begin:
         raise InvalidInput(
-            f"{given} is not after {windows.start.isoformat()}, when the first window begins, so "
+            f"{given} is not after {windows.at(windows.start)}, when the first window begins, so "
             f"no window can have ended; give a later time, or correct {field('start')}"
         )
     count = windows.ended_by(us)
@@ -146,7 +147,7 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: Seen, *, state
     quiet = count - max(newest, seen.released or 0)
     if quiet <= min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4)):
         return
-    last = "there is none" if seen.newest is None else f"it is of {moment(seen.newest)}"
+    last = "there is none" if seen.newest is None else f"it is of {windows.local(seen.newest)}"
     correct = "correct it" if stated else f"of data of the past give {field('until')}"
     raise InvalidInput(
         f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
@@ -162,11 +163,11 @@ def _newest(windows: Windows, seen: Seen, end: str, now: datetime) -> int:
             f"{seen.events} holds no rows, so it says of no window that it has "
             f"ended; give {field('until')}, or at least one event"
         )
-    newest = moment(seen.newest)
+    newest = windows.local(seen.newest)
     if seen.beyond:
         raise HorizonExceeded(
             f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {moment(windows.end).isoformat()}; give {field('until', end)} for "
+            f"{windows.steps:,}, {windows.at(windows.end)}; give {field('until', end)} for "
             f"the rest of this stream and start another one for what follows"
         )
     if newest > now:
@@ -176,7 +177,7 @@ def _newest(windows: Windows, seen: Seen, end: str, now: datetime) -> int:
         )
     if seen.released is None and newest < windows.start:
         raise InvalidInput(
-            f"the newest event ({newest.isoformat()}) is before {windows.start.isoformat()}, when "
+            f"the newest event ({newest.isoformat()}) is before {windows.at(windows.start)}, when "
             f"the first window begins, so there is nothing to count; correct {field('start')} or "
             f"the events"
         )

@@ -1168,7 +1168,9 @@ def check(definition: Definition, asked: Asked) -> None:
         if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             guarantee = guarantee.bound_to(asked.endless)
     kept_growth = None if asked.endless is None else asked.endless.growth
-    start = None if asked.start is None else asked.start.astimezone(UTC)
+    start = asked.start
+    if start is not None and windows is not None:
+        start = windows.local(start)
     _check_statistic(definition, asked)
     people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
     if people is not None and unit:
@@ -1182,7 +1184,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("value"), definition.called(request.value), _value_of(definition)),
         (field("every"), request.every, windows and windows.every),
         (field("steps"), request.steps, _steps_of(definition)),
-        (field("start"), start, windows and windows.start.astimezone(UTC)),
+        (field("start"), start, windows and windows.local(windows.start)),
         (field("timezone"), request.timezone, windows and windows.timezone),
         (field("domain"), _undeclared(definition, asked.domain), definition.declared),
         (field("other"), request.other, definition.other),

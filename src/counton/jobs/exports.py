@@ -40,7 +40,7 @@ from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.table_journal import refuse_other_fit
-from counton.windows import microseconds, moment, parse_time
+from counton.windows import microseconds, parse_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -438,8 +438,8 @@ def _within(
         first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
         raise InvalidInput(
             f"no released window lies between {field('start')} and {field('until')}; those asked "
-            f"for reach from {moment(int(first)).isoformat()} to {moment(int(last)).isoformat()}: "
-            f"give times between these"
+            f"for reach from {windows.at(int(first))} to "
+            f"{windows.at(int(last))}: give times between these"
         )
     return range(steps[int(found[0])], steps[int(found[-1])] + 1)
 

@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import ReplayMismatch, field
-from counton.windows import Windows, moment
+from counton.windows import Windows
 
 _KEY = ("step", "group")
 #: What the state keeps: by window, or some windows at a time with their numbers.
@@ -265,7 +265,7 @@ def _refuse_vanished(
         wrong["rows"][0],
         wrong["seen_rows"][0],
     )
-    begin = moment(int(windows.starts(range(step, step + 1))[0])).isoformat()
+    begin = windows.local(int(windows.starts(range(step, step + 1))[0])).isoformat()
     what = (
         f"holds {rows:,} rows where {seen:,} were seen before"
         if rows < seen

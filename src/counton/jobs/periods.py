@@ -67,9 +67,7 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     windows_begin = windows.starts(range(1, steps + 1))[before]
     wrong = np.flatnonzero(windows_begin != inner)
     if len(wrong):
-        inside, window = (
-            moment(int(us[wrong[0]])).astimezone(zone).isoformat() for us in (inner, windows_begin)
-        )
+        inside, window = (windows.at(int(us[wrong[0]])) for us in (inner, windows_begin))
         raise InvalidInput(
             f"{field('sums', every)} has a period that begins at {inside}, inside the window of "
             f"{windows.every} from {window}; choose periods that are made of whole windows"

@@ -19,7 +19,6 @@ from counton.jobs.definition import PERIODS, Definition, subject
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.store import Stream
-from counton.windows import load_zone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -527,9 +526,8 @@ class Released:
 
     def local_start(self) -> str:
         """Beginning of the first window in local time."""
-        start = self.definition.windows.start
-        zone = load_zone(self.definition.windows.timezone)
-        return start.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+        windows = self.definition.windows
+        return windows.local(windows.start).strftime("%Y-%m-%d %H:%M")
 
     @property
     def delay(self) -> int:

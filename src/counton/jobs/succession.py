@@ -23,7 +23,6 @@ from counton.laws import Law
 from counton.store import Store, Stream
 from counton.store.store import Reader
 from counton.strategies import StreamStrategy
-from counton.windows import moment
 
 
 class End(NamedTuple):
@@ -157,7 +156,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     windows, columns, bounds = before.windows, before.columns, before.contribution
     endless = request.around is not None
     taken: dict[str, Any] = {
-        "start": moment(int(windows.ends(range(step, step + 1))[0])).isoformat(),
+        "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": None if endless else windows.steps - step or windows.steps,
         "every": windows.every,
         "timezone": windows.timezone,

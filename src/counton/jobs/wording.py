@@ -10,7 +10,6 @@ from counton.events.files import BETWEEN
 from counton.jobs.definition import Definition, subject
 from counton.jobs.job import metric_from
 from counton.mechanisms import StreamTerms
-from counton.windows import load_zone
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (
@@ -70,7 +69,7 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
         return f"{what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
     of = "windows" if last is None else f"up to {last:,} windows"
-    start = cut.start.astimezone(load_zone(cut.timezone)).strftime("%Y-%m-%d %H:%M")
+    start = cut.local(cut.start).strftime("%Y-%m-%d %H:%M")
     return (
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."

@@ -21,7 +21,7 @@ from counton.jobs.discovery import labels_in
 from counton.serve.bodies import read_rows
 from counton.serve.jobs import Served, Waiting, packed
 from counton.store.inbox import Batch, Inbox, Verdict
-from counton.windows import NO_MOMENT, microseconds, moment
+from counton.windows import NO_MOMENT, microseconds
 
 Clock = Callable[[], datetime]
 #: Batches that are committed together at most.
@@ -75,10 +75,11 @@ def checked_batch(
         source = Source((Waiting(frame, part.name),), part.name)
     found = tally(source, reading, domain)
     if found.beyond:
+        end = definition.windows.at(definition.windows.end)
         raise InvalidInput(
-            f"{found.beyond:,} rows of the batch are after the last window, which ends "
-            f"{moment(definition.windows.end).isoformat()}, so that they would be counted nowhere; "
-            f"correct their times, or send them to a stream that goes on"
+            f"{found.beyond:,} rows of the batch are after the last window, which ends {end}, so "
+            f"that they would be counted nowhere; correct their times, or send them to a "
+            f"stream that goes on"
         )
     left = {
         "before_first_window": found.before,

@@ -25,7 +25,7 @@ from counton.jobs.shown import ReleasedStatistic
 from counton.mechanisms.intervals import check_level
 from counton.store import Store
 from counton.store.store import Found
-from counton.windows import load_zone, microseconds, moment, parse_time
+from counton.windows import Windows, microseconds, parse_time
 
 #: What has been released of a stream, at a level, is kept for so many pairs of both.
 _KEPT = 8
@@ -116,8 +116,7 @@ class Journal:
         windows = self.definition.windows
         if not 1 <= step <= windows.steps:
             return None
-        end = moment(int(windows.ends(range(step, step + 1))[0]))
-        return end.astimezone(load_zone(windows.timezone))
+        return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
         """When a step is released: its window's end, and the watermark; None: there is none."""
@@ -125,8 +124,7 @@ class Journal:
         if end is None or self.definition.ended is not None:
             return None
         late = 0 if self.job.watermark is None else length_of(self.job.watermark)
-        due = moment(microseconds(end) + late)
-        return due.astimezone(load_zone(self.definition.windows.timezone))
+        return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
         """What is public of the stream."""
@@ -253,7 +251,7 @@ class Journal:
         """
         if not self.step:
             level = check_level(level)
-            return Answer(self.name, level, pl.DataFrame(schema=_SCHEMA))
+            return Answer(self.name, level, _nothing(self.definition.windows))
         released = self.released(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
@@ -275,7 +273,7 @@ class Journal:
 
     def _none(self, released: Released | ReleasedStatistic) -> pl.DataFrame:
         if isinstance(released, Released):
-            return pl.DataFrame(schema=_SCHEMA)
+            return _nothing(self.definition.windows)
         return released.only(range(1, 2)).table().head(0)
 
     def _steps(
@@ -317,15 +315,15 @@ class Journal:
         for name, us in (("from", begin), ("to", end)):
             if not ends[0] <= us <= ends[-1]:
                 raise InvalidInput(
-                    f"{name} is {moment(us).isoformat()}; released windows lie between "
-                    f"{moment(int(ends[0])).isoformat()} and {moment(int(ends[-1])).isoformat()}: "
-                    f"give moments between these"
+                    f"{name} is {windows.at(us)}; released windows lie between "
+                    f"{windows.at(int(ends[0]))} and "
+                    f"{windows.at(int(ends[-1]))}: give moments between these"
                 )
         places = np.searchsorted(ends, [begin, end], "right") - 1
         if places[0] >= places[1]:
             raise InvalidInput(
-                f"no window lies between from ({moment(begin).isoformat()}) and to "
-                f"({moment(end).isoformat()}); windows are of {windows.every}: give two moments "
+                f"no window lies between from ({windows.at(begin)}) and to "
+                f"({windows.at(end)}); windows are of {windows.every}: give two moments "
                 f"further apart, the earlier one as from"
             )
         if group is None and len(released.groups) > 1:
@@ -334,12 +332,11 @@ class Journal:
             )
         chosen = released if group is None else released.only(groups=[group])
         found = chosen.between(places[:1], places[1:])
-        zone = load_zone(windows.timezone)
         return {
             "name": self.name,
             "group": chosen.groups[0],
-            "from": moment(int(ends[places[0]])).astimezone(zone).isoformat(),
-            "to": moment(int(ends[places[1]])).astimezone(zone).isoformat(),
+            "from": windows.at(int(ends[places[0]])),
+            "to": windows.at(int(ends[places[1]])),
             "level": level,
             "estimate": found.estimates[0, 0].item(),
             "std": float(found.std[0]),
@@ -363,16 +360,12 @@ def _what(definition: Definition) -> str:
     return definition.what if kind is None else kind.says
 
 
-_SCHEMA: dict[str, Any] = {
-    "step": pl.Int64,
-    "window_start": pl.Datetime("us", "UTC"),
-    "window_end": pl.Datetime("us", "UTC"),
-    "group": pl.String,
-    "estimate": pl.Int64,
-    "std": pl.Float64,
-    "lower": pl.Int64,
-    "upper": pl.Int64,
-}
+def _nothing(windows: Windows) -> pl.DataFrame:
+    """The columns of a stream that has released nothing yet."""
+    time = pl.Datetime("us", windows.timezone)
+    schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
+    schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
+    return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
 
 
 def _rows(released: Released, of: str | None) -> pl.DataFrame:
