@@ -14,7 +14,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 best = plan(sampler=sampler, dimension=42, guarantee=ZCDP(0.5), clip=1.0).best
 noise = best.noise(key=Key.generate(), name="example", sampler=sampler)
 private = make_private(optimizer, noise, model, batch_size=50)
-for batch in sampler:
+for batch in private.batches():
     torch.nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
     optimizer.step()
 print(best, private.step, noise.promise, sep="; ")

@@ -2,7 +2,12 @@
 
 Normals come from the host (`jax.pure_callback`), each a function of key and address, so that they
 are the same under ``jit``, in ``scan`` and on any number of devices. What a strategy keeps from
-step to step is part of the optimiser's state.
+step to step is part of the optimiser's state, and so is the identity of the run, which ``init``
+draws: every fresh state is a run of its own.
+
+A state is a value, of which a program may keep old ones. The host remembers for each run which step
+had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
+process, or an older one, goes on by `resumed`, with noise of its own.
 
 JAX and optax are imported when `private_aggregate` is called: ``pip install 'counton[jax]'``.
 """
@@ -10,29 +15,47 @@ JAX and optax are imported when `private_aggregate` is called: ``pip install 'co
 from __future__ import annotations
 
 import math
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, StateError
 from counton.lazy import require
+from counton.noise.witness import drawn_identity
 from counton.training import trees
+from counton.training.noise import renewed
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
 
-__all__ = ["NoiseState", "private_aggregate"]
+__all__ = ["NoiseState", "private_aggregate", "resumed"]
+
+#: The identity of all runs under a key that somebody chose.
+_SEEDED = "0" * 32
+#: Steps whose gradients are remembered, for programs that compute a step again.
+_REMEMBERED = 4096
+#: By session of a run that is known here: digests of the gradients by step.
+_given: dict[str, dict[int, bytes]] = {}
+_giving = threading.Lock()
 
 
 class NoiseState(NamedTuple):
-    """What `private_aggregate` keeps: the steps taken, and buffers by parameter.
+    """What `private_aggregate` keeps: the steps taken, buffers by parameter, and whose they are.
 
-    >>> NoiseState(step=0, buffers={}).step
+    Attributes:
+        step: how many steps have been taken.
+        buffers: by name of the parameter.
+        run: the identity of the run behind a 0, and of its sessions behind their first steps, as
+            uint32 of shape (rows, 5): public.
+
+    >>> NoiseState(step=0, buffers={}, run=[]).step
     0
     """
 
     step: Any
     buffers: Any
+    run: Any
 
 
 def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: bool = True) -> Any:
@@ -46,12 +69,13 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             gives them; else sums of gradients that are clipped already.
 
     Returns:
-        An ``optax.GradientTransformation``. Its state counts the steps; a step beyond the run
-        raises an error of JAX that says so.
+        An ``optax.GradientTransformation``. Its state counts the steps. A step beyond the run, one
+        that had other gradients, another run under the same name, and more examples than the
+        sampler's batch has raise an error of JAX that says so.
 
     Raises:
         MissingExtra: optax is not installed.
-        InvalidInput: a ``batch_size`` that is not above 0.
+        InvalidInput: a ``batch_size`` that is not above 0, or noise that another optimiser has.
 
     Example::
 
@@ -68,6 +92,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         raise InvalidInput(
             f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
         )
+    noise.take()
     strategy = noise.strategy
     steps = range(1, strategy.steps + 1)
     scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
@@ -79,20 +104,41 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
             for name, array in trees.leaves(parameters)
         }
-        return NoiseState(jnp.zeros((), jnp.int32), buffers)
+        drawn = jax.ShapeDtypeStruct((2, 5), jnp.uint32)
+        run = jax.experimental.io_callback(lambda: _begun(noise), drawn)
+        return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
 
     def update(updates: Any, state: NoiseState, parameters: Any = None) -> tuple[Any, NoiseState]:
         del parameters
         step = state.step + 1
-        summed = _clipped_sum(updates, noise.clip) if per_example else updates
+        if per_example:
+            summed, rows, present = _clipped_sum(updates, noise.clip)
+        else:
+            summed, rows, present = updates, None, 0
+
+        def check(at: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
+            noise.strategy.check_step(int(at))
+            if rows is not None:
+                noise.check_count(int(at), rows, int(present))
+            noise.check_length(int(at), float(length))
+            _check(noise, int(at), _told(run), digest.tobytes())
+            return at
+
+        arrays = [array for _, array in trees.leaves(summed)]
+        found = (step, state.run, _digest(arrays), _length(arrays), jnp.asarray(present))
+        # what follows takes the step from here, so that nothing is drawn before it is checked
+        given = jax.pure_callback(
+            check, jax.ShapeDtypeStruct((), jnp.int32), *found, vmap_method="sequential"
+        )
         buffers: dict[str, Any] = {}
 
         def noisy(name: str, array: Any) -> Any:
-            def fresh(at: Any) -> Any:
-                return noise.fresh(int(at), name, math.prod(array.shape)).reshape(array.shape)
+            def fresh(at: Any, run: Any) -> Any:
+                size = math.prod(array.shape)
+                return noise.fresh_of(_told(run), int(at), name, size).reshape(array.shape)
 
             result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
-            drawn = jax.pure_callback(fresh, result, step, vmap_method="sequential")
+            drawn = jax.pure_callback(fresh, result, given, state.run, vmap_method="sequential")
             held = state.buffers[name]
             total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
             shape = (-1,) + (1,) * array.ndim
@@ -100,18 +146,127 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             scaled = total * jnp.asarray(scales)[step - 1]
             return ((array + scaled.astype(array.dtype)) / batch_size).astype(array.dtype)
 
-        found = trees.rebuilt(summed, noisy)
-        return found, NoiseState(step, buffers)
+        return trees.rebuilt(summed, noisy), NoiseState(step, buffers, state.run)
 
     return optax.GradientTransformation(init, update)
 
 
-def _clipped_sum(updates: Any, clip: float) -> Any:
-    """Sum over the first axis of gradients clipped by their norm over all parameters."""
+def resumed(state: Any) -> Any:
+    """A state of another process, or an older one, to go on from: its further noise is its own.
+
+    Args:
+        state: of a chain with `private_aggregate` in it, as it was saved.
+
+    Returns:
+        The same, in which normals that no step has taken yet are drawn under a new identity; what
+        follows from that is said at `counton.training.TrainingNoise.load_state_dict`.
+
+    Example::
+
+        >>> state = resumed(restored["optimizer"])              # doctest: +SKIP
+    """
+    require("optax")
+    import jax
+    import jax.numpy as jnp
+
+    def one(found: Any) -> Any:
+        if not isinstance(found, NoiseState):
+            return found
+        run, last = _told(np.asarray(found.run)), int(found.step)
+        if run["identity"] == _SEEDED:
+            return found
+        identity = drawn_identity()
+        sessions = renewed(tuple(map(tuple, run["sessions"])), last, identity)
+        with _giving:
+            _given[identity] = {}
+        rows = _kept({"identity": run["identity"], "sessions": sessions})
+        return found._replace(run=jnp.asarray(rows))
+
+    return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
+
+
+def _begun(noise: TrainingNoise) -> Any:
+    """The rows of a new run."""
+    identity = _SEEDED if noise.seeded else drawn_identity()
+    with _giving:
+        _given.setdefault(identity, {})
+    return _kept({"identity": identity, "sessions": [(1, identity)]})
+
+
+def _kept(run: Any) -> Any:
+    """A run as numbers, which a state of JAX can hold."""
+    rows = [(0, run["identity"]), *run["sessions"]]
+    words = [[first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()] for first, text in rows]
+    return np.array(words, np.uint32)
+
+
+def _told(rows: Any) -> dict[str, Any]:
+    """The run of such numbers."""
+    texts = [np.asarray(row[1:], "<u4").tobytes().hex() for row in rows]
+    firsts = [int(row[0]) for row in rows]
+    return {"identity": texts[0], "sessions": list(zip(firsts[1:], texts[1:], strict=True))}
+
+
+def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
+    """Refuse noise for other gradients than those to which it was given."""
+    noise.begin(run["identity"])
+    if run["identity"] == _SEEDED and noise.seeded:
+        return
+    with _giving:
+        given = _given.get(run["sessions"][-1][1])
+        if given is None:
+            raise StateError(
+                f"the state of {noise.name!r} at step {step} is of another process, which may have "
+                f"gone on from it: go on with counton.optax.resumed(state), whose noise is its own"
+            )
+        if step not in given and step > max(given, default=0):
+            given[step] = digest
+            given.pop(step - _REMEMBERED, None)
+        elif given.get(step) != digest:
+            raise InvalidInput(
+                f"step {step} of {noise.name!r} has its noise already; the same noise on other "
+                f"gradients would give their difference away: take each state once, make one for "
+                f"each run, or go on from an older one with counton.optax.resumed(state)"
+            )
+
+
+def _digest(arrays: list[Any]) -> Any:
+    """64 bits of arrays, as two uint32: another one if a single number differs.
+
+    Each number's bits are multiplied by odd numbers, which are one to one modulo 2^32.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    total = jnp.zeros(2, jnp.uint32)
+    for place, array in enumerate(arrays):
+        wide = array if array.dtype.itemsize == 8 else array.astype(jnp.float32)
+        bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
+        at = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(place * 0x9E3779B9 % 2**32)
+        for number, factor in enumerate((0x85EBCA6B, 0xC2B2AE35)):
+            mixed = (at ^ (at >> 15)) * jnp.uint32(factor)
+            weights = (mixed ^ (mixed >> 13)) | jnp.uint32(1)
+            total = total.at[number].add((bits * weights).sum(dtype=jnp.uint32))
+    return total
+
+
+def _length(arrays: list[Any]) -> Any:
+    """2-norm of arrays."""
+    import jax.numpy as jnp
+
+    squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
+    return jnp.sqrt(sum(squares, start=jnp.zeros(())))
+
+
+def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
+    """Sum over the first axis of gradients clipped by their norm over all parameters.
+
+    And how many gradients there are, and how many of them are not all zero.
+    """
     import jax.numpy as jnp
 
     squares = [
-        jnp.square(array.astype(jnp.float32)).reshape(len(array), -1).sum(1)
+        jnp.square(array.astype(jnp.float32)).sum(tuple(range(1, array.ndim)))
         for _, array in trees.leaves(updates)
     ]
     norms = jnp.sqrt(sum(squares))
@@ -122,4 +277,4 @@ def _clipped_sum(updates: Any, clip: float) -> Any:
         finite = jnp.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0)
         return jnp.tensordot(factors.astype(finite.dtype), finite, axes=1)
 
-    return trees.rebuilt(updates, summed)
+    return trees.rebuilt(updates, summed), len(norms), (norms != 0).sum()

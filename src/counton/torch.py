@@ -9,7 +9,7 @@ PyTorch is imported when `make_private` is called: ``pip install 'counton[torch]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from counton.exact import check_integer
 from counton.lazy import require
 
 if TYPE_CHECKING:
-    from counton.training import TrainingNoise
+    from counton.training import Sampler, TrainingNoise
 
 __all__ = ["PrivateSteps", "make_private"]
 
@@ -35,6 +35,7 @@ def make_private(
     Args:
         optimizer: any ``torch.optim.Optimizer`` over parameters of ``model``.
         noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
+            One noise serves one optimiser of one run.
         model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
         batch_size: what sums are divided by, the expected size of a batch: a number that does not
             depend on the data.
@@ -46,8 +47,8 @@ def make_private(
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: a parameter of the optimiser that the model does not have, or sharded ones
-            whose gradients are not ``clipped``.
+        InvalidInput: a parameter of the optimiser that the model does not have, sharded ones
+            whose gradients are not ``clipped``, or noise that another optimiser has.
 
     Example (``pip install opacus``)::
 
@@ -96,12 +97,36 @@ class PrivateSteps:
                 "parameters are sharded over processes, where the gradients of single examples are "
                 "not known: clip yourself and state clipped=True, or use DistributedDataParallel"
             )
+        noise.take()
         self._parameters = {names[id(parameter)]: parameter for parameter in mine}
         self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
         self._sums: dict[str, Any] = {}
+        self._rows = 0
+        self._joined = False
         self.step = 0
+        _share(noise.sampler)
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
+
+    def batches(self) -> Iterator[Any]:
+        """The sampler's batches from the next step on, one for each step that is taken.
+
+        After a checkpoint was loaded they go on where it was.
+
+        Raises:
+            InvalidInput: the noise has no sampler, or a batch was followed by no step.
+        """
+        sampler = self._noise.sampler
+        if sampler is None:
+            raise InvalidInput("batches() needs a sampler: give noise(sampler=...)")
+        while self.step < sampler.steps:
+            step = self.step
+            yield sampler.batch(step + 1)
+            if self.step != step + 1:
+                raise InvalidInput(
+                    f"the batch of step {step + 1} was followed by {self.step - step} steps of the "
+                    f"optimizer; take one for each batch"
+                )
 
     def accumulate(self) -> None:
         """Take in the gradients of a part of a batch; the next step adds up all parts.
@@ -115,14 +140,18 @@ class PrivateSteps:
             )
         self._take_in()
 
-    def resume(self, step: int) -> None:
+    def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
         """Go on with a step in a new process, without a checkpoint of the noise.
 
+        Args:
+            step: the first one to come.
+            run: what ``noise.run`` said before.
+
         Raises:
-            InvalidInput: see `counton.training.TrainingNoise.resume`.
+            InvalidInput, StateError: see `counton.training.TrainingNoise.resume`.
         """
-        self._noise.resume(step)
-        self.step = step - 1
+        self._noise.resume(step, run)
+        self.step, self._joined = step - 1, False
 
     def state_dict(self) -> dict[str, Any]:
         """Steps and buffers of the noise, of tensors and plain values; secret, as noise is."""
@@ -149,10 +178,16 @@ class PrivateSteps:
         except (KeyError, TypeError) as error:
             raise StateError(
                 f"the state of private steps cannot be read ({type(error).__name__}): load an "
-                f"earlier checkpoint, or use resume(step)"
+                f"earlier checkpoint, or use resume(step, run)"
             ) from error
+        if step != inner.get("step", step):
+            raise StateError(
+                f"the state is at step {step} and that of its noise at {inner['step']}: load an "
+                f"earlier checkpoint"
+            )
         self._noise.load_state_dict(inner)
-        self.step = step
+        self._sums, self._rows = {}, 0
+        self.step, self._joined = step, False
 
     # ---------------------------------------------------------------------------------- each step
 
@@ -168,8 +203,26 @@ class PrivateSteps:
         with torch.no_grad():
             if not self._clipped:
                 self._take_in()
+                self._check_count(self.step + 1)
+            self._join()
             self._add_noise(self.step + 1)
-        self.step += 1
+        self.step, self._rows = self.step + 1, 0
+
+    def _check_count(self, step: int) -> None:
+        """Refuse more or fewer examples than the sampler's batch has, and forget them."""
+        if self._noise.sampler is None:
+            return
+        try:
+            self._noise.check_count(step, _total(self._rows))
+        except InvalidInput:
+            self._sums, self._rows = {}, 0
+            raise
+
+    def _join(self) -> None:
+        """Give all processes the run of the first one, so that they add the same noise."""
+        if not self._joined:
+            self._noise.join(_from_first(self._noise.run))
+            self._joined = True
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Forget the gradients, so that none is taken for that of the next batch."""
@@ -200,6 +253,7 @@ class PrivateSteps:
             part = {name: each[number] for name, each in passes.items() if number < len(each)}
             squares = [each.float().flatten(1).square().sum(1) for each in part.values()]
             norms = torch.stack(squares).sum(0).sqrt()
+            self._rows += len(norms)
             # an example whose gradient is not finite counts for nothing
             factors = (self._noise.clip / norms.clamp_min(self._noise.clip)).where(
                 norms.isfinite(), torch.zeros_like(norms)
@@ -277,9 +331,48 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
     return local, (min(offset[0] * width, tensor.numel()), tensor.numel())
 
 
-def _add_up(tensor: Any) -> None:
-    """Add up over all processes, where there are several: each has its part of the batch."""
+def _several() -> bool:
+    """Whether several processes train together."""
     import torch.distributed as distributed
 
-    if distributed.is_available() and distributed.is_initialized():
+    return bool(
+        distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
+
+
+def _from_first(value: Any) -> Any:
+    """What the first process has, in all of them."""
+    if not _several():
+        return value
+    import torch.distributed as distributed
+
+    held = [value]
+    distributed.broadcast_object_list(held, src=0)
+    return held[0]
+
+
+def _share(sampler: Sampler | None) -> None:
+    """Let all processes draw the same batches, where they are drawn by chance."""
+    if sampler is not None and sampler.identity is not None:
+        sampler.join(_from_first(sampler.identity))
+
+
+def _total(count: int) -> int:
+    """Sum over all processes."""
+    if not _several():
+        return count
+    import torch.distributed as distributed
+
+    held: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(held, count)
+    return sum(held)
+
+
+def _add_up(tensor: Any) -> None:
+    """Add up over all processes, where there are several: each has its part of the batch."""
+    if _several():
+        import torch.distributed as distributed
+
         distributed.all_reduce(tensor)

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP
+from counton import ZCDP, Key
 from counton.errors import InvalidInput
 from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
-from counton.training import TrainingNoise
+from counton.training import FixedEpochs, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
 jax = pytest.importorskip("jax", reason="jax is not installed: make test-training")
 
-from counton.optax import private_aggregate  # noqa: E402 - after the skip
+from counton.optax import _digest as digest  # noqa: E402 - after the skip
+from counton.optax import _told as told  # noqa: E402
+from counton.optax import private_aggregate, resumed  # noqa: E402
 
 jnp = jax.numpy
 
@@ -133,6 +135,148 @@ def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
         jax.block_until_ready(transformation.update({"w": jnp.zeros(3)}, state))
     with pytest.raises(InvalidInput, match="batch_size"):
         private_aggregate(noise_of(Octave.fit(1)), batch_size=0)
+
+
+def own_noise(name: str = "run", key: Key | None = None, **more: Any) -> TrainingNoise:
+    """Under a key that nobody chose."""
+    strategy = more.pop("strategy", STRATEGIES[1])
+    return TrainingNoise(
+        strategy, key=key or Key.generate(), name=name, guarantee=ZCDP("1/2"), **more
+    )
+
+
+def zeros_and_ones() -> tuple[Any, Any]:
+    return {"w": jnp.zeros(5)}, {"w": jnp.arange(5.0)}
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_fresh_state_is_another_run(jitted: bool) -> None:
+    zeros, ones = zeros_and_ones()
+    transformation = private_aggregate(own_noise(), batch_size=1, per_example=False)
+    init, update = transformation.init, transformation.update
+    if jitted:
+        init, update = jax.jit(init), jax.jit(update)
+    states = [init(zeros) for _ in range(3)]
+    assert len({np.asarray(state.run).tobytes() for state in states}) == 3
+    update(ones, states[0])
+    for state in states[1:]:
+        with pytest.raises(Exception, match="another run called 'run'"):
+            jax.block_until_ready(update(zeros, state))
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_state_is_taken_once(jitted: bool) -> None:
+    zeros, ones = zeros_and_ones()
+    transformation = private_aggregate(own_noise(), batch_size=1, per_example=False)
+    update = jax.jit(transformation.update) if jitted else transformation.update
+    first = transformation.init(zeros)
+    found, second = update(ones, first)
+    again, _ = update(ones, first)
+    assert near(found, again)  # the same gradients have the same noise
+    update(ones, second)
+    for old in (first, second):
+        with pytest.raises(Exception, match="has its noise already"):
+            jax.block_until_ready(update(zeros, old))
+    shown = [update({"w": jnp.zeros(5)}, resumed(second))[0] for _ in range(2)]
+    assert not near(*shown)
+
+
+def test_states_side_by_side_need_runs_of_their_own() -> None:
+    """A sweep over learning rates by vmap, from one state."""
+    zeros, _ = zeros_and_ones()
+    transformation = private_aggregate(own_noise(), batch_size=1, per_example=False)
+    state = transformation.init(zeros)
+    both = jax.tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), state)
+    gradients = {"w": jnp.stack([jnp.zeros(5), jnp.arange(5.0)])}
+    with pytest.raises(Exception, match="has its noise already"):
+        jax.block_until_ready(jax.vmap(transformation.update)(gradients, both))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_state_of_another_process_is_resumed(
+    strategy: TrainingStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, (zeros, ones) = Key.generate(), zeros_and_ones()
+
+    def begun() -> Any:
+        noise = own_noise(key=key, strategy=strategy)
+        return optax.chain(
+            private_aggregate(noise, batch_size=1, per_example=False), optax.sgd(1.0)
+        )
+
+    chain = begun()
+    state = chain.init(zeros)
+    for _ in range(2):
+        _, state = chain.update(zeros, state)
+    monkeypatch.setattr("counton.optax._given", {})
+    monkeypatch.setattr("counton.noise.witness._known", {})
+    with pytest.raises(Exception, match=r"counton\.optax\.resumed\(state\)"):
+        jax.block_until_ready(begun().update(zeros, state))
+    monkeypatch.setattr("counton.noise.witness._known", {})
+    shown = []
+    for _ in range(3):
+        chain, own = begun(), resumed(state)
+        update = jax.jit(chain.update)
+        for _ in range(3):
+            found, own = update(ones, own)
+        assert int(own[0].step) == 5
+        shown.append(found)
+    assert not near(shown[0], shown[1])
+    assert not near(shown[1], shown[2])
+
+
+def test_a_resumed_state_draws_what_add_draws() -> None:
+    """Sessions of a state are those of `TrainingNoise`: the law of the strategy."""
+    key, (zeros, _) = Key.generate(), zeros_and_ones()
+    for place, strategy in enumerate(STRATEGIES):
+        noise = own_noise(f"run {place}", key, strategy=strategy)
+        transformation = private_aggregate(noise, batch_size=1, per_example=False)
+        state = transformation.init(zeros)
+        found = []
+        for step in range(1, 7):
+            if step in (3, 5):
+                state = resumed(state)
+            shown, state = transformation.update(zeros, state)
+            found.append(shown["w"])
+        plain = own_noise(f"run {place}", key, strategy=strategy)
+        run = told(state.run)
+        assert [first for first, _ in run["sessions"]] == [1, 3, 5]
+        plain.join(run)
+        for step, one in enumerate(found, 1):
+            assert np.allclose(one, plain.add(step, {"w": np.zeros(5)})["w"], atol=1e-5)
+
+
+@pytest.mark.parametrize("change", [(0, 1e-30), (4, -1.0), (2, 3e-8)])
+def test_gradients_differ_where_one_number_does(change: tuple[int, float]) -> None:
+    base = jnp.asarray([0.0, 1, 2, 3, 4], jnp.float32)
+    other = base.at[change[0]].set(change[1])
+    for dtype in (jnp.float32, jnp.bfloat16):
+        one, two = (digest([jnp.ones(2), a.astype(dtype)]) for a in (base, other))
+        assert (one != two).any()
+
+
+def test_more_examples_than_the_samplers_batch_are_refused() -> None:
+    sampler = FixedEpochs(examples=24, batch_size=8, epochs=2)
+    noise = own_noise(sampler=sampler, clip=1)
+    transformation = private_aggregate(noise, batch_size=8)
+    state = transformation.init({"w": jnp.zeros(3)})
+    for rows in (80, 7, 0):
+        with pytest.raises(Exception, match=f"of {rows} examples and .* batch has 8"):
+            jax.block_until_ready(transformation.update({"w": jnp.ones((rows, 3))}, state))
+    filled = jnp.concatenate([jnp.ones((8, 3)), jnp.zeros((4, 3))])  # to a size that stays
+    _, state = jax.jit(transformation.update)({"w": filled}, state)
+    assert int(state.step) == 1
+    summed = private_aggregate(own_noise(sampler=sampler), batch_size=8, per_example=False)
+    state = summed.init({"w": jnp.zeros(4)})
+    with pytest.raises(Exception, match="add up to a norm of 80"):
+        jax.block_until_ready(summed.update({"w": jnp.full(4, 40.0)}, state))
+
+
+def test_two_chains_have_noise_of_their_own() -> None:
+    noise = own_noise()
+    private_aggregate(noise, batch_size=1)
+    with pytest.raises(InvalidInput, match="another optimizer"):
+        private_aggregate(noise, batch_size=1)
 
 
 SHARDED = """

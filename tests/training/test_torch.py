@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP
+from counton import ZCDP, Key
 from counton.errors import InvalidInput, StateError
 from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
-from counton.training import TrainingNoise
+from counton.training import FixedEpochs, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-training")
@@ -202,6 +201,113 @@ def test_after_a_crash_training_goes_on_with_the_same_bits(
         assert torch.equal(one, other)
 
 
+def flat(model: Any) -> Any:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_a_sweep_of_learning_rates_shares_no_noise() -> None:
+    key, (inputs, labels) = Key.generate(), data()
+    strategy, moved = BufferedToeplitz.fit(8), []
+
+    def trained(name: str, rate: float, draws: TrainingNoise | None = None) -> Any:
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        noise = draws or TrainingNoise(strategy, key=key, name=name, guarantee=ZCDP(1))
+        make_private(optimizer, noise, model, batch_size=8)
+        before = flat(model)
+        examples_gradients(model, inputs, labels)
+        optimizer.step()
+        return (before - flat(model)) / rate
+
+    for rate in (0.1, 0.3):
+        moved.append(trained(f"rate {rate}", rate))
+    assert (moved[0] - moved[1]).abs().max() > 1e-2
+    with pytest.raises(StateError, match="another run"):
+        trained("rate 0.1", 1.0)
+    shared = TrainingNoise(strategy, key=key, name="all", guarantee=ZCDP(1))
+    trained("all", 0.1, shared)
+    with pytest.raises(InvalidInput, match="another optimizer"):
+        trained("all", 0.3, shared)
+
+
+def test_a_run_goes_on_from_its_checkpoint_and_not_from_the_start(tmp_path: Path) -> None:
+    key, (inputs, labels) = Key.generate(), data()
+    sampler = FixedEpochs(examples=8, batch_size=4, epochs=4)
+
+    def begun() -> tuple[Any, Any, Any]:
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        noise = TrainingNoise(
+            Echo.fit(8, 4), key=key, name="run", guarantee=ZCDP(1), sampler=sampler
+        )
+        return model, optimizer, make_private(optimizer, noise, model, batch_size=4)
+
+    model, optimizer, private = begun()
+    for batch in private.batches():
+        examples_gradients(model, inputs[batch], labels[batch])
+        optimizer.step()
+        if private.step == 3:
+            torch.save(private.state_dict(), tmp_path / "private.pt")
+        if private.step == 5:
+            break
+    model, optimizer, private = begun()
+    examples_gradients(model, inputs[:4], labels[:4])
+    with pytest.raises(StateError, match="load its checkpoint"):
+        optimizer.step()
+    ends = []
+    for _ in range(2):
+        model, optimizer, private = begun()
+        private.load_state_dict(torch.load(tmp_path / "private.pt", weights_only=True))
+        taken = []
+        for batch in private.batches():
+            taken.append(batch.tolist())
+            examples_gradients(model, inputs[batch], labels[batch])
+            optimizer.step()
+        assert taken == [sampler.batch(step).tolist() for step in range(4, 9)]
+        assert private.step == 8
+        ends.append(flat(model))
+    assert (ends[0] - ends[1]).abs().max() > 1e-2
+
+
+def test_batches_that_are_not_the_samplers_are_refused() -> None:
+    sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
+    model, (inputs, labels) = model_of(), data(80)
+    noise = TrainingNoise(
+        Octave.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1), sampler=sampler
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    private = make_private(optimizer, noise, model, batch_size=8)
+    before = flat(model)
+    for wrong in (range(80), range(7), range(0)):
+        if wrong:
+            examples_gradients(model, inputs[wrong], labels[wrong])
+        with pytest.raises(InvalidInput, match=f"of {len(wrong)} examples and .* batch has 8"):
+            optimizer.step()
+    assert torch.equal(flat(model), before)
+    assert private.step == 0
+    for part in (slice(0, 5), slice(5, 8)):
+        own = sampler.batch(1)[part]
+        examples_gradients(model, inputs[own], labels[own])
+        private.accumulate()
+    optimizer.step()
+    with pytest.raises(InvalidInput, match="followed by 0 steps"):
+        list(private.batches())
+
+
+def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> None:
+    sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
+    model = model_of()
+    noise = TrainingNoise(
+        Octave.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1), sampler=sampler
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_private(optimizer, noise, model, batch_size=8, clipped=True)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 80 / flat(model).numel() ** 0.5)
+    with pytest.raises(InvalidInput, match="add up to a norm of 80, and 8 examples"):
+        optimizer.step()
+
+
 def test_schedulers_see_an_optimizer() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -247,27 +353,33 @@ def test_steps_beyond_the_run_are_refused() -> None:
         optimizer.step()
 
 
+def processes_train(kind: str, processes: int, folder: Path) -> Path:
+    """Let several processes train together; where the model is that they end with."""
+    out, rendezvous = (folder / f"{kind}-{processes}.{end}" for end in ("npy", "store"))
+    run = [sys.executable, "-W", "ignore", str(RUNS), kind, str(processes)]
+    started = [
+        subprocess.Popen(
+            [*run, str(rank), str(rendezvous), str(out)],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(processes)
+    ]
+    said = [process.communicate(timeout=240)[0] for process in started]
+    assert all(process.returncode == 0 for process in started), said
+    return out
+
+
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_two_processes_train_as_one_does(kind: str, tmp_path: Path) -> None:
     """Over gloo: the same noise bits in shards, the same model in the end."""
-    ends = []
-    for processes in (1, 2):
-        out = tmp_path / f"{kind}-{processes}.npy"
-        rendezvous = tmp_path / f"{kind}-{processes}.store"
-        run = [sys.executable, "-W", "ignore", str(RUNS), kind, str(processes)]
-        started = [
-            subprocess.Popen(
-                [*run, str(rank), str(rendezvous), str(out)],
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(processes)
-        ]
-        said = [process.communicate(timeout=240)[0] for process in started]
-        assert all(process.returncode == 0 for process in started), said
-        ends.append(np.load(out))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    ends = [np.load(processes_train(kind, processes, tmp_path)) for processes in (1, 2)]
     assert np.allclose(ends[0], ends[1], atol=2e-5)
+
+
+def test_processes_that_train_together_are_one_run(tmp_path: Path) -> None:
+    """Under a key that nobody chose: the same noise, the same batches by chance, one name."""
+    Key.generate().save(tmp_path / "joined-2.store.key")
+    processes_train("joined", 2, tmp_path)

@@ -6,6 +6,42 @@ import sys
 from typing import Any
 
 
+def joined(rank: int, processes: int, store: str) -> None:
+    """With a key that nobody chose: the run and the batches are those of the first process."""
+    import torch
+    import torch.distributed as distributed
+
+    from counton import ApproxDP, Key
+    from counton.torch import make_private
+    from counton.training import PoissonBatches, plan
+
+    key = Key.load(f"{store}.key")
+    sampler = PoissonBatches(100, 0.1, 4, key=key, name="run")
+    best = plan(sampler=sampler, dimension=6, guarantee=ApproxDP(1, 1e-5)).best
+    ends: list[Any] = []
+    state: dict[str, Any] = {}
+    for again in (False, True):
+        torch.manual_seed(1)
+        model = torch.nn.Linear(5, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        private = make_private(optimizer, best.noise(key=key, name="run"), model, batch_size=10)
+        if again:
+            private.load_state_dict(state)
+        for batch in private.batches():
+            for parameter in model.parameters():
+                own = len(batch[rank::processes])
+                parameter.grad_sample = torch.ones(own, *parameter.shape)
+            optimizer.step()
+            if private.step == 2:
+                state = private.state_dict()
+        flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+        all_of_them = [torch.zeros_like(flat) for _ in range(processes)]
+        distributed.all_gather(all_of_them, flat)
+        assert all(torch.equal(one, flat) for one in all_of_them), all_of_them
+        ends.append(flat)
+    assert not torch.allclose(*ends)
+
+
 def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     import numpy as np
     import pytest
@@ -27,6 +63,11 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
         rank=rank,
         world_size=processes,
     )
+    if kind == "joined":
+        joined(rank, processes, store)
+        distributed.barrier()
+        distributed.destroy_process_group()
+        return
     torch.manual_seed(1)
     model: Any = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3))
     noise = TrainingNoise(

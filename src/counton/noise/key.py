@@ -38,9 +38,10 @@ class Key:
     Key(fingerprint='...')
     """
 
-    __slots__ = ("_salt", "_secret")
+    __slots__ = ("_file", "_salt", "_secret")
     _secret: bytes
     _salt: str | None
+    _file: Path | None
 
     def __init__(self, *_: object) -> None:
         """Not for callers: use `generate` or `load`."""
@@ -55,7 +56,7 @@ class Key:
         if not isinstance(secret, bytes) or len(secret) != 32:
             raise WrongKey("a key is exactly 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
-        key._secret, key._salt = secret, None
+        key._secret, key._salt, key._file = secret, None, None
         return key
 
     @classmethod
@@ -78,6 +79,11 @@ class Key:
         """The public text that, with another key, gives this one; None if it was drawn."""
         return self._salt
 
+    @property
+    def file(self) -> Path | None:
+        """Where it was loaded from or saved to; None if it has no file that is known."""
+        return self._file
+
     def salted(self, salt: str | None = None) -> Key:
         """A key of its own for one state, from a key that several may share.
 
@@ -91,7 +97,7 @@ class Key:
         """
         text = secrets.token_hex(16) if salt is None else salt
         key = Key._holding(self.derive(b"salted", text.encode()))
-        key._salt = text
+        key._salt, key._file = text, self._file
         return key
 
     @property
@@ -117,6 +123,7 @@ class Key:
             file.write(_MAGIC + self._secret.hex() + "\n")
             file.flush()
             os.fsync(file.fileno())
+        self._file = Path(path).resolve()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Key:
@@ -146,7 +153,9 @@ class Key:
                 f"key file {file} has mode {mode:04o}, which lets others read it: "
                 f"make it 0600 (chmod 600), or draw a new key if it may have been read"
             )
-        return Key.from_text(text, f"key file {file}")
+        key = Key.from_text(text, f"key file {file}")
+        key._file = file.resolve()
+        return key
 
     @classmethod
     def from_text(cls, text: str, origin: str = "the text") -> Key:
@@ -224,7 +233,7 @@ class InsecureSeededKey(Key):
         self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
             b"insecure"
         )
-        self._salt = None
+        self._salt, self._file = None, None
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:

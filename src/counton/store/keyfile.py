@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import re
 import shlex
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
+from counton.noise.witness import note_in, parsed
 from counton.store.database import Database, database_url, state_file
 from counton.store.whole_file import sync_folder
 
@@ -263,7 +263,7 @@ class Witness:
 
     def _entries_of(self, path: Path) -> list[dict[str, Any]]:
         try:
-            return _parsed(path.read_bytes())
+            return parsed(path.read_bytes())
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
@@ -424,7 +424,7 @@ class Witness:
         for path in self.paths:
             # What cannot be read is left as it is: the next one who opens the state is told of it.
             with suppress(OSError, ValueError):
-                other = _note_in(path, entry, agrees)
+                other = note_in(path, entry, agrees)
                 if other is not None:
                     raise self._other_release(name, other)
 
@@ -452,59 +452,6 @@ def _mark(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _note_in(
-    path: Path, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
-) -> int | None:
-    """Write an entry into one file; or the step of another entry with which it does not agree."""
-    if not path.exists() and _begun(path, _text([entry])):
-        return None
-    descriptor = os.open(path, os.O_RDWR)
-    with os.fdopen(descriptor, "rb+", buffering=0) as file:
-        _lock(descriptor)
-        before = file.read()
-        known = _parsed(before)
-        same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
-        for old in same:
-            if not agrees(old):
-                return int(old["step"])
-        if any(old["step"] > entry["step"] for old in same):
-            return None  # another writer has gone on from here
-        text = _text([*(old for old in known if old not in same), entry])
-        # In one write, so that a process which is killed leaves the old or the new text.
-        if os.pwrite(descriptor, text, 0) != len(text):  # no space left
-            os.pwrite(descriptor, before, 0)
-            text = before
-        os.ftruncate(descriptor, len(text))
-    return None
-
-
-def _begun(path: Path, text: bytes) -> bool:
-    """Make a witness with its first entry in it; whether no other process had made it."""
-    waiting = path.with_name(f"{path.name}.new")
-    descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _lock(descriptor)
-        os.pwrite(descriptor, text, 0)
-        os.ftruncate(descriptor, len(text))
-        os.fsync(descriptor)
-        try:
-            os.link(waiting, path)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links, or another process was faster
-            if path.exists() or not waiting.exists():
-                return False
-            os.rename(waiting, path)
-        return True
-    finally:
-        os.close(descriptor)
-        waiting.unlink(missing_ok=True)
-
-
-def _text(entries: list[dict[str, Any]]) -> bytes:
-    return json.dumps(entries, indent=1).encode() + b"\n"
-
-
 def witness_key(key: Key, name: str) -> bytes:
     """Under which the releases of a stream are digested for its witness."""
     return key.derive(b"witness", name.encode())
@@ -528,31 +475,3 @@ def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
 def _unkeyed(digest: str) -> bool:
     """Whether it was written by an earlier version, without a key: it compares with nothing."""
     return len(digest) == 32
-
-
-def _parsed(data: bytes) -> list[dict[str, Any]]:
-    """Entries of a witness. After them may stand what is left of a longer text.
-
-    Raises:
-        ValueError: it holds no entries, or something else.
-    """
-    found, _ = json.JSONDecoder().raw_decode(data.decode())
-    texts = ("key", "state", "stream", "digest")
-    if not (isinstance(found, list) and found):
-        raise ValueError("no entries")
-    for entry in found:
-        if not (
-            isinstance(entry, dict)
-            and all(isinstance(entry.get(word), str) for word in texts)
-            and isinstance(entry.get("step"), int)
-        ):
-            raise ValueError("no entry of a release")
-    return found
-
-
-def _lock(descriptor: int) -> None:
-    """Let one process at a time write; it ends with the process."""
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -30,13 +30,22 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """K C = 1, K as the noise is made, so that A K = B gives B C = A.
+    """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin.
 
     >>> from counton.strategies.training import Octave
     >>> check_training_factorisation(Octave(8, (1.0, 0.8, 0.8, 1.3)))
     """
     increments, nodes = strategy.increments()
     require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
+    begun: dict[tuple[int, int], int] = {}
+    for step in range(1, strategy.steps + 1):
+        for tap in strategy.taps(step):
+            begun.setdefault((tap.level, tap.index), step)
+    for node, step in begun.items():
+        claimed = strategy.first_step(*node)
+        require(
+            claimed == step, strategy, f"claims {claimed} for the first step of {node}, not {step}"
+        )
     error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
     require(error < _NEAR, strategy, f"K C differs from the identity by {error:.3g}")
 

@@ -4,6 +4,12 @@ Each parameter has its own subkey, bound to the run's name, the strategy, the gu
 on gradients and the parameter's name and size, so that another budget or model never meets the same
 noise. Under it a normal stands at (level, index, coordinate), in blocks of 2^16 coordinates: shards
 of a parameter, other orders and other machines compute the same bits.
+
+A run draws an identity, and whoever goes on with it from a checkpoint draws another one for all
+normals that no step has taken yet. Both are part of the address. So two runs with one key and name
+have noise of their own, and so have two continuations of one checkpoint: nothing that is done
+later meets the noise of what may have been shown before. Workers that compute one step together
+take one identity over from each other: `TrainingNoise.join`.
 """
 
 from __future__ import annotations
@@ -11,7 +17,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +27,10 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import Number, check_integer, exact
-from counton.noise import Key
+from counton.noise import InsecureSeededKey, Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
+from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
 from counton.strategies.training.base import TrainingStrategy
 from counton.training import trees
@@ -30,11 +39,18 @@ from counton.training.fitting import check_fit, multiplier
 if TYPE_CHECKING:
     from counton.training.samplers import Sampler
 
-FORMAT = 1
+FORMAT = 2
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
 ROUNDING = 1e-4
 #: Coordinates that go through the buffers at a time, so that they stay in the cache.
 _PART = 2**14
+#: Relative room for the rounding of clipped gradients that are added up in 16 bits.
+_CLIPPING = 0.01
+
+#: The identity of every run under a key that somebody chose, for tests and papers.
+_SEEDED = "0" * 32
+#: First steps of sessions, rising, and their identities.
+Sessions = tuple[tuple[int, str], ...]
 
 
 class TrainingNoise:
@@ -42,15 +58,18 @@ class TrainingNoise:
 
     Args:
         strategy: how the noise of different steps goes together.
-        key: the secret; one key and name for one run on one data set.
-        name: of the run.
+        key: the secret.
+        name: of the run: under one key each run has a name of its own.
         guarantee: what is promised, to one example for the whole run.
         clip: the largest 2-norm of one example's gradient, all parameters together.
         group: so many examples are protected together, such as all those of one person.
-        sampler: what gives the batches; checked against the strategy.
+        sampler: what gives the batches; checked against the strategy, and they against it.
 
     Raises:
         InvalidInput: an argument out of range, or a sampler that does not promise enough.
+
+    Under an `InsecureSeededKey` the noise is the same each time, for tests and papers: nothing is
+    drawn, remembered or refused for another run with the same name.
 
     >>> from counton import Key
     >>> from counton.training import plan
@@ -105,8 +124,15 @@ class TrainingNoise:
             "group": self.group,
             "sampled": None if sampler is None else sampler.rate,
         }
+        self.sampler = sampler
         self._parameters: dict[tuple[str, int, int], _Parameter] = {}
-        self._resumed = 0
+        self._resumed, self._last = 0, 0
+        self._lock, self._process = threading.RLock(), os.getpid()
+        self._taken = self._drawn = False
+        self._remembered: str | None = None
+        self._identity = _SEEDED if self.seeded else drawn_identity()
+        #: From which step on normals that are taken for the first time have which identity.
+        self._sessions: Sessions = ((1, self._identity),)
 
     def __repr__(self) -> str:
         return f"<noise of {self.name!r}: {self.strategy.name}, {self.guarantee}>"
@@ -134,13 +160,35 @@ class TrainingNoise:
             if times > 1:
                 order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
                 when = f"{when}, {order}"
+        again = ""
+        if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
+            again = ", if of steps taken again after a checkpoint one version is shown"
         return (
             f"{self.guarantee} for all {self.strategy.steps} steps together, for {unit} {change}, "
-            f"{when}, with a gradient of norm at most {self.clip:g}"
+            f"{when}, with a gradient of norm at most {self.clip:g}{again}"
         )
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """What tells this run from all others, as JSON values: public, and part of every address.
+
+        `resume` and `join` take it.
+
+        >>> from counton import Key
+        >>> from counton.training import plan
+        >>> noise = plan(steps=8, dimension=3).best.noise(key=Key.generate(), name="a")
+        >>> sorted(noise.run)
+        ['identity', 'sessions']
+        """
+        return {"identity": self._identity, "sessions": [list(each) for each in self._sessions]}
+
     def add(
-        self, step: int, gradients: Any, shards: Mapping[str, tuple[int, int]] | None = None
+        self,
+        step: int,
+        gradients: Any,
+        shards: Mapping[str, tuple[int, int]] | None = None,
+        *,
+        batch: Sequence[int] | NDArray[np.int64] | None = None,
     ) -> Any:
         """The gradients of a step, summed over its batch, plus noise.
 
@@ -150,15 +198,20 @@ class TrainingNoise:
                 Names and shapes stay the same from step to step.
             shards: by name, where only consecutive coordinates of a parameter are given: the
                 number of the first, and how many the whole parameter has.
+            batch: the examples that were taken, which are compared with those of the sampler.
 
         Returns:
             The same tree of new arrays.
 
         Raises:
-            InvalidInput: a step out of order, given before, or beyond the run, or gradients that
-                are no finite floats; nothing has changed then.
+            InvalidInput: a step out of order, given before, or beyond the run, gradients that are
+                no finite floats, another batch than the sampler's, or a sum that is longer than
+                its examples' clipped gradients can be; nothing has changed then.
+            StateError: the key has begun another run with this name.
         """
         self.strategy.check_step(step)
+        if batch is not None:
+            self.check_batch(step, batch)
         found = list(trees.leaves(gradients))
         names = [name for name, _ in found]
         if len(set(names)) < len(names):
@@ -170,17 +223,11 @@ class TrainingNoise:
         for name, array in found:
             trees.check_floats(array, name)
             trees.check_finite(array, name)
+        if not shards and self.sampler is not None:
+            squares = sum(trees.squared_norm(array) for _, array in found)
+            self.check_length(step, math.sqrt(squares))
         places = {name: self._place(name, math.prod(array.shape), shards) for name, array in found}
-        parameters = {name: self._parameter(name, *place) for name, place in places.items()}
-        for parameter in parameters.values():
-            parameter.check_next(step)
-            if step in parameter.released:
-                raise InvalidInput(
-                    f"step {step} has its noise already; the same noise on other gradients would "
-                    f"give their difference away: count steps up"
-                )
-        for parameter in parameters.values():
-            parameter.released.add(step)
+        parameters = self._next(step, places)
 
         def noisy(name: str, array: Any) -> Any:
             return trees.with_noise(array, parameters[name].noise(step))
@@ -202,19 +249,17 @@ class TrainingNoise:
             float32, shape ``(stop - first,)``.
 
         Raises:
-            InvalidInput: as `add`.
+            InvalidInput, StateError: as `add`.
         """
         self.strategy.check_step(step)
         stop = size if stop is None else stop
         size = check_integer("size", size, 1)
-        parameter = self._parameter(name, size, first, stop)
-        parameter.check_next(step)
-        return parameter.noise(step)
+        return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
         """The weighted normals of a step for one parameter, before buffers and scale.
 
-        A function of its arguments alone, for programs that keep the buffers themselves.
+        For programs that keep the buffers themselves.
 
         Args:
             step: counts from 1.
@@ -226,34 +271,175 @@ class TrainingNoise:
 
         Raises:
             HorizonExceeded: a step beyond the run.
+            InvalidInput, StateError: as `add`.
         """
         self.strategy.check_step(step)
-        return self._made(name, size, 0, size).fresh(step)
+        with self._lock:
+            self.begin(self._identity)
+            self._drawn = True
+            parameter = self._parameter(name, size, 0, size)
+            self._check_new(step, parameter)
+            parameter.released.add(step)
+            self._last = max(self._last, step)
+        return parameter.fresh(step)
 
-    def resume(self, step: int) -> None:
-        """Go on with a step in a new process, without a checkpoint.
+    def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
+        """As `fresh`, of a run that is kept elsewhere: a function of its arguments alone.
+
+        Whoever calls it sees to it that no step is given its noise twice.
+
+        Raises:
+            HorizonExceeded: a step beyond the run.
+            StateError: the run cannot be read.
+        """
+        self.strategy.check_step(step)
+        _, sessions = read_run(run, self.name)
+        return self._made(name, size, 0, size, sessions).fresh(step)
+
+    def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
+        """Refuse examples that are not those of the sampler.
+
+        Raises:
+            InvalidInput: they are others, or there is no sampler.
+        """
+        if self.sampler is None:
+            raise InvalidInput(
+                "a batch is stated and the noise has no sampler to compare it with: give "
+                "noise(sampler=...), or leave it out"
+            )
+        given, wanted = np.sort(np.asarray(batch)), np.sort(self.sampler.batch(step))
+        if not np.array_equal(given, wanted):
+            raise InvalidInput(
+                f"the batch of step {step} has {given.size} examples that are not the "
+                f"{wanted.size} of the sampler, from which follows how often an example counts: "
+                f"take sampler.batch({step})"
+            )
+
+    def check_count(self, step: int, rows: int, present: int | None = None) -> None:
+        """Refuse as many gradients of examples as the sampler's batch cannot have.
+
+        Args:
+            step: counts from 1.
+            rows: how many gradients of single examples there are.
+            present: how many of them are not all zero, where rows are filled up with zeros.
+
+        Raises:
+            InvalidInput: fewer rows than the sampler's batch has examples, or more that count.
+        """
+        if self.sampler is None:
+            return
+        wanted = len(self.sampler.batch(step))
+        counted = rows if present is None else present
+        if rows < wanted or counted > wanted:
+            raise InvalidInput(
+                f"step {step} has the gradients of {counted if counted > wanted else rows} "
+                f"examples and the sampler's batch has {wanted}, from which follows how often an "
+                f"example counts: take sampler.batch({step})"
+            )
+
+    def check_length(self, step: int, length: float) -> None:
+        """Refuse a sum that is longer than the clipped gradients of the sampler's batch.
+
+        Args:
+            step: counts from 1.
+            length: its 2-norm over all parameters.
+
+        Raises:
+            InvalidInput: it is longer.
+        """
+        if self.sampler is None:
+            return
+        examples = len(self.sampler.batch(step))
+        if not length <= examples * self.clip * (1 + _CLIPPING):
+            raise InvalidInput(
+                f"the gradients of step {step} add up to a norm of {length:.6g}, and {examples} "
+                f"examples, as many as the sampler's batch has, reach {examples * self.clip:.6g} "
+                f"when each is clipped to {self.clip:g}: clip each, and take sampler.batch({step})"
+            )
+
+    def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
+        """Go on with a step in a new process, without a checkpoint of the noise.
 
         Buffers are computed from the key by drawing all earlier steps again; without buffers
-        nothing needs to be computed.
+        nothing needs to be computed. What no earlier step took is drawn anew.
+
+        Args:
+            step: the first one to come.
+            run: what `run` gave before; only under an `InsecureSeededKey` it may be left out.
 
         Raises:
             InvalidInput: a step beyond the run, or noise has been drawn here already.
+            StateError: no run, or none that can be read.
         """
         self.strategy.check_step(step)
         if self._parameters:
             raise InvalidInput(
                 f"resume({step}) comes after noise was drawn; call it first, in the new process"
             )
-        self._resumed = step - 1
+        if run is None and not self.seeded:
+            raise StateError(
+                f"resume({step}) goes on with a run whose identity is not known, and new noise in "
+                f"the place of the old is not what the plan promises: load the checkpoint, or "
+                f"give run=, which noise.run says; a new run begins with step 1 under another name"
+            )
+        if run is not None:
+            identity, sessions = read_run(run, self.name)
+            self._be(
+                identity, sessions if self.seeded else renewed(sessions, step - 1, drawn_identity())
+            )
+        self._resumed = self._last = step - 1
+
+    def join(self, run: Mapping[str, Any]) -> None:
+        """Take part in the steps of a run that another process has here and now.
+
+        Its noise has the same bits. Only for workers that compute one step together: those which
+        hold different coordinates, or the same sums of gradients, as `counton.torch` does among
+        the processes of ``torch.distributed``.
+
+        Args:
+            run: what `run` gives there, after it was made, loaded or resumed.
+
+        Raises:
+            InvalidInput: noise has been drawn here already.
+            StateError: it cannot be read.
+        """
+        if self._drawn:
+            raise InvalidInput("join comes after noise was drawn; call it before the first step")
+        self._be(*read_run(run, self.name))
+        for (name, first, stop), parameter in self._parameters.items():
+            fields = self._made(name, parameter.field.size, first, stop).fields
+            parameter.fields, parameter.field = fields, fields[-1][1]
+
+    def take(self) -> None:
+        """Be the noise of one optimiser, whose clipping is that of all parameters together.
+
+        Raises:
+            InvalidInput: another one has it.
+        """
+        if self._taken:
+            raise InvalidInput(
+                f"the noise of {self.name!r} belongs to another optimizer already, and two that "
+                f"clip apart make an example's gradient longer than clip: give each its own, with "
+                f"a name and a guarantee of its own"
+            )
+        self._taken = True
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise StateError(
+            "noise of training is not copied or pickled, since two copies would give the same "
+            "noise to different gradients: make it where it is used, and save its state_dict()"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Buffers and steps, to be saved with the model: secret, as they hold noise.
 
-        Strategies without buffers need none of it.
+        Strategies without buffers need little of it: see `run`.
         """
         return {
             "format": FORMAT,
-            "run": self._fingerprint(),
+            "terms": self._fingerprint(),
+            "run": self.run,
+            "step": self._last,
             "parameters": [
                 {
                     "name": name,
@@ -270,6 +456,11 @@ class TrainingNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave.
 
+        Normals that no step had taken by then are drawn anew, so that a checkpoint which is gone
+        on from twice gives no noise twice. What is shown of either way alone has the guarantee;
+        what is shown of both costs at most what two runs cost, where the strategy is causal, and
+        more where it is not, as `Octave`: there show one.
+
         Raises:
             StateError: of another run, key or format, or not whole.
         """
@@ -279,15 +470,19 @@ class TrainingNoise:
                     f"the state of the noise has format {state['format']}; this version reads "
                     f"{FORMAT}: resume with the version that wrote it"
                 )
-            if state["run"] != self._fingerprint():
+            if state["terms"] != self._fingerprint():
                 raise StateError(
                     f"the state belongs to another run, plan or key than {self.name!r}: load that "
                     f"of this run"
                 )
+            last = check_integer("step", state["step"], 0, self.strategy.steps)
+            identity, sessions = read_run(state["run"], self.name)
+            if not self.seeded:
+                sessions = renewed(sessions, last, drawn_identity())
             found: dict[tuple[str, int, int], _Parameter] = {}
             for entry in state["parameters"]:
                 name, first, stop = entry["name"], int(entry["first"]), int(entry["stop"])
-                parameter = self._made(name, int(entry["size"]), first, stop)
+                parameter = self._made(name, int(entry["size"]), first, stop, sessions)
                 buffers = np.array(entry["buffers"], np.float32)
                 if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
                     raise StateError(f"buffers of {name!r} are not those of {self.strategy!r}")
@@ -296,9 +491,65 @@ class TrainingNoise:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"the state of the noise cannot be read ({type(error).__name__}): load an earlier "
-                f"checkpoint, or use resume(step)"
+                f"checkpoint, or use resume(step, run=...)"
             ) from error
-        self._parameters = found
+        self._be(identity, sessions)
+        self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
+
+    # ------------------------------------------------------------------- whose noise it is
+
+    @property
+    def seeded(self) -> bool:
+        """Whether anybody can guess the key: the noise is the same each time, for tests."""
+        return isinstance(self._key, InsecureSeededKey)
+
+    def _be(self, identity: str, sessions: Sessions) -> None:
+        self._identity, self._sessions = identity, sessions
+
+    def begin(self, identity: str) -> None:
+        """Refuse noise in a process that another one has copied, or for a name that was used.
+
+        Args:
+            identity: of the run that is about to be given noise.
+
+        Raises:
+            StateError: the key has begun another run with this name.
+        """
+        if os.getpid() != self._process:
+            raise StateError(
+                f"the noise of {self.name!r} was made in another process, and each of its copies "
+                f"would give the same noise: make it in the process that trains"
+            )
+        if identity == self._remembered:
+            return
+        if identity_of(self._key, f"training: {self.name}", identity) != identity:
+            raise StateError(
+                f"key {self._key.fingerprint} has begun another run called {self.name!r}: to go on "
+                f"with it, load its checkpoint; a new run, whose cost adds to the other's, has a "
+                f"name of its own: give another name"
+            )
+        self._remembered = identity
+
+    def _check_new(self, step: int, parameter: _Parameter) -> None:
+        if step in parameter.released or step <= self._resumed:
+            raise InvalidInput(
+                f"step {step} has its noise already; the same noise on other gradients would "
+                f"give their difference away: count steps up"
+            )
+
+    def _next(self, step: int, places: Mapping[str, tuple[int, int, int]]) -> dict[str, _Parameter]:
+        """Parameters that are about to be given the noise of a step, which is noted."""
+        with self._lock:
+            self.begin(self._identity)
+            self._drawn = True
+            parameters = {name: self._parameter(name, *place) for name, place in places.items()}
+            for parameter in parameters.values():
+                parameter.check_next(step)
+                self._check_new(step, parameter)
+            for parameter in parameters.values():
+                parameter.released.add(step)
+            self._last = max(self._last, step)
+        return parameters
 
     def _fingerprint(self) -> str:
         text = json.dumps(self._terms, sort_keys=True).encode()
@@ -320,6 +571,13 @@ class TrainingNoise:
             )
         known = self._parameters.get((name, first, stop))
         if known is None:
+            for other, low, high in self._parameters:
+                if other == name and max(low, first) < min(high, stop):
+                    raise InvalidInput(
+                        f"coordinates {first} to {stop} of {name!r} overlap {low} to {high}, which "
+                        f"have noise here already; a parameter keeps its shape, and its shards "
+                        f"their places"
+                    )
             known = self._made(name, size, first, stop)
             known.replay(self._resumed)
             self._parameters[name, first, stop] = known
@@ -330,20 +588,66 @@ class TrainingNoise:
             )
         return known
 
-    def _made(self, name: str, size: int, first: int, stop: int) -> _Parameter:
-        address = {**self._terms, "parameter": name, "size": size}
+    def _made(
+        self, name: str, size: int, first: int, stop: int, sessions: Sessions | None = None
+    ) -> _Parameter:
+        fields = tuple(
+            (start, self._field(name, size, identity))
+            for start, identity in sessions or self._sessions
+        )
+        return _Parameter(self.strategy, fields, self.std, first, stop)
+
+    def _field(self, name: str, size: int, identity: str) -> NormalField:
+        address = {**self._terms, "identity": identity, "parameter": name, "size": size}
         text = json.dumps(address, sort_keys=True, separators=(",", ":"))
-        field = NormalField(self._key.derive(b"training", text.encode()), size)
-        return _Parameter(self.strategy, field, self.std, first, stop)
+        return NormalField(self._key.derive(b"training", text.encode()), size)
+
+
+def read_run(run: Mapping[str, Any], name: str) -> tuple[str, Sessions]:
+    """Identity and sessions of what `TrainingNoise.run` gave.
+
+    Raises:
+        StateError: it is something else; ``name`` says of which run.
+    """
+    try:
+        identity = str(run["identity"])
+        sessions = tuple((int(first), str(each)) for first, each in run["sessions"])
+        starts = [first for first, _ in sessions]
+        if not starts or starts[0] != 1 or starts != sorted(set(starts)):
+            raise ValueError
+        if any(len(bytes.fromhex(text)) != 16 for text in (identity, *dict(sessions).values())):
+            raise ValueError
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"the run of {name!r} cannot be read ({type(error).__name__}): give what noise.run "
+            f"said, or the whole checkpoint"
+        ) from error
+    return identity, sessions
+
+
+def renewed(sessions: Sessions, last: int, identity: str) -> Sessions:
+    """Sessions of a run that goes on after a step under another identity.
+
+    >>> renewed(((1, "a"), (5, "b")), 7, "c"), renewed(((1, "a"), (5, "b")), 3, "c")
+    (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
+    """
+    return (*((first, each) for first, each in sessions if first <= last), (last + 1, identity))
 
 
 class _Parameter:
     """Noise of consecutive coordinates of one parameter, step by step."""
 
     def __init__(
-        self, strategy: TrainingStrategy, field: NormalField, std: float, first: int, stop: int
+        self,
+        strategy: TrainingStrategy,
+        fields: tuple[tuple[int, NormalField], ...],
+        std: float,
+        first: int,
+        stop: int,
     ) -> None:
-        self.strategy, self.field, self.std = strategy, field, std
+        self.strategy, self.std, self.fields = strategy, std, fields
+        #: Of the newest session; all have the same coordinates.
+        self.field = fields[-1][1]
         self.first, self.stop = first, stop
         self.step = 0
         self.released: set[int] = set()
@@ -418,11 +722,18 @@ class _Parameter:
     def _summed(self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles) -> Singles:
         """The weighted sum of the step's normals for all coordinates of a block."""
         first = taps[0]
-        total = self.field.block(first.level, first.index, block, fresh)
+        total = self._field_of(first).block(first.level, first.index, block, fresh)
         if first.weight != 1:
             np.multiply(total, np.float32(first.weight), out=total)
         for tap in taps[1:]:
-            other = self.field.block(tap.level, tap.index, block, drawn)
+            other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
             np.multiply(other, np.float32(tap.weight), out=other)
             np.add(total, other, out=total)
         return total
+
+    def _field_of(self, tap: Any) -> NormalField:
+        """The field of the session in which a normal was first taken."""
+        if len(self.fields) == 1:
+            return self.field
+        begun = self.strategy.first_step(tap.level, tap.index)
+        return next(field for first, field in reversed(self.fields) if first <= begun)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.noise import Key
+from counton.noise import InsecureSeededKey, Key
 from counton.noise.blocks import Address, BlockSource, Tile
 from counton.noise.key import check_key
+from counton.noise.witness import drawn_identity
 from counton.strategies.participation import Schedule
 
 Examples = NDArray[np.int64]
@@ -41,6 +42,16 @@ class Sampler(ABC):
     seed: int
     #: Probability with which a step takes an example, where that is by chance and secret.
     rate: float | None = None
+    #: Public, and what tells its batches from those of other runs, where they are secret.
+    identity: str | None = None
+
+    def join(self, identity: str) -> None:
+        """Draw the batches of a sampler that another process has here and now.
+
+        Raises:
+            InvalidInput: batches are not drawn by chance, or some were taken here already.
+        """
+        raise InvalidInput(f"the batches of {type(self).__name__} are no secret: leave join out")
 
     @property
     @abstractmethod
@@ -247,7 +258,9 @@ class BallsInBins(Sampler):
 class PoissonBatches(Sampler):
     """Every step takes every example with the same probability, independently and secretly.
 
-    For independent noise only (DP-SGD), which this amplifies.
+    For independent noise only (DP-SGD), which this amplifies. Every sampler draws an identity, so
+    that two runs have batches of their own: taken twice, they would hide half as well. One under an
+    `InsecureSeededKey` has the same batches each time.
 
     Args:
         examples: how many there are.
@@ -273,9 +286,21 @@ class PoissonBatches(Sampler):
         self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
         self._steps = check_integer("steps", steps, 1, LARGEST)
         self.epochs, self.seed = self._steps, 0
-        address = f"{name}/{self.examples}/{self.rate!r}/{self._steps}".encode()
-        subkey = check_key(key).derive(b"training batches", address)
-        self._source = BlockSource(subkey)
+        self._address = f"{name}/{self.examples}/{self.rate!r}/{self._steps}"
+        self._key, self._taken = check_key(key), False
+        self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
+
+    def _be(self, identity: str) -> None:
+        address = f"{identity}/{self._address}".encode()
+        self.identity = identity
+        self._source = BlockSource(self._key.derive(b"training batches", address))
+
+    def join(self, identity: str) -> None:
+        """See `Sampler.join`."""
+        if identity != self.identity:
+            if self._taken:
+                raise InvalidInput("join comes after a batch was taken; call it before the first")
+            self._be(identity)
 
     @property
     def steps(self) -> int:
@@ -290,6 +315,7 @@ class PoissonBatches(Sampler):
     def batch(self, step: int) -> Examples:
         """See `Sampler.batch`."""
         tile = Tile(self._check_step(step), 1, 0, self.examples)
+        self._taken = True
         words = self._source.packed(Address(0, 0), tile, "<u8")[0]
         return np.flatnonzero(words < self._below)
 

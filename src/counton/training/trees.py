@@ -154,6 +154,21 @@ def check_finite(array: Any, name: str) -> None:
         )
 
 
+def squared_norm(array: Any) -> float:
+    """Sum of the squares of an array's numbers, added up in 32 bits at least.
+
+    >>> squared_norm(np.array([3.0, 4.0], np.float16))
+    25.0
+    """
+    if is_torch(array):
+        torch = sys.modules["torch"]
+        wide = torch.promote_types(array.dtype, torch.float32)
+        return float(torch.linalg.vector_norm(array, dtype=wide)) ** 2
+    numpy = sys.modules["jax"].numpy if is_jax(array) else np
+    flat = array.reshape(-1).astype(numpy.promote_types(array.dtype, np.float32))
+    return float(numpy.dot(flat, flat))
+
+
 def with_noise(array: Any, noise: Singles) -> Any:
     """``array`` plus noise of as many coordinates, in its own library, type and place.
 

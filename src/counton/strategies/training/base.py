@@ -154,6 +154,30 @@ class TrainingStrategy(ABC):
             HorizonExceeded: a step that is not among the run's.
         """
 
+    def first_step(self, level: int, index: int) -> int:
+        """The first step that takes a normal, by its address.
+
+        Raises:
+            InvalidInput: no step takes it.
+
+        >>> from counton.strategies.training import Octave
+        >>> strategy = Octave.fit(8)
+        >>> strategy.first_step(0, 5), strategy.first_step(3, 2)
+        (5, 2)
+        """
+        found = self._first_steps.get((level, index))
+        if found is None:
+            raise InvalidInput(f"no step takes the normal {index} of level {level}")
+        return found
+
+    @cached_property
+    def _first_steps(self) -> dict[tuple[int, int], int]:
+        found: dict[tuple[int, int], int] = {}
+        for step in range(1, self.steps + 1):
+            for tap in self.taps(step):
+                found.setdefault((tap.level, tap.index), step)
+        return found
+
     def divisor(self, step: int) -> float:
         """The noise of a step is divided by this."""
         self.check_step(step)

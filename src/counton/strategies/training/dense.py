@@ -96,6 +96,10 @@ class DenseOptimum(TrainingStrategy):
         row = solve_triangular(self._matrix, unit, lower=True, trans="T")
         return tuple(Tap(0, index + 1, float(row[index])) for index in range(step))
 
+    def first_step(self, level: int, index: int) -> int:
+        """See `TrainingStrategy.first_step`: a step's own normal has its number."""
+        return self.check_step(index)
+
     @property
     def draws(self) -> float:
         """See `TrainingStrategy.draws`."""

@@ -52,6 +52,10 @@ class ToeplitzTraining(TrainingStrategy):
         """What the noise of each step is divided by; None without scaling."""
         return None if self.shares is None else balanced(self._gram, self.shares)
 
+    def first_step(self, level: int, index: int) -> int:
+        """See `TrainingStrategy.first_step`: a step's own normal has its number."""
+        return self.check_step(index)
+
     def divisor(self, step: int) -> float:
         """See `TrainingStrategy.divisor`."""
         self.check_step(step)

@@ -1,0 +1,196 @@
+"""What is remembered beside a key: which noise it has given, so that it gives none twice.
+
+A key's witness is a file beside it, ``KEY.witness``, of entries in JSON with nothing secret in
+them. Streams of a state write how far they are and a digest of their last release; whatever else
+draws noise under a key writes the identity that it drew for itself, as training runs do. Within a
+process the same is remembered of keys without a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from counton.errors import StateError
+from counton.noise.key import InsecureSeededKey, Key
+
+#: By fingerprint of the key and what was named: the identity under which it has given noise.
+_known: dict[tuple[str, str], str] = {}
+_knowing = threading.Lock()
+#: What the entries of identities say where those of streams name their state.
+_NO_STATE = "no state"
+
+
+def drawn_identity() -> str:
+    """What tells one use of a key from every other: 128 random bits, in hexadecimal digits.
+
+    It is public.
+
+    >>> drawn_identity() == drawn_identity()
+    False
+    """
+    return secrets.token_hex(16)
+
+
+def identity_of(key: Key, name: str, identity: str) -> str:
+    """Remember under which identity a key gives noise by this name, or say which was before.
+
+    It is remembered in this process, and in the witness of a key that has a file. A witness that
+    cannot be written remembers nothing, as where the folder of the key is read only.
+
+    Args:
+        key: the secret; of one that somebody chose nothing is remembered.
+        name: of what draws noise.
+        identity: which `drawn_identity` gave it.
+
+    Returns:
+        The identity that was remembered first: another one where the name has been used.
+
+    Raises:
+        StateError: the witness is there and cannot be read.
+
+    >>> key = Key.generate()
+    >>> identity_of(key, "run", "1" * 32) == identity_of(key, "run", "2" * 32) == "1" * 32
+    True
+    """
+    if isinstance(key, InsecureSeededKey):
+        return identity
+    fingerprint = key.fingerprint
+    with _knowing:
+        known = _known.get((fingerprint, name), identity)
+        if key.file is not None:
+            known = _identity_in(witness_of(key.file), fingerprint, name, known)
+        return _known.setdefault((fingerprint, name), known)
+
+
+def witness_of(file: Path) -> Path:
+    """Where the witness of a key file is.
+
+    >>> witness_of(Path("visits.key")).name
+    'visits.key.witness'
+    """
+    return Path(f"{file}.witness")
+
+
+def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
+    entry = {
+        "key": fingerprint,
+        "state": _NO_STATE,
+        "identity": identity,
+        "stream": name,
+        "step": 0,  # streams of states, which begin at 1, are never taken for it
+        "digest": identity,
+    }
+    before: list[str] = []
+
+    def agrees(old: dict[str, Any]) -> bool:
+        before.append(old["digest"])
+        return bool(old["digest"] == identity)
+
+    try:
+        note_in(path, entry, agrees)
+    except OSError:
+        pass
+    except ValueError:
+        raise StateError(
+            f"the witness {path} of a key cannot be read (it was altered, or written in part), so "
+            f"nobody can tell which noise the key has given: bring it back from a copy, or take "
+            f"another key"
+        ) from None
+    return before[0] if before else identity
+
+
+def note_in(
+    path: Path, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
+) -> int | None:
+    """Write an entry into a witness; or the step of another entry with which it does not agree.
+
+    Args:
+        path: of the file; made where there is none.
+        entry: replaces those of the same key and stream, unless they are further.
+        agrees: whether the new entry may stand beside a known one of its key and stream.
+
+    Raises:
+        OSError: it cannot be read or written.
+        ValueError: it holds something else than entries.
+    """
+    if not path.exists() and _begun(path, _text([entry])):
+        return None
+    descriptor = os.open(path, os.O_RDWR)
+    with os.fdopen(descriptor, "rb+", buffering=0) as file:
+        _lock(descriptor)
+        before = file.read()
+        known = parsed(before)
+        same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
+        for old in same:
+            if not agrees(old):
+                return int(old["step"])
+        if any(old["step"] > entry["step"] for old in same):
+            return None  # another writer has gone on from here
+        text = _text([*(old for old in known if old not in same), entry])
+        # In one write, so that a process which is killed leaves the old or the new text.
+        if os.pwrite(descriptor, text, 0) != len(text):  # no space left
+            os.pwrite(descriptor, before, 0)
+            text = before
+        os.ftruncate(descriptor, len(text))
+    return None
+
+
+def _begun(path: Path, text: bytes) -> bool:
+    """Make a witness with its first entry in it; whether no other process had made it."""
+    waiting = path.with_name(f"{path.name}.new")
+    descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(descriptor)
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
+        os.fsync(descriptor)
+        try:
+            os.link(waiting, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links, or another process was faster
+            if path.exists() or not waiting.exists():
+                return False
+            os.rename(waiting, path)
+        return True
+    finally:
+        os.close(descriptor)
+        waiting.unlink(missing_ok=True)
+
+
+def _text(entries: list[dict[str, Any]]) -> bytes:
+    return json.dumps(entries, indent=1).encode() + b"\n"
+
+
+def parsed(data: bytes) -> list[dict[str, Any]]:
+    """Entries of a witness. After them may stand what is left of a longer text.
+
+    Raises:
+        ValueError: it holds no entries, or something else.
+    """
+    found, _ = json.JSONDecoder().raw_decode(data.decode())
+    texts = ("key", "state", "stream", "digest")
+    if not (isinstance(found, list) and found):
+        raise ValueError("no entries")
+    for entry in found:
+        if not (
+            isinstance(entry, dict)
+            and all(isinstance(entry.get(word), str) for word in texts)
+            and isinstance(entry.get("step"), int)
+        ):
+            raise ValueError("no entry of a release")
+    return found
+
+
+def _lock(descriptor: int) -> None:
+    """Let one process at a time write; it ends with the process."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)

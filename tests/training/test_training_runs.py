@@ -1,0 +1,382 @@
+"""No two sets of gradients meet one noise: runs, sweeps, checkpoints, workers, copies."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP, Key
+from counton.errors import CountonError, InvalidInput, StateError
+from counton.noise import witness
+from counton.store.keyfile import Witness
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BufferedToeplitz,
+    DenseOptimum,
+    Echo,
+    Octave,
+    TrainingStrategy,
+    training_schedule,
+)
+from counton.testing.training_laws import sets_of_steps
+from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
+from counton.training.noise import renewed
+
+STRATEGIES = [
+    BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
+    Echo.fit(12, 3, scaling="free"),
+    BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
+    DenseOptimum.fit(12, 3),
+    Octave.fit(12, 3),
+]
+CAUSAL = STRATEGIES[:4]
+ZEROS = {"w": np.zeros(5)}
+ONES = {"w": np.arange(5.0)}
+
+
+def noise_of(strategy: TrainingStrategy, key: Key, name: str = "run", **more: Any) -> TrainingNoise:
+    return TrainingNoise(strategy, key=key, name=name, guarantee=ZCDP(0.5), **more)
+
+
+def far(one: Any, other: Any) -> bool:
+    """Whether two releases differ by more than their gradients do."""
+    return bool(np.abs(one["w"] - other["w"] - ONES["w"]).max() > 1e-3)
+
+
+def test_a_second_run_under_one_key_and_name_is_refused() -> None:
+    key = Key.generate()
+    noise_of(STRATEGIES[0], key).add(1, ONES)
+    for draw in ("read", "fresh"):
+        with pytest.raises(StateError, match=r"another run called 'run'.* give another name"):
+            getattr(noise_of(STRATEGIES[0], key), draw)(1, "w", 5)
+    for other in STRATEGIES:  # whatever else it promises
+        with pytest.raises(StateError, match="another run"):
+            noise_of(other, key).add(1, ZEROS)
+    noise_of(STRATEGIES[0], key, name="run 2").add(1, ZEROS)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
+def test_runs_share_no_noise_even_where_the_name_was_forgotten(
+    strategy: TrainingStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Key.generate()
+    first = noise_of(strategy, key)
+    one = [first.add(step, ONES) for step in (1, 2, 3)]
+    monkeypatch.setattr(witness, "_known", {})
+    second = noise_of(strategy, key)
+    for step, release in enumerate(one, 1):
+        assert far(release, second.add(step, ZEROS))
+
+
+def test_a_key_of_a_file_remembers_names_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "training.key"
+    key = Key.generate()
+    key.save(path)
+    noise_of(STRATEGIES[0], key, name="first").add(1, ZEROS)
+    noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
+    shared = Key.load(path).salted("0")
+    noise_of(STRATEGIES[0], shared, name="first").add(1, ZEROS)
+    monkeypatch.setattr(witness, "_known", {})  # another process
+    for name in ("first", "second"):
+        with pytest.raises(StateError, match="another run"):
+            noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ONES)
+    with pytest.raises(StateError, match="another run"):
+        noise_of(STRATEGIES[0], Key.load(path).salted("0"), name="first").add(1, ONES)
+    noise_of(STRATEGIES[0], Key.load(path), name="third").add(1, ONES)
+    # a state under the same key takes no offence at it
+    beside = Witness([witness.witness_of(path)], "state.db")
+    assert not beside.forgotten({key.fingerprint: ()}, None)
+    beside.note(key.fingerprint, "visits", 3, "d" * 64)
+    assert {entry["stream"] for entry in beside.entries()} >= {"visits", "training: first"}
+    witness.witness_of(path).write_text("[")
+    with pytest.raises(StateError, match="cannot be read"):
+        noise_of(STRATEGIES[0], Key.load(path), name="fourth").add(1, ONES)
+
+
+def test_a_key_whose_folder_cannot_be_written_still_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "training.key"
+    Key.generate().save(path)
+
+    def full(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(witness, "note_in", full)
+    noise_of(STRATEGIES[0], Key.load(path)).add(1, ZEROS)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
+@pytest.mark.parametrize("done", [0, 1, 5])
+def test_a_checkpoint_continued_twice_has_two_noises(strategy: TrainingStrategy, done: int) -> None:
+    key = Key.generate()
+    first = noise_of(strategy, key)
+    for step in range(1, done + 1):
+        first.add(step, ZEROS)
+    state = first.state_dict()
+    ways: list[TrainingNoise] = [first]
+    for _ in range(2):
+        ways.append(noise_of(strategy, key))
+        ways[-1].load_state_dict(state)
+    ways.append(noise_of(strategy, key))
+    ways[-1].resume(done + 1, first.run)
+    for step in (done + 1, done + 2):
+        shown = [way.add(step, ONES) for way in ways]
+        for number, one in enumerate(shown):
+            for other in shown[:number]:
+                assert np.abs(one["w"] - other["w"]).max() > 1e-3
+    assert all("one version is shown" in way.promise for way in ways[1:])
+    assert "one version" not in first.promise
+    for step in range(1, done + 1):
+        for way in ways:
+            with pytest.raises(InvalidInput):
+                way.add(step, ONES)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
+def test_a_run_of_several_sessions_has_the_law_of_the_strategy(strategy: TrainingStrategy) -> None:
+    """Its noise is std * K z with one independent normal at each node, whoever drew it."""
+    key, size = Key.generate(), 3
+    noise = noise_of(strategy, key)
+    made = []
+    for step in range(1, 13):
+        if step in (4, 5, 9):
+            again = noise_of(strategy, key)
+            again.load_state_dict(noise.state_dict())
+            noise = again
+        made.append(noise.read(step, "w", size))
+    sessions = noise.run["sessions"]
+    assert [first for first, _ in sessions] == [1, 4, 5, 9]
+    fields = [(first, noise._field("w", size, each)) for first, each in sessions]
+    matrix, nodes = strategy.increments()
+    normals = []
+    for level, index in nodes:
+        taken = next(
+            step
+            for step in range(1, 13)
+            if any((tap.level, tap.index) == (level, index) for tap in strategy.taps(step))
+        )
+        own = next(field for first, field in reversed(fields) if first <= taken)
+        normals.append(own.read(level, index))
+    assert np.allclose(made, noise.std * matrix @ np.array(normals), atol=2e-5 * noise.std)
+
+
+def squared_sensitivity_of_two_ways(strategy: TrainingStrategy, last: int) -> float:
+    """Of what is shown up to a step and of two ways to go on from it, by matrices written out."""
+    matrix, nodes = strategy.increments()
+    old = np.array([strategy.first_step(*node) <= last for node in nodes])
+    common, own = np.where(old, matrix, 0), np.where(old, 0, matrix)
+    first, second = (common[last:], own[last:], 0 * own[last:]), (common[last:], 0 * own[last:])
+    shown = np.block(
+        [
+            [common[:last], own[:last], 0 * own[:last]],
+            list(first),
+            [*second, own[last:]],
+        ]
+    )
+    products = np.abs(np.linalg.inv(shown @ shown.T))
+    rest = strategy.steps - last
+    most = 0.0
+    for steps in sets_of_steps(strategy.steps, strategy.schedule):
+        later = [step for step in steps if step >= last]
+        chosen = steps + [step + rest for step in later]
+        most = max(most, float(products[np.ix_(chosen, chosen)].sum()))
+    return most
+
+
+@pytest.mark.parametrize("strategy", CAUSAL, ids=lambda s: s.name)
+def test_two_ways_on_from_a_step_cost_at_most_two_runs(strategy: TrainingStrategy) -> None:
+    for last in range(strategy.steps):
+        found = squared_sensitivity_of_two_ways(strategy, last)
+        assert found <= 2 * strategy.squared_sensitivity() * (1 + 1e-6)
+
+
+def test_two_ways_on_of_octave_cost_more_than_two_runs() -> None:
+    strategy = STRATEGIES[4]
+    assert squared_sensitivity_of_two_ways(strategy, 2) > 10 * strategy.squared_sensitivity()
+
+
+def test_sessions_that_took_no_step_are_left_out() -> None:
+    once = renewed((((1, "a")),), 0, "b")
+    assert once == ((1, "b"),)
+    assert renewed(renewed(once, 4, "c"), 4, "d") == ((1, "b"), (5, "d"))
+
+
+def test_resuming_needs_the_run() -> None:
+    key = Key.generate()
+    first = noise_of(STRATEGIES[4], key)
+    first.add(1, ZEROS)
+    again = noise_of(STRATEGIES[4], key)
+    with pytest.raises(StateError, match=r"load the checkpoint, or give run="):
+        again.resume(2)
+    for wrong in ({}, {"identity": "x", "sessions": []}, {"identity": "0" * 32, "sessions": [[2]]}):
+        with pytest.raises(StateError, match="cannot be read"):
+            again.resume(2, wrong)
+    with pytest.raises(StateError, match="another run"):
+        again.add(1, ZEROS)
+    seeded = noise_of(STRATEGIES[4], chosen_key())
+    seeded.resume(2)  # of a key that somebody chose everything is known
+
+
+def test_a_state_that_is_refused_changes_nothing() -> None:
+    key = Key.generate()
+    first = noise_of(STRATEGIES[0], key)
+    first.add(1, ZEROS)
+    state = first.state_dict()
+    entry = state["parameters"][0]
+    broken = state | {"parameters": [entry | {"buffers": entry["buffers"][:1]}]}
+    before = first.run
+    with pytest.raises(StateError, match="buffers"):
+        first.load_state_dict(broken)
+    assert first.run == before
+    first.add(2, ZEROS)
+
+
+def test_workers_of_one_step_join_the_run_of_the_first() -> None:
+    key, strategy = Key.generate(), STRATEGIES[1]
+    first, other = noise_of(strategy, key), noise_of(strategy, key)
+    other.join(first.run)
+    whole = noise_of(strategy, key)
+    whole.join(first.run)
+    for step in (1, 2):
+        parts = [
+            worker.add(step, {"w": np.zeros(3)}, shards={"w": (3 * place, 6)})["w"]
+            for place, worker in enumerate((first, other))
+        ]
+        assert (np.concatenate(parts) == whole.add(step, {"w": np.zeros(6)})["w"]).all()
+    with pytest.raises(InvalidInput, match="before the first step"):
+        other.join(first.run)
+    # after a checkpoint each would draw its own: they join again
+    state = first.state_dict()
+    ways = [noise_of(strategy, key) for _ in range(2)]
+    for way in ways:
+        way.load_state_dict(state)
+    ways[1].join(ways[0].run)
+    places = {"w": (0, 6)}
+    found = [way.add(3, {"w": np.zeros(3)}, shards=places)["w"] for way in ways]
+    assert (found[0] == found[1]).all()
+
+
+def test_shards_do_not_overlap() -> None:
+    noise = noise_of(STRATEGIES[4], Key.generate())
+    noise.add(1, {"w": np.zeros(3)}, shards={"w": (0, 6)})
+    for first, size, whole in ((2, 3, 6), (0, 6, 6), (0, 2, 6), (1, 3, 8)):
+        with pytest.raises(InvalidInput, match="overlap"):
+            noise.add(1, {"w": np.ones(size)}, shards={"w": (first, whole)})
+    noise.add(1, {"w": np.zeros(3)}, shards={"w": (3, 6)})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
+def test_what_was_read_is_not_added_to_gradients(strategy: TrainingStrategy) -> None:
+    noise = noise_of(strategy, Key.generate())
+    noise.read(1, "w", 5)
+    for draw in (noise.read, noise.fresh):
+        with pytest.raises(InvalidInput):
+            draw(1, "w", 5)
+    with pytest.raises(InvalidInput):
+        noise.add(1, ZEROS)
+
+
+def test_noise_is_neither_copied_nor_pickled() -> None:
+    noise = noise_of(STRATEGIES[0], Key.generate())
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(CountonError):
+            copied(noise)
+
+
+def test_threads_do_not_take_one_step_twice() -> None:
+    noise = noise_of(STRATEGIES[4], Key.generate())
+    together, given = threading.Barrier(4), []
+
+    def take() -> None:
+        together.wait()
+        with suppress(InvalidInput):
+            given.append(noise.add(1, ZEROS))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(given) == 1
+
+
+def _drawn_in_a_copy(noise: TrainingNoise, answer: Any) -> None:
+    try:
+        noise.add(1, ZEROS)
+        answer.put("noise")
+    except StateError as error:
+        answer.put(str(error))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_copy_of_the_process_draws_nothing() -> None:
+    """A pool that sweeps over learning rates would give each of them the same noise."""
+    forked = multiprocessing.get_context("fork")
+    answer = forked.Queue()
+    process = forked.Process(
+        target=_drawn_in_a_copy, args=(noise_of(STRATEGIES[0], Key.generate()), answer)
+    )
+    process.start()
+    assert "made in another process" in answer.get(timeout=60)
+    process.join()
+
+
+# ------------------------------------------------------------------------------------- batches
+
+
+def sampled() -> tuple[TrainingNoise, FixedEpochs]:
+    sampler = FixedEpochs(examples=240, batch_size=60, epochs=3)
+    return noise_of(Echo.fit(12, 3), Key.generate(), sampler=sampler), sampler
+
+
+def test_batches_that_are_not_the_samplers_are_refused() -> None:
+    noise, sampler = sampled()
+    for wrong in (np.arange(600), sampler.batch(2), sampler.batch(1)[:-1]):
+        with pytest.raises(InvalidInput, match="are not the 60 of the sampler"):
+            noise.add(1, ZEROS, batch=wrong)
+    noise.add(1, ZEROS, batch=sampler.batch(1)[::-1])
+    with pytest.raises(InvalidInput, match="no sampler"):
+        noise_of(STRATEGIES[0], Key.generate()).add(1, ZEROS, batch=[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_sums_longer_than_the_samplers_batch_can_be_are_refused(dtype: Any) -> None:
+    noise, _ = sampled()
+    with pytest.raises(InvalidInput, match="add up to a norm of 600"):
+        noise.add(1, {"a": np.full(9, 160, dtype), "b": np.full(16, 90, dtype)})
+    noise.add(1, {"a": np.full(9, 16, dtype), "b": np.full(16, 9, dtype)})
+
+
+def test_two_runs_by_chance_take_other_batches() -> None:
+    key = Key.generate()
+    one, other = (PoissonBatches(500, 0.2, 8, key=key, name="run") for _ in range(2))
+    assert not np.array_equal(one.batch(1), other.batch(1))
+    third = PoissonBatches(500, 0.2, 8, key=key, name="run")
+    assert one.identity is not None
+    third.join(one.identity)
+    assert np.array_equal(one.batch(1), third.batch(1))
+    with pytest.raises(InvalidInput, match="before the first"):
+        other.join(one.identity)
+    with pytest.raises(InvalidInput, match="no secret"):
+        FixedEpochs(8, 4).join(one.identity)
+
+
+def test_everything_is_the_same_under_a_key_that_somebody_chose() -> None:
+    for strategy in STRATEGIES:
+        one, other = (noise_of(strategy, chosen_key()) for _ in range(2))
+        assert (one.add(1, ZEROS)["w"] == other.add(1, ZEROS)["w"]).all()
+        other.load_state_dict(one.state_dict())
+        assert (one.add(2, ZEROS)["w"] == other.add(2, ZEROS)["w"]).all()
