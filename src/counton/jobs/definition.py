@@ -10,6 +10,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.events.files import read_domain
@@ -17,6 +19,7 @@ from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.exact import Number
 from counton.jobs import guards, kinds
+from counton.jobs.clock import length_of
 from counton.jobs.job import (
     EXPIRING,
     NEWEST,
@@ -1044,18 +1047,41 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
             f"{field('also')} is {request.also!r}; name each new group once, as in A,B"
         )
     new = [group for group in names if group not in definition.groups]
+    step = released + 1 if definition.other is None else _unread(definition, released)
     if len(new) > definition.spare:
         raise InvalidInput(
             f"{field('also', request.also)} names {len(new):,} new groups, and stream "
             f"{request.name!r} has {definition.spare:,} spare ones left; name fewer, or begin a "
             f"stream with more ({field('spare')})"
         )
+    if new and step > definition.windows.steps:
+        raise InvalidInput(
+            f"{field('also', request.also)} names groups that count by themselves from step "
+            f"{step:,} on, and stream {request.name!r} ends with step "
+            f"{definition.windows.steps:,}; declare them in the stream that follows"
+        )
     return replace(
         definition,
         domain=(*definition.domain, *new),
-        named=(*definition.named, *((group, released + 1) for group in new)),
+        named=(*definition.named, *((group, step) for group in new)),
         spare=definition.spare - len(new),
     )
+
+
+def _unread(definition: Definition, released: int) -> int:
+    """The first window of which no run has read rows that came when they were due.
+
+    Rows that were read before a group had its name wait among the others, and cannot be told from
+    them; so the group counts by itself from a window on that has none of these, and where a row
+    counts hangs on its own time alone. Which window that is follows from public facts: the last run
+    came before the first window that is not released had ended, and its watermark.
+    """
+    windows, kept = definition.windows, definition.remembered.get("watermark")
+    if released >= windows.steps:
+        return released + 1
+    due = int(windows.ends(range(released + 1, released + 2))[0])
+    due += 0 if kept is None else length_of(kept)
+    return int(windows.step_of(np.array([due - 1], np.int64))[0]) + 1
 
 
 def _renamed(definition: Definition, rename: str, step: int) -> Definition:

@@ -88,8 +88,8 @@ class Job:
         continues: a stream of the same state that ends now; this one begins where it ends.
         other: a group of its own for all rows of groups that are not declared.
         spare: so many groups more, without a name yet.
-        also: names for spare groups, known to the public: a list ``A,B`` or a sequence; from the
-            next window on.
+        also: names for spare groups, known to the public: a list ``A,B`` or a sequence; where there
+            is ``other``, from the first window on of which no run has read rows.
         rename: columns that are called otherwise from now on, ``old=new``, commas between several.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
         strategy, metric: how the noise is arranged, or by which error it is chosen.
