@@ -11,6 +11,7 @@ import pytest
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
+from counton.jobs.definition import subject
 from counton.jobs.kinds import KINDS
 
 HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
@@ -167,6 +168,11 @@ def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: 
 @pytest.mark.parametrize("name", ["average", "quantiles", "distinct"])
 def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> None:
     job = replace(made(name, tmp_path), by="page", domain="home,shop", epsilon=1000)
+    if name == "distinct":  # in how many groups a user counts is for the operator to say
+        with pytest.raises(InvalidInput, match=r"needs most, in how many groups a user counts"):
+            run(job)
+        assert not Path(str(job.state)).exists()
+        job = replace(job, most=2)
     with run(job) as outcome:
         shown = outcome.shown().table()
         assert set(shown["group"]) == {"home", "shop"}
@@ -183,3 +189,15 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
             Path(str(job.state)).unlink()
             Path(f"{job.state}.key").unlink()
             Path(f"{job.state}.key.witness").unlink(missing_ok=True)
+
+
+def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
+    each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
+    rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
+    job = replace(made("distinct", tmp_path, rows), by="page", domain="home,shop", epsilon=1000)
+    for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
+        with run(replace(job, most=most, name=f"{most}")) as outcome:
+            assert subject(outcome.definition) == f"number of users {words}".strip()
+            released = outcome.released()
+            assert released.own.estimates[-1].tolist() == counted
+            assert ("each in the first" in released.methods()) == bool(words)

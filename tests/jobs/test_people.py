@@ -108,7 +108,7 @@ def adversarial(seed: int) -> Log:
             {"most": 2, "per": "1d"},
             {"most": 3, "per": "6h"},
             {"most": 3, "per": "1d", "distinct": True},
-            {"first": True},
+            {"first": True, "most": 1},
             {"first": True, "most": 2},
         ]
     )
@@ -250,8 +250,8 @@ def test_distinct_users_so_far(tmp_path: Path) -> None:
     rows, more = [*FLOOD, *BOB], [at("02T01:00", "b", "bob"), at("02T02:00", "b", "dan")]
     runs = ("03-02", rows), ("03-03", [*rows, *more])
     (tmp_path / "once").mkdir()
-    assert totals(tmp_path / "once", {**DAYS, "first": True}, *runs)[0] == [[2, 0], [2, 1]]
-    in_groups = {**DAYS, "first": True, "most": 2}
+    once, in_groups = ({**DAYS, "first": True, "most": most} for most in (1, 2))
+    assert totals(tmp_path / "once", once, *runs)[0] == [[2, 0], [2, 1]]
     assert totals(tmp_path, in_groups, *runs)[0] == [[2, 1], [2, 3]]
 
 
@@ -421,6 +421,7 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ({"most": 3, "per": "1 day"}, "window length '1 day'"),
         ({"first": True, "per": "1d"}, "does not go with first"),
         ({"first": True, "distinct": True}, "does not go with first"),
+        ({"first": True, "most": None}, "by=page with users who count once for ever needs most"),
         ({"first": True, "most": 2, "by": None, "domain": None}, "there is no by"),
         ({"most": 2.5}, "give a whole number"),
     ],

@@ -375,8 +375,14 @@ def subject(definition: Definition) -> str:
     """What is counted or added up."""
     if definition.what in ("count", "distinct"):
         people = definition.people
+        if people is not None and people.first:
+            users, groups = f"number of {plural(definition.unit)}", definition.domain or ()
+            if definition.columns.group is None or 0 < len(groups) <= people.most:
+                return users
+            first = "first group" if people.most == 1 else f"first {people.most:,} groups"
+            return f"{users} (each in the {first} alone)"
         if people is not None:
-            return f"number of {plural(definition.unit) if people.first else 'events'}"
+            return "number of events"
         return f"number of {plural(definition.unit)}"
     return f"sum of {definition.columns.value}"
 
@@ -637,6 +643,12 @@ def _people(request: Job, timezone: str) -> People | None:
             raise InvalidInput(
                 f"{field('most', most)} with {field('first', True)} is in how many groups a user "
                 f"counts, and there is no {field('by')}; leave {field('most')} out"
+            )
+        if most is None and request.by is not None:
+            raise InvalidInput(
+                f"{field('by', request.by)} with users who count once for ever needs "
+                f"{field('most')}, in how many groups a user counts: noise must hide them all, and "
+                f"with {field('most', 1)} each user counts in the first group alone"
             )
         return People(1 if most is None else most, first=True)
     if most is None:
