@@ -33,6 +33,7 @@ from typing import IO, Any, Literal, cast, get_args
 import polars as pl
 
 from counton.errors import InvalidInput, field, is_text
+from counton.events.linesums import LineSums
 from counton.events.windows import as_text
 
 #: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
@@ -261,6 +262,8 @@ def format_of(path: str, stated: str | None = None) -> Format:
 #: Gzip and zstd, which polars unpacks.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _LOOKED_AT = 4096
+#: Bytes of a file that are looked at together.
+_BLOCK = 2**22
 #: JSON lines in which names of columns are looked for.
 _JSON_ROWS = 10_000
 
@@ -308,6 +311,17 @@ class Rows(ABC):
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of a file's bytes, or of a frame's ``columns``, in hexadecimal."""
+
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """What the rows come to in any order, of a file with all it says of them.
+
+        Args:
+            columns: of a frame those that are read.
+
+        Returns:
+            Hexadecimal; None where there is no row, or nothing that could come twice.
+        """
+        return None
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Whether a file is this one, by whatever path, or holds the same bytes."""
@@ -446,6 +460,28 @@ class EventFile(Rows):
             return hashlib.sha256(self._bytes).hexdigest()
         return _digest(self.path)
 
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """See `Rows.row_digest`: of the lines, whatever their compression."""
+        return self._row_digest
+
+    @cached_property
+    def _row_digest(self) -> str | None:
+        sums = LineSums()
+        try:
+            if self.kind == "parquet":
+                _write_lines(self.frame(), sums)
+            elif self._start().startswith(_COMPRESSED[1]):
+                unpacked = io.BytesIO(self._bytes) if self._bytes is not None else Path(self.path)
+                for lines in pl.scan_lines(unpacked).collect_batches():
+                    sums.write("\n".join(lines.to_series()).encode() + b"\n")
+            else:
+                with self._lines() as stream:
+                    while block := stream.read(_BLOCK):
+                        sums.write(block)
+        except (*UNREADABLE, EOFError, zlib.error):
+            return None  # which is said where the rows are read
+        return sums.digest() if sums.lines > (self.kind != "jsonl") else None
+
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """See `Rows.has_bytes_of`."""
         size = Path(other).stat().st_size
@@ -519,9 +555,12 @@ class EventFile(Rows):
             f"state its format"
         )
 
+    def _start(self) -> bytes:
+        return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
+
     def _lines(self) -> IO[bytes]:
-        held, start = self._bytes, _beginning(self.path) if self._bytes is None else self._bytes
-        if start.startswith(_COMPRESSED[0]):
+        held = self._bytes
+        if self._start().startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
 
@@ -530,12 +569,12 @@ class EventFile(Rows):
         if self.kind == "parquet":
             return
         try:
-            first = self._bytes if self._bytes is not None else _beginning(self.path)
+            first = self._start()
         except OSError as error:
             raise self.unreadable(error) from error
         if first.startswith(_COMPRESSED):
             return
-        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first[:_LOOKED_AT]:
+        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first:
             raise InvalidInput(
                 f"{self.name} is UTF-16 or no text at all, and {self.kind} is text in UTF-8; "
                 f"convert it, or state its format ({field('file_format')})"
@@ -565,6 +604,7 @@ class EventFrame(Rows):
 
     def __init__(self, frame: object) -> None:
         self._frame = _in_polars(frame)
+        self._hashed: dict[tuple[str, ...], tuple[str, str | None]] = {}
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
@@ -587,12 +627,23 @@ class EventFrame(Rows):
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of the named columns as CSV."""
-        hashed = _Hashed()
-        made = self._made(columns, self._frame.collect_schema())
-        self._frame.with_columns(made).select(columns).sink_csv(
-            cast(IO[bytes], hashed)
-        )  # in parts: it may be larger than memory
-        return hashed.sha256.hexdigest()
+        return self._digests(tuple(columns))[0]
+
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """See `Rows.row_digest`."""
+        return self._digests(tuple(columns))[1]
+
+    def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
+        if columns not in self._hashed:
+            hashed = _Hashed()
+            made = self._made(columns, self._frame.collect_schema())
+            _write_lines(self._frame.with_columns(made).select(columns), hashed)
+            lines = hashed.sums
+            self._hashed[columns] = (
+                hashed.sha256.hexdigest(),
+                lines.digest() if lines.lines > 1 else None,
+            )
+        return self._hashed[columns]
 
     def unreadable(self, error: BaseException) -> InvalidInput:
         """See `Rows.unreadable`."""
@@ -601,17 +652,26 @@ class EventFrame(Rows):
 
 
 class _Hashed:
-    """A file of which only the digest is kept."""
+    """A file of which only digests are kept: of all of it, and of its lines in any order."""
 
     def __init__(self) -> None:
-        self.sha256 = hashlib.sha256()
+        self.sha256, self.sums = hashlib.sha256(), LineSums()
 
     def write(self, data: bytes) -> int:
         self.sha256.update(data)
+        self.sums.write(data)
         return len(data)
 
     def flush(self) -> None:
         pass
+
+
+def _write_lines(frame: pl.LazyFrame, file: _Hashed | LineSums) -> None:
+    """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
+    types = frame.collect_schema()
+    flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
+    texts = frame.select(as_text(pl.col(name), types[name]) for name in flat)
+    texts.sink_csv(cast(IO[bytes], file))
 
 
 def _in_polars(frame: Any) -> pl.LazyFrame:

@@ -157,8 +157,9 @@ def check_output(
         for other in inputs:
             both = mine.exists() and other.exists()
             if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
+                also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
                 raise InvalidInput(
-                    f"{str(mine)!r} is also {str(other)!r}, which the run reads or keeps; write "
+                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
                     f"elsewhere"
                 )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as attribute
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from counton.errors import (
     CountonError,
     InvalidInput,
-    ReplayMismatch,
     StateError,
     StreamConflict,
     SumOverflow,
@@ -33,9 +33,9 @@ from counton.events.files import (
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.spread import Spread
 from counton.events.tally import Reading, Tally, by_row, changed, tally
 from counton.jobs import clock, kinds
+from counton.jobs.again import is_counted, marks_of_all, new_marks, refuse_late, without_counted
 from counton.jobs.definition import (
     Asked,
     Definition,
@@ -365,7 +365,7 @@ def _run(
         )
     assert source is not None
     if store is not None and saved is not None and request.append:
-        source = _new_files(source, store, request, definition)
+        source = without_counted(source, definition, partial(store.has_source, request.name))
     reading = reading_of(request, asked, definition, policies)
     labels, counted_by = None, definition
     if definition.discovery is not None:
@@ -379,7 +379,7 @@ def _run(
     held = None if bounding is None else bounding.hold(source)
     watch = None if progress is silent else _Counted(progress)
     found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
-    digests = source.digests(definition.columns.names)
+    marks, one_by_one = marks_of_all(source, definition), definition.columns.id is not None
     if (part := source.changed()) is not None:
         raise changed(part)
     released = None if saved is None else saved.step
@@ -409,13 +409,17 @@ def _run(
             )
         before = stream.step  # another process may have released since the state was read
         counted, again = found, False
-        if request.append and _known(stream, source, digests, definition, ended):
+        has = stream.has_source
+        once = request.append and not one_by_one
+        if once and is_counted(source, marks, has, before, ended):
             counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
             labels, counted, chosen = _only_counted(labels, counted, chosen)
-            if request.append and chosen is None and not request.confirmed:
-                refuse_known(stream.observed_blocks(), counted.cells, definition.measures)
+            if once and not request.confirmed:
+                if chosen is None:
+                    refuse_known(stream.observed_blocks(), counted.cells, definition.measures)
+                _refuse_late(source, definition, counted, before)
             intake = _compared(
                 stream.observed_blocks(),
                 counted,
@@ -430,7 +434,7 @@ def _run(
         # Whether anything in a file counts must not decide whether it may come again.
         sources: tuple[str, ...] = ()
         if found.rows and not again:
-            sources = _sources(stream, source, digests, definition, request)
+            sources = new_marks(source, marks, has, once=once)
         late = intake.late_rows
         if definition.adds is not None and not by_row(definition.adds):
             late //= definition.places  # a row is in all of them
@@ -505,6 +509,8 @@ def _run_ordered(
         rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
         raise changed(part)
+    if source is not None and len(source.parts) > 1:
+        marks_of_all(source, definition)  # refuses copies
     rows = fitting(rows, definition, released)
     found = Tally(
         *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
@@ -576,49 +582,11 @@ def _bounding(
     return Bounding(definition, secret, request.append, request.confirmed)
 
 
-def _known(
-    stream: Stream,
-    source: Source,
-    sha256s: Sequence[str],
-    definition: Definition,
-    ended: int,
-) -> bool:
-    """Whether new events are those of an earlier run, all of whose rows are in the state.
-
-    That run came to its end, or it was killed after it had committed: then there is nothing to do
-    but to write what it would have written, from the journal. Rows with ids are told one by one.
-
-    Raises:
-        ReplayMismatch: they would release windows as if nothing more had happened in them.
-    """
-    if definition.columns.id is not None:
-        return False
-    if not all(stream.has_source(f"sha256:{sha256}") for sha256 in sha256s):
-        return False
-    if ended > stream.step:
-        raise ReplayMismatch(
-            f"{source.name} has been counted already, and {ended - stream.step:,} more windows "
-            f"would be released without a new event; give the file of the new events, or drop "
-            f"{field('append', True)} if the file holds everything since the first window"
-        )
-    return True
-
-
-def _new_files(source: Source, store: Store, request: Job, definition: Definition) -> Source:
-    """Of several files those that were not counted before; all of them if there is no other.
-
-    So a folder to which a file is added every night is read from the new one on. Rows with ids are
-    told one by one.
-    """
-    known_whole = len(source.parts) == 1 or isinstance(source, Spread)
-    if known_whole or definition.columns.id is not None:
-        return source
-    known = [
-        part
-        for part in source.parts
-        if store.has_source(request.name, f"sha256:{part.digest(definition.columns.names)}")
-    ]
-    return source if len(known) == len(source.parts) else source.without(known)
+def _refuse_late(source: Source, definition: Definition, found: Tally, released: int) -> None:
+    cells = found.cells.filter(pl.col("step").is_between(1, definition.windows.steps))
+    late = int(cells.filter(pl.col("step") <= released)["rows"].sum())
+    each = definition.places if definition.adds is None or not by_row(definition.adds) else 1
+    refuse_late(source, late // each, int(cells["rows"].sum()) // each)
 
 
 def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
@@ -750,33 +718,6 @@ def _counters(definition: Definition) -> Guarantee | None:
     from counton.jobs.discovery import counters_of
 
     return counters_of(definition.guarantee)
-
-
-def _sources(
-    stream: Stream,
-    source: Source,
-    sha256s: Sequence[str],
-    definition: Definition,
-    request: Job,
-) -> tuple[str, ...]:
-    """Digests of parts that are new to the stream.
-
-    A file of new events must not be counted twice, and neither as such after it was the file of all
-    events; so the digests of both are kept.
-
-    Raises:
-        ReplayMismatch: new events that were counted before.
-    """
-    new = []
-    for part, sha256 in zip(source.parts, sha256s, strict=True):
-        digest = f"sha256:{sha256}"
-        if not stream.has_source(digest):
-            new.append(digest)
-        elif request.append and definition.columns.id is None:
-            raise ReplayMismatch(
-                f"{part.name} has been counted already ({digest[:18]}...); {part.again}"
-            )
-    return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 
 
 def _compared(

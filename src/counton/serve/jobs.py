@@ -45,6 +45,9 @@ class Waiting(EventFrame):
         """See `Rows.digest`."""
         return self._digest
 
+    def row_digest(self, columns: Sequence[str] = ()) -> None:
+        """Rows of an inbox are told by their batches, of which several may say the same."""
+
 
 def no_rows(columns: Sequence[str]) -> Waiting:
     """A source's part without rows: windows end also where nothing happened."""

@@ -1,0 +1,149 @@
+"""Events that come again: files of the same rows, in one run or after another.
+
+Rows without ids are counted as often as they come. So a file that was counted is known by its
+bytes, and by what its rows come to in any order and compression; and new events of which nearly all
+are late look like events that were counted. With ids rows are told one by one, and nothing is
+refused by its looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from counton.errors import InvalidInput, ReplayMismatch, field
+from counton.events.files import Rows, Source
+from counton.events.spread import Spread
+from counton.jobs.definition import Definition
+from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE
+
+#: By what a part is known again: its bytes, and its rows where they have no ids.
+Marks = tuple[str, ...]
+#: Whether a stream has counted what a mark stands for.
+Counted = Callable[[str], bool]
+
+
+def marks_of(part: Rows, definition: Definition) -> Marks:
+    """By what a part is known again."""
+    columns = definition.columns.names
+    marks = [f"sha256:{part.digest(columns)}"]
+    if definition.columns.id is None and (rows := part.row_digest(columns)) is not None:
+        marks.append(f"rows:{rows}")
+    return tuple(marks)
+
+
+def marks_of_all(source: Source, definition: Definition) -> list[Marks]:
+    """Marks of all parts, none of which holds the rows of another, to be counted twice.
+
+    Raises:
+        InvalidInput: two do, naming both.
+    """
+    found = [marks_of(part, definition) for part in source.parts]
+    first: dict[Marks, Rows] = {}
+    for part, (_, *rows) in zip(source.parts, found, strict=True):
+        before = first.setdefault(tuple(rows), part)
+        if rows and before is not part:
+            raise InvalidInput(
+                f"{part.name} holds the same rows as {before.name}, in whatever order and "
+                f"compression, so that they would be counted twice; leave one of them out, or, if "
+                f"these are different events indeed, put them into one file, or give each an id "
+                f"({field('id')})"
+            )
+    return found
+
+
+def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
+    """Of several files those that were not counted before; all of them if there is no other.
+
+    So a folder to which a file is added every night is read from the new one on. Rows with ids are
+    told one by one.
+    """
+    known_whole = len(source.parts) == 1 or isinstance(source, Spread)
+    if known_whole or definition.columns.id is not None:
+        return source
+    known = [part for part in source.parts if any(map(counted, marks_of(part, definition)))]
+    return source if len(known) == len(source.parts) else source.without(known)
+
+
+def is_counted(
+    source: Source, marks: Sequence[Marks], counted: Counted, released: int, ended: int
+) -> bool:
+    """Whether new events are those of an earlier run, all of whose rows are in the state.
+
+    That run came to its end, or it was killed after it had committed: then there is nothing to do
+    but to write what it would have written, from the journal.
+
+    Args:
+        source: the new events.
+        marks: of each of its parts.
+        counted: what it has counted.
+        released: steps released.
+        ended: steps that have ended.
+
+    Raises:
+        ReplayMismatch: one other file of the same rows; or they would release windows as if nothing
+            more had happened in them.
+    """
+    if not all(any(map(counted, of_part)) for of_part in marks):
+        return False
+    if len(marks) == 1 and not counted(marks[0][0]):
+        raise ReplayMismatch(
+            f"{source.name} holds the same rows as events that have been counted already, in "
+            f"whatever order and compression; {source.parts[0].again}"
+        )
+    if ended > released:
+        have = "has" if len(source.parts) == 1 else "have"
+        raise ReplayMismatch(
+            f"{source.name} {have} been counted already, and {ended - released:,} more windows "
+            f"would be released without a new event; give the file of the new events, or drop "
+            f"{field('append', True)} if the file holds everything since the first window"
+        )
+    return True
+
+
+def new_marks(
+    source: Source, marks: Sequence[Marks], counted: Counted, *, once: bool
+) -> tuple[str, ...]:
+    """Marks of parts that are new to the stream.
+
+    A file of new events must not be counted twice, and neither as such after it was the file of all
+    events; so the marks of both are kept.
+
+    Args:
+        source: the events.
+        marks: of each of its parts.
+        counted: what the stream has counted.
+        once: each may come once.
+
+    Raises:
+        ReplayMismatch: new events that were counted before.
+    """
+    new: list[str] = []
+    for part, of_part in zip(source.parts, marks, strict=True):
+        known = [mark for mark in of_part if counted(mark)]
+        if known and once:
+            raise ReplayMismatch(
+                f"{part.name} has been counted already ({known[0][:18]}...); {part.again}"
+            )
+        new += [mark for mark in of_part if mark not in known]
+    return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
+
+
+def refuse_late(source: Source, late: int, rows: int) -> None:
+    """Refuse new events nearly all of which are late, until that is confirmed.
+
+    Args:
+        source: of the new events.
+        late: rows of windows that are released.
+        rows: all rows within the windows.
+
+    Raises:
+        ReplayMismatch: `KNOWN_ROWS` or more rows are late, and `KNOWN_SHARE` or more of all.
+    """
+    if late < KNOWN_ROWS or late < KNOWN_SHARE * rows:
+        return
+    raise ReplayMismatch(
+        f"{late:,} of the {rows:,} rows of {source.name} are late: their windows are released "
+        f"already, as those of rows that were counted are; leave the file out if it was counted, "
+        f"or give {field('confirmed', True)} if the rows are new indeed. Where events come late "
+        f"every night, release later ({field('watermark', '24h')})"
+    )

@@ -1,0 +1,205 @@
+"""Events that come twice are counted once, or refused by name; what looks so asks first."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton.errors import InvalidInput, ReplayMismatch
+from counton.events.linesums import LineSums
+from counton.jobs import Job, run
+
+HEADER = "time,page,user,paid\n"
+ROWS = [f"2024-03-01T{k % 5:02}:{k % 60:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
+LATER = [f"2024-03-01T{k % 3 + 5:02}:{k:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
+WHATS: dict[str, dict[str, Any]] = {
+    "count": {"by": "page", "domain": "a,b"},
+    "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "count users": {"user": "user", "most": 40},
+    "distinct": {"user": "user"},
+    "edges": {"edge": "user,page"},
+}
+
+
+def csv_of(rows: list[str]) -> bytes:
+    return (HEADER + "".join(rows)).encode()
+
+
+def reordered(rows: list[str]) -> list[str]:
+    return random.Random(1).sample(rows, len(rows))
+
+
+#: Files of the same rows, by the endings of their names.
+COPIES: dict[str, Callable[[list[str]], bytes]] = {
+    "csv": csv_of,
+    "csv.gz": lambda rows: gzip.compress(csv_of(rows)),
+    "order.csv": lambda rows: csv_of(reordered(rows)),
+    "order.csv.gz": lambda rows: gzip.compress(csv_of(reordered(rows))),
+    "lines.csv": lambda rows: csv_of(rows).replace(b"\n", b"\r\n"),
+}
+
+
+def asked(events: object, folder: Path, what: str = "count", **more: Any) -> Job:
+    given: dict[str, Any] = {
+        "time": "time", "every": "1h", "start": "2024-03-01", "steps": 24, "epsilon": 10**6,
+        "until": "2024-03-01T05:00", **WHATS[what],
+    }  # fmt: skip
+    if (folder / "s.db").exists():
+        given = {"until": given["until"]}
+    word: Any = what.split()[0]
+    return Job(word, events, folder / "s.db", **{**given, **more})  # type: ignore[arg-type]
+
+
+def released(job: Job) -> tuple[list[Any], Any]:
+    with run(job) as outcome:
+        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome
+
+
+@pytest.mark.parametrize("kind", COPIES)
+@pytest.mark.parametrize("what", WHATS)
+def test_a_copy_among_the_files_of_a_run_is_refused_by_name(
+    what: str, kind: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(csv_of(ROWS))
+    (folder / f"b.{kind}").write_bytes(COPIES[kind](ROWS))
+    with pytest.raises(InvalidInput, match=rf"b\.{kind} holds the same rows as .*a\.csv"):
+        run(asked(folder, tmp_path, what))
+    assert not (tmp_path / "s.db").exists()
+    (folder / f"b.{kind}").write_bytes(COPIES[kind](LATER))
+    run(asked(folder, tmp_path, what)).close()
+
+
+@pytest.mark.parametrize("kind", COPIES)
+@pytest.mark.parametrize("what", ["count", "sum", "count users"])
+def test_a_copy_of_a_counted_file_is_refused_by_name(what: str, kind: str, tmp_path: Path) -> None:
+    first, again = tmp_path / "a.csv.gz", tmp_path / f"b.{kind}"
+    first.write_bytes(gzip.compress(csv_of(ROWS), mtime=1))
+    before, _ = released(asked(first, tmp_path, what))
+    again.write_bytes(COPIES[kind](ROWS))
+    for confirmed in (False, True):
+        with pytest.raises(ReplayMismatch, match=rf"b\.{kind} holds the same rows as events"):
+            run(asked(again, tmp_path, what, append=True, confirmed=confirmed, until="2024-03-01T06:00"))
+    assert released(asked(first, tmp_path, what, append=True))[0] == before
+
+
+def test_the_same_file_again_does_nothing_and_releases_nothing(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for file, rows in zip(files, (ROWS[:20], ROWS[20:]), strict=True):
+        file.write_bytes(csv_of(rows))
+    run(asked(files, tmp_path)).close()
+    assert released(asked(files, tmp_path, append=True))[1].again
+    with pytest.raises(ReplayMismatch, match=r"2 files from .*a\.csv have been counted already"):
+        run(asked(files, tmp_path, append=True, until="2024-03-01T07:00"))
+
+
+def test_a_file_that_was_compressed_meanwhile_is_left_out_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "1.csv").write_bytes(csv_of(ROWS))
+    run(asked(folder, tmp_path)).close()
+    (folder / "1.csv").unlink()
+    (folder / "1.csv.gz").write_bytes(gzip.compress(csv_of(ROWS)))
+    (folder / "2.csv").write_bytes(csv_of(LATER))
+    _, outcome = released(asked(folder, tmp_path, append=True, until="2024-03-01T08:00"))
+    assert (outcome.tally.rows, outcome.late) == (len(LATER), 0)
+
+
+def test_a_frame_in_another_order_is_known(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(csv_of(ROWS))
+    frame = pl.read_csv(tmp_path / "a.csv")
+    run(asked(frame, tmp_path)).close()
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
+    with pytest.raises(ReplayMismatch, match="holds the same rows as events"):
+        run(asked(shuffled, tmp_path, append=True))
+
+
+@pytest.mark.parametrize("what", ["count", "count users"])
+@pytest.mark.parametrize("more", [[], LATER[:1], [ROWS[0]], LATER[:4]])
+def test_nearly_all_rows_late_asks_first(what: str, more: list[str], tmp_path: Path) -> None:
+    first, late = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_bytes(csv_of(ROWS))
+    run(asked(first, tmp_path, what)).close()
+    rows = [f"2024-03-01T0{k % 5}:59,a,new{k},1\n" for k in range(40)]
+    late.write_bytes(csv_of([*rows, *more]))
+    job = asked(late, tmp_path, what, append=True)
+    with pytest.raises(ReplayMismatch, match=r"rows of .*b\.csv are late: .*give confirmed=True"):
+        run(job)
+    assert released(asked(late, tmp_path, what, append=True, confirmed=True))[1].late >= 40
+
+
+@pytest.mark.parametrize(("late", "new"), [(9, 0), (9, 1), (40, 40), (30, 12)])
+def test_a_few_late_rows_are_taken(late: int, new: int, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_bytes(csv_of(ROWS))
+    run(asked(first, tmp_path)).close()
+    rows = [f"2024-03-01T0{k % 5}:59,a,new{k},1\n" for k in range(late)]
+    second.write_bytes(csv_of(rows + LATER[:new]))
+    assert released(asked(second, tmp_path, append=True))[1].late == late
+
+
+def test_rows_with_ids_are_told_one_by_one(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for file in files:
+        file.write_bytes(csv_of([row.replace("u", f"u{k}", 1) for k, row in enumerate(ROWS)]))
+    _, outcome = released(asked(files, tmp_path, id="user"))
+    assert outcome.tally.rows == 2 * len(ROWS)
+    _, again = released(asked(files[1], tmp_path, append=True))
+    assert again.known == len(ROWS)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_files_without_rows_are_no_copies(ending: str, tmp_path: Path) -> None:
+    frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
+    write = {"csv": pl.DataFrame.write_csv, "parquet": pl.DataFrame.write_parquet}
+    for name, rows in (("a", frame), ("b", frame.clear()), ("c", frame.clear())):
+        write.get(ending, pl.DataFrame.write_ndjson)(rows, tmp_path / f"{name}.{ending}")
+    _, outcome = released(asked(f"{tmp_path}/?.{ending}", tmp_path))
+    assert outcome.tally.rows == len(ROWS)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_copies_in_other_formats_are_known(ending: str, tmp_path: Path) -> None:
+    frame = pl.read_csv(csv_of(ROWS)).with_columns(raw=pl.lit(b"\xff"), many=pl.lit([1]))
+    for name, rows in (("a", frame), ("b", frame.reverse())):
+        if ending == "parquet":
+            rows.write_parquet(tmp_path / f"{name}.parquet")
+        else:
+            rows.drop("raw").write_ndjson(tmp_path / f"{name}.jsonl")
+    with pytest.raises(InvalidInput, match=rf"b\.{ending} holds the same rows as .*a\.{ending}"):
+        run(asked(f"{tmp_path}/?.{ending}", tmp_path))
+
+
+def test_sums_of_lines_hang_on_each_line_and_on_no_order() -> None:
+    rng = random.Random(1)
+    lines = [
+        rng.randbytes(rng.choice([1, 7, 8, 9, 40, 600])).replace(b"\n", b" ") for _ in range(300)
+    ]
+    lines = [line.replace(b"\r", b" ") for line in lines]
+
+    def come_to(given: list[bytes], end: bytes = b"\n", size: int = 2**30) -> str:
+        text, sums = end.join(given), LineSums()
+        for begin in range(0, len(text), size):
+            sums.write(text[begin : begin + size])
+        return sums.digest()
+
+    known = come_to(lines)
+    assert known == come_to(rng.sample(lines, len(lines)))
+    assert known == come_to([b"", *lines, b"", b""], b"\r\n", size=1000)
+    others = [lines[1:], [*lines, lines[0]], [*lines, lines[0], lines[0]], [*lines, b" "]]
+    for place in range(0, 300, 17):
+        changed = bytes([lines[place][0] ^ 64]) + lines[place][1:]
+        others.append([*lines[:place], changed, *lines[place + 1 :]])
+        others.append([*lines[:place], lines[place] + b"\0", *lines[place + 1 :]])
+    moved = [lines[0] + lines[1][:1], lines[1][1:], *lines[2:]]
+    found = [come_to(one) for one in (*others, moved)]
+    assert len({known, *found}) == len(found) + 1
