@@ -18,6 +18,8 @@ from counton.lazy import require
 MISSING, OUTSIDE = -1, -2
 
 
+#: Between the values of several grouping columns, in the label of a group.
+BETWEEN = " / "
 #: Columns that released tables add to those of the caller.
 ADDED = ("estimate", "std", "lower", "upper")
 

@@ -11,7 +11,6 @@ import pytest
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
-from counton.jobs.definition import subject
 from counton.jobs.kinds import KINDS
 
 HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
@@ -197,7 +196,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     job = replace(made("distinct", tmp_path, rows), by="page", domain="home,shop", epsilon=1000)
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(replace(job, most=most, name=f"{most}")) as outcome:
-            assert subject(outcome.definition) == f"number of users {words}".strip()
+            assert outcome.definition.subject == f"number of users {words}".strip()
             released = outcome.released()
             assert released.own.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)

@@ -19,8 +19,8 @@ from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
 from counton.jobs import Job, export, run, runs
-from counton.jobs.discovery import Discovery, draws, shown
 from counton.laws import DiscreteLaplace
+from counton.mechanisms.discovery import Discovery, draws, shown
 from counton.store import Store, journal, verify
 from counton.store.store import state_summary
 from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy

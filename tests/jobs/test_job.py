@@ -199,7 +199,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.jobs.released._ROWS", 1)
+        monkeypatch.setattr("counton.results.released._ROWS", 1)
         assert part.table().equals(whole)
         assert part.lazy().collect().equals(whole)
         assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)

@@ -13,7 +13,7 @@ import pytest
 
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, Released, run
-from counton.jobs.periods import check_periods, periods_of
+from counton.results.periods import check_periods, periods_of
 from counton.strategies import Independent
 from counton.windows import Windows, microseconds
 

@@ -12,9 +12,9 @@ from counton.cli.options import InspectOptions
 from counton.cli.printing import print_json, print_line, print_table
 from counton.events.windows import ClockChange
 from counton.jobs.choosing import Bound, activity, weigh
-from counton.jobs.definition import People
 from counton.jobs.job import guarantee_from
 from counton.jobs.outputs import PICTURES, check_output
+from counton.results.description import People
 from counton.store.whole_file import replace_file
 
 _WARNING = (

@@ -24,11 +24,10 @@ from counton.cli.readings import show_rows
 from counton.cli.words import operator_notes, progress_line, protection
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
-from counton.jobs.definition import subject
 from counton.jobs.job import checked
 from counton.jobs.runs import recalled
-from counton.jobs.shown import ReleasedStatistic
 from counton.jobs.writing import Outputs, Written
+from counton.results.shown import ReleasedStatistic
 
 if TYPE_CHECKING:
     pass
@@ -138,14 +137,14 @@ def _heading(definition: Definition, released: Released) -> str:
     zone, step = definition.windows.timezone, f"{released.steps[-1]:,}"
     until = f"up to {counted}, released at" if released.delay else "after"
     if definition.release == "windows":
-        return f"\n{subject(definition)} in window {step}, which ended {end}, {zone}"
-    return f"\nrunning {subject(definition)} {until} step {step} ({end}, {zone})"
+        return f"\n{definition.subject} in window {step}, which ended {end}, {zone}"
+    return f"\nrunning {definition.subject} {until} step {step} ({end}, {zone})"
 
 
 def _table(released: Released) -> Table:
     """The last step: its largest groups, in their declared order."""
     table = Table()
-    table.add_column(released.definition.columns.group or "")
+    table.add_column(released.definition.by or "")
     shown = [series for series in released.last if series is not None]
     for name in ("estimate", "in this window")[: len(shown)]:
         table.add_column(name, justify="right")

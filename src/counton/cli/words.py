@@ -12,7 +12,7 @@ from counton.statistics import Tallied
 if TYPE_CHECKING:
     from counton.jobs import Definition, Outcome
     from counton.jobs.definition import Continued
-    from counton.jobs.discovery import Discovery
+    from counton.mechanisms.discovery import Discovery
 
 
 def operator_notes(outcome: Outcome) -> list[str]:

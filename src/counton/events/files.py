@@ -32,6 +32,7 @@ from typing import IO, Any, Literal, cast, get_args
 
 import polars as pl
 
+from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field, is_text
 from counton.events.linesums import LineSums
 from counton.events.windows import as_text
@@ -783,10 +784,6 @@ class Source:
     def changed(self) -> Rows | None:
         """A part that was written since it was opened, if any."""
         return next((part for part in self.parts if part.changed()), None)
-
-
-#: Between the values of several grouping columns, in the label of a group.
-BETWEEN = " / "
 
 
 def joined(source: Source, column: str | None) -> Source:

@@ -50,12 +50,9 @@ if TYPE_CHECKING:
     from counton.jobs.job import Progress as Progress
     from counton.jobs.job import RangesRequest as RangesRequest
     from counton.jobs.publishing import Published as Published
-    from counton.jobs.released import Released as Released
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
-    from counton.jobs.shown import ReleasedStatistic as ReleasedStatistic
-    from counton.jobs.shown import Shown as Shown
     from counton.jobs.tables import ContingencyOutcome as ContingencyOutcome
     from counton.jobs.tables import Fit as Fit
     from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
@@ -63,6 +60,9 @@ if TYPE_CHECKING:
     from counton.jobs.tables import run_contingency as run_contingency
     from counton.jobs.tables import run_hierarchy as run_hierarchy
     from counton.jobs.tables import run_ranges as run_ranges
+    from counton.results.released import Released as Released
+    from counton.results.shown import ReleasedStatistic as ReleasedStatistic
+    from counton.results.shown import Shown as Shown
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
@@ -78,10 +78,10 @@ _HOME = {
     "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.job",
-    "Released": "counton.jobs.released",
+    "Released": "counton.results.released",
     "Job": "counton.jobs.job",
-    "ReleasedStatistic": "counton.jobs.shown",
-    "Shown": "counton.jobs.shown",
+    "ReleasedStatistic": "counton.results.shown",
+    "Shown": "counton.results.shown",
     "Run": "counton.jobs.counting",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",

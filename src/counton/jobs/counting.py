@@ -11,16 +11,17 @@ from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, checked, silent
-from counton.jobs.released import Released, read_released
+from counton.jobs.released import read_released
 from counton.jobs.runs import Outcome, run
 from counton.jobs.writing import Outputs, shown_of
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
+from counton.results.released import Released
 from counton.store import Store, Stream
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from counton.jobs.shown import ReleasedStatistic, Shown
+    from counton.results.shown import ReleasedStatistic, Shown
     from counton.statistics import Statistic
     from counton.store.store import Reader
 
@@ -170,7 +171,7 @@ class Run:
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""
-        from counton.jobs.wording import in_words
+        from counton.results.wording import in_words
 
         terms = self.definition, self.request.name
         return in_words(*terms, range(1, self.after + 1), self.after - self.before)
@@ -201,7 +202,7 @@ class Run:
         if self.definition.statistic.on_demand:
             last = self.table().head(_SHOWN)
             return html(self.describe(), {name: last[name].to_numpy() for name in last.columns})
-        from counton.jobs.notebook import page
+        from counton.results.notebook import page
 
         return page(self.shown(), self.describe())
 

@@ -33,16 +33,22 @@ from counton.jobs.job import (
 )
 from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
+from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, known_unit
-from counton.privacy.guarantees import people_in_words, plural
-from counton.statistics import Count, Grouped, Statistic, Sum, Tallied, TopK
-from counton.statistics.running import statistic_of
+from counton.results.description import (
+    Description,
+    People,
+    statistic_kept,
+    windows_from_dict,
+    windows_to_dict,
+)
+from counton.statistics import Grouped, Statistic, Tallied, TopK
 from counton.strategies import StreamStrategy
 from counton.windows import Windows, parse_time
 
 if TYPE_CHECKING:
-    from counton.jobs.discovery import Discovery
+    from counton.mechanisms.discovery import Discovery
     from counton.strategies import Expiring
     from counton.strategies.base import ReleaseForm
 
@@ -61,42 +67,9 @@ STRATEGIES = {
     "look-ahead": "LookAhead",
     "solved": "Solved",
 }
-#: What lengths of time are called.
-PERIODS = {
-    "1h": "hour",
-    "1d": "day",
-    "1w": "week",
-    "1mo": "month",
-    "3mo": "quarter",
-    "12mo": "year",
-}
 #: Of which a release is a sum of draws of one law with weights +1 and -1.
 _SUMS = ("Binary", "KAry", "SmoothBinary")
 _MOST_SPARE = 1_000_000
-
-
-class People(NamedTuple):
-    """Whose events they are and how many of them count: what is protected is a user.
-
-    Attributes:
-        most: at most so many events of a user count; with ``per`` in each period, with ``first`` in
-            as many groups, one in each.
-        per: length of a period, as of a window; None: the whole stream is one.
-        distinct: at most one event of a user counts in each window and group.
-        first: at most one event of a user counts in each group, for ever.
-
-    >>> People(3, "1d").of("visitor")
-    "visitor's day"
-    """
-
-    most: int
-    per: str | None = None
-    distinct: bool = False
-    first: bool = False
-
-    def of(self, user: str) -> str:
-        """What one protected unit is called: the user, or the user's period."""
-        return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
 
 
 class Continued(NamedTuple):
@@ -113,18 +86,14 @@ class Continued(NamedTuple):
     totals: bool
 
 
-@dataclass(frozen=True)
-class Definition:
-    """A stream of counts or sums of events.
+@dataclass(frozen=True, kw_only=True)
+class Definition(Description):
+    """A stream of events: its description, and what its runs have to know besides.
 
     Attributes:
-        what: name of the statistic (`counton.jobs.kinds`).
-        statistic: what rows become.
         columns: where time, group, user and id stand in the events.
-        cut: how time is cut; window k is step k. None: each row is a step.
-        domain: the groups, in the order of their cells: those declared, ``other``, those of
-            ``named``. None for one total.
-        other: the group that counts rows of all groups not declared, if any.
+        other: the group that counts rows of all groups not declared, if any; after those declared,
+            and before those of ``named``.
         named: groups that were named later, and from which step on they count.
         spare: cells that have no name yet; nothing is counted in them, and they are not shown.
         renamed: columns that are called otherwise, old and new, since which step.
@@ -132,12 +101,7 @@ class Definition:
         ended: the step at which it ended; None: it goes on.
         parts, stated: columns of a statistic, and what was said of it.
         remembered: policies and outputs of the last job.
-        discovery: how groups are found where none is declared; then none is kept here.
-        unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
-        people: whose events they are, and how many count; None where single events are protected.
-        guarantee, contribution, strategy: as in `Counter`.
-        release: whether totals so far, the windows' own counts, or both are published.
-        choice, metric, simple: by what the strategy was chosen.
+        choice, simple: by what the strategy was chosen, besides ``metric``.
 
     >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
@@ -148,63 +112,18 @@ class Definition:
     (('home', 'shop'), 'Solved')
     """
 
-    what: str
-    statistic: Statistic
     columns: Columns
-    cut: Windows | None
-    domain: tuple[str, ...] | None
-    unit: str
-    guarantee: Guarantee
-    contribution: Contribution
-    strategy: StreamStrategy
-    release: ReleaseForm
     choice: str
-    metric: str
     simple: bool
-    people: People | None = None
     other: str | None = None
     named: tuple[tuple[str, int], ...] = ()
     spare: int = 0
     renamed: tuple[tuple[str, str, int], ...] = ()
     continues: Continued | None = None
     ended: int | None = None
-    discovery: Discovery | None = None
     parts: kinds.Parts = attribute(default_factory=kinds.Parts)
     stated: Mapping[str, Any] = attribute(default_factory=dict)
     remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
-
-    @property
-    def windows(self) -> Windows:
-        """How time is cut.
-
-        Raises:
-            InvalidInput: it is not, and each row is a step.
-        """
-        if self.cut is None:
-            raise InvalidInput(
-                f"each row is a step here, and there are no windows of time; give {field('time')}"
-            )
-        return self.cut
-
-    @property
-    def of_people(self) -> bool:
-        """Whether what is protected is a user, or a user's period, with all rows that count."""
-        return self.people is not None or (self.ordered and self.statistic.protects == "user")
-
-    @property
-    def unprotected(self) -> str | None:
-        """What is said of people where single events are protected; None where people are."""
-        return None if self.of_people else people_in_words(self.guarantee, self.unit)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether rows are taken one after the other, in their order."""
-        return self.cut is None or not self.statistic.tallied
-
-    @property
-    def plain(self) -> bool:
-        """Whether the cells are released as they are: numbers and sums of rows."""
-        return isinstance(self.statistic, Tallied) and self.statistic.plain
 
     @property
     def adds(self) -> Tallied | None:
@@ -232,30 +151,15 @@ class Definition:
         return self.statistic.measured(sums)
 
     @property
-    def least(self) -> Literal["mean", "max"]:
-        """Which error was to be small."""
-        return "max" if self.metric == "max" else "mean"
-
-    @property
-    def by_several(self) -> bool:
-        """Whether groups are named by several columns."""
-        return self.columns.group is not None and "," in self.columns.group
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step."""
         if self.discovery is not None:
-            from counton.jobs.discovery import ROOM
+            from counton.mechanisms.discovery import ROOM
 
             return (ROOM,)
         if not self.plain:
             return self.statistic.cells
         return () if self.domain is None else (len(self.cells),)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Names of the cells of one step that are shown."""
-        return ("all",) if self.domain is None else self.domain
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -288,7 +192,7 @@ class Definition:
             "by": self.columns.group,
             "value": self.columns.value,
             **({"several": list(self.columns.several)} if self.columns.several else {}),
-            **({} if self.cut is None else _cut_to_dict(self.cut)),
+            **({} if self.cut is None else windows_to_dict(self.cut)),
             "domain": None if self.domain is None else list(self.domain),
             "user": self.columns.user,
             "id": self.columns.id,
@@ -338,7 +242,9 @@ class Definition:
             )
         return cls(
             what=details["what"],
-            statistic=_statistic_kept(saved, details["what"]),
+            statistic=statistic_kept(saved, details["what"]),
+            by=details["by"],
+            value=details["value"],
             columns=Columns(
                 details["time"] or "",
                 details["by"],
@@ -347,7 +253,7 @@ class Definition:
                 details["id"],
                 tuple(details.get("several", ())),
             ),
-            cut=_cut_from_dict(details) if "every" in details else None,
+            cut=windows_from_dict(details) if "every" in details else None,
             domain=None if details["domain"] is None else tuple(details["domain"]),
             unit=saved.contribution.unit,
             guarantee=saved.guarantee,
@@ -364,59 +270,11 @@ class Definition:
             renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
             continues=Continued(**details["continues"]) if details.get("continues") else None,
             ended=details.get("ended"),
-            discovery=None if found is None else _discovery(found),
+            discovery=None if found is None else Discovery(**found),
             parts=kinds.Parts(**{name: tuple(part) for name, part in details["parts"].items()}),
             stated=details["stated"],
             remembered=details.get("remembered", {}),
         )
-
-
-def subject(definition: Definition) -> str:
-    """What is counted or added up."""
-    if definition.what in ("count", "distinct"):
-        people = definition.people
-        if people is not None and people.first:
-            users, groups = f"number of {plural(definition.unit)}", definition.domain or ()
-            if definition.columns.group is None or 0 < len(groups) <= people.most:
-                return users
-            first = "first group" if people.most == 1 else f"first {people.most:,} groups"
-            return f"{users} (each in the {first} alone)"
-        if people is not None:
-            return "number of events"
-        return f"number of {plural(definition.unit)}"
-    return f"sum of {definition.columns.value}"
-
-
-def _statistic_kept(saved: StreamTerms, what: str) -> Statistic:
-    if saved.statistic is not None:
-        return statistic_of(saved)[0]
-    if what != "sum":
-        return Count()
-    held = saved.contribution
-    assert held.lower is not None
-    assert held.upper is not None
-    assert held.resolution is not None
-    return Sum(held.lower, held.upper, held.resolution)
-
-
-def _cut_to_dict(windows: Windows) -> dict[str, Any]:
-    return {
-        "every": windows.every,
-        "from": windows.start.astimezone(UTC).isoformat(),
-        "steps": windows.steps,
-        "timezone": windows.timezone,
-    }
-
-
-def _cut_from_dict(kept: Mapping[str, Any]) -> Windows:
-    start = datetime.fromisoformat(kept["from"])
-    return Windows(start, kept["every"], kept["steps"], kept["timezone"])
-
-
-def _discovery(saved: Mapping[str, Any]) -> Discovery:
-    from counton.jobs.discovery import Discovery
-
-    return Discovery(**saved)
 
 
 class Asked(NamedTuple):
@@ -753,7 +611,7 @@ def define(asked: Asked) -> Definition:
         guarantee = stated(asked.guarantee)
         discovering, promised = request.unknown == "discover", guarantee
         if discovering:
-            from counton.jobs.discovery import ROOM, counters_of
+            from counton.mechanisms.discovery import ROOM, counters_of
 
             promised = counters_of(guarantee)
         assert promised is not None
@@ -774,6 +632,8 @@ def define(asked: Asked) -> Definition:
     return Definition(
         what=kinds.name_of(request.what),
         statistic=statistic,
+        by=columns.group,
+        value=columns.value,
         columns=columns,
         cut=cut,
         domain=domain,
@@ -963,9 +823,9 @@ def _found_by(
     steps: int,
     contribution: Contribution,
 ) -> Discovery:
-    from counton.jobs.discovery import ROOM, Discovery
     from counton.laws import DiscreteLaplace
     from counton.mechanisms.calibration import law_for
+    from counton.mechanisms.discovery import ROOM, Discovery
     from counton.privacy import ApproxDP
 
     assert isinstance(guarantee, ApproxDP)
@@ -1118,7 +978,13 @@ def _renamed(definition: Definition, rename: str, step: int) -> Definition:
                 f"{field('rename', rename)} names the column {old!r}, which the stream does not "
                 f"use; it uses {', '.join(map(repr, columns.names))}"
             )
-    return replace(definition, columns=columns, renamed=tuple(done))
+    return replace(
+        definition,
+        columns=columns,
+        by=columns.group,
+        value=columns.value,
+        renamed=tuple(done),
+    )
 
 
 def _needed(value: _Given | None, name: str) -> _Given:

@@ -29,13 +29,14 @@ from counton.jobs.outputs import (
     write_table,
 )
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.released import Released, read_released
-from counton.jobs.shown import ReleasedStatistic
+from counton.jobs.released import read_cells, read_released
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.ranges import RangesRelease
+from counton.results.released import Released
+from counton.results.shown import ReleasedStatistic
 from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
@@ -115,7 +116,7 @@ class Exported:
 
     def _repr_html_(self) -> str:
         if isinstance(self._what, Released | ReleasedStatistic):
-            from counton.jobs.notebook import page
+            from counton.results.notebook import page
 
             return page(self._what, self.describe())
         table = self.table()
@@ -522,6 +523,6 @@ def publish(
                 return Published(chosen, place.label, known.step, 0)
             if (doubt := reader.doubt(key)) is not None:
                 raise StateError(f"nothing was published: {doubt}")
-            return publish_new(reader, place, level, Released.read)
+            return publish_new(reader, place, level, read_cells)
         finally:
             place.close()

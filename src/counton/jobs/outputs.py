@@ -232,7 +232,7 @@ def write_table(
 ) -> None:
     """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
 
-    Text has times in ISO 8601; `counton.jobs.workbooks.write_workbook` says what a workbook has.
+    Text has times in ISO 8601; `counton.results.workbooks.write_workbook` says what a workbook has.
 
     Args:
         table: what is written; a lazy frame is made and written in parts.
@@ -257,7 +257,7 @@ def write_table(
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
             elif kind == "xlsx":
-                from counton.jobs.workbooks import write_workbook
+                from counton.results.workbooks import write_workbook
 
                 write_workbook(rows.collect(), name)
             else:

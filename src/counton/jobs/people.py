@@ -37,8 +37,9 @@ from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.tally import added_up, by_row, collected
-from counton.jobs.definition import Definition, People
+from counton.jobs.definition import Definition
 from counton.jobs.intake import KNOWN_SHARE, known_rows
+from counton.results.description import People
 from counton.store import Stream, marks
 
 #: How late a row may come, in days after the end of the window that was released last.

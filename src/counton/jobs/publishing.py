@@ -15,7 +15,7 @@ from counton.store.store import Reader
 from counton.windows import moment
 
 if TYPE_CHECKING:
-    from counton.jobs.released import Released
+    from counton.results.released import Released
 
     Reads = Callable[[Reader | Stream, Definition, float], Released]
 
@@ -53,7 +53,7 @@ def publish_new(
         source: the stream to read from.
         place: the database to publish in.
         level: of the intervals; None: as before, at first 0.95.
-        read: what gives all that a stream has released (`Released.read`).
+        read: what gives all that a stream has released (`read_cells`).
 
     Raises:
         InvalidInput: the stream was not made from events.
@@ -100,7 +100,7 @@ def _publish_readings(
     level: float,
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number."""
-    from counton.jobs.shown import ReleasedStatistic
+    from counton.results.shown import ReleasedStatistic
 
     if definition.statistic.on_demand or definition.cut is None:
         why = "has no windows of time"

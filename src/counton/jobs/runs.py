@@ -48,10 +48,11 @@ from counton.jobs.definition import (
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.job import TABLES, Job, Progress, checked, silent
-from counton.jobs.released import Released, read_released
+from counton.jobs.released import read_cells, read_released
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
+from counton.results.released import Released
 from counton.statistics import Tallied
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing
@@ -63,7 +64,7 @@ from counton.windows import microseconds
 if TYPE_CHECKING:
     from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
-    from counton.jobs.shown import ReleasedStatistic, Shown
+    from counton.results.shown import ReleasedStatistic, Shown
     from counton.store.marks import Change
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
@@ -148,7 +149,7 @@ class Outcome(Closing):
                 f"stream {self.stream.name!r} holds readings of {self.definition.statistic!r}, and "
                 f"no plain counts or sums: ask for what is shown of them"
             )
-        return Released.read(self.stream, self.definition, level)
+        return read_cells(self.stream, self.definition, level)
 
     def close(self) -> None:
         """Close the stream."""
@@ -648,7 +649,7 @@ def _publish(stream: Stream) -> None:
     if known is not None:
         from counton.jobs.publishing import publish_new
 
-        publish_new(stream, place, None, Released.read)
+        publish_new(stream, place, None, read_cells)
 
 
 def _ended(
@@ -715,7 +716,7 @@ def _created(request: Job, definition: Definition) -> Stream:
 def _counters(definition: Definition) -> Guarantee | None:
     if definition.discovery is None:
         return None
-    from counton.jobs.discovery import counters_of
+    from counton.mechanisms.discovery import counters_of
 
     return counters_of(definition.guarantee)
 

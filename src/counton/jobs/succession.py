@@ -10,7 +10,7 @@ that was released: the noise of that release comes to its own.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import STRATEGIES, Continued, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
+from counton.results.description import Carried
 from counton.store import Store, Stream
 from counton.store.store import Reader
 from counton.strategies import StreamStrategy
@@ -203,21 +204,6 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
         and definition.plain  # readings of a statistic begin anew
     )
     return replace(definition, continues=Continued(name, step, totals))
-
-
-@dataclass(frozen=True)
-class Carried:
-    """The totals from which a stream goes on.
-
-    Attributes:
-        estimates: what was released by group, in data units.
-        variance: of the noise in it, in data units.
-        releases: strategy, law and step of each release that it adds up.
-    """
-
-    estimates: NDArray[Any]
-    variance: float
-    releases: tuple[tuple[StreamStrategy, Law, int], ...]
 
 
 def carried_by(stream: Stream | Reader, definition: Definition) -> Carried | None:

@@ -17,11 +17,11 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
 from counton.jobs.kinds import SHOWN, numbers_of
 from counton.jobs.outputs import about, check_outputs, pictures_of, write_charts, write_table
-from counton.jobs.periods import check_periods, parsed_period
-from counton.jobs.released import Released
 from counton.jobs.runs import Outcome
-from counton.jobs.shown import ReleasedStatistic, Shown, check_shown
 from counton.mechanisms.intervals import check_level
+from counton.results.periods import check_periods, parsed_period
+from counton.results.released import Released
+from counton.results.shown import ReleasedStatistic, Shown, check_shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,7 +180,7 @@ class Outputs:
 
     def _ranked(self, released: Released) -> Written:
         """The largest of groups that nobody declared."""
-        from counton.jobs.discovered_ranking import rankings
+        from counton.results.found_ranking import rankings
 
         top = SHOWN if self.job.top is None else self.job.top
         room = check_integer("room", self.job.room or ROOM, 1)

@@ -17,12 +17,13 @@ import polars as pl
 
 from counton.errors import InvalidInput, field
 from counton.jobs.clock import length_of
-from counton.jobs.definition import Definition, subject
+from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
-from counton.jobs.released import Released, read_released
-from counton.jobs.shown import ReleasedStatistic
+from counton.jobs.released import read_released
 from counton.mechanisms.intervals import check_level
+from counton.results.released import Released
+from counton.results.shown import ReleasedStatistic
 from counton.store import Store
 from counton.store.store import Found
 from counton.windows import Windows, microseconds, parse_time
@@ -355,7 +356,7 @@ class Journal:
 
 def _what(definition: Definition) -> str:
     if definition.plain:
-        return subject(definition)
+        return definition.subject
     kind = KINDS.get(definition.what)
     return definition.what if kind is None else kind.says
 

@@ -23,6 +23,7 @@ from counton.store.database import Closing, Database, reading
 from counton.store.units import Known, known_in
 
 if TYPE_CHECKING:
+    from counton.statistics.base import Statistic
     from counton.statistics.readings import Readings
     from counton.store.marks import Secret
     from counton.store.verification import Table
@@ -102,7 +103,9 @@ class Reader:
         """
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
 
-    def readings(self, start: int = 1, stop: int | None = None) -> Readings:
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
         """What steps ``start..stop-1`` said of the stream's statistic: see `Stream.readings`.
 
         Raises:
@@ -112,9 +115,20 @@ class Reader:
         from counton.statistics.readings import Readings
         from counton.statistics.running import statistic_of
 
-        statistic, _ = statistic_of(self.terms)
+        statistic = statistic_of(self.terms)[0] if read_as is None else read_as
         releases = self.releases(start, stop)
         return Readings(statistic, releases.steps, releases)
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """See `Stream.history`: not without the key.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"cells of {self.terms.name!r} are computed with the key when they are asked for: open "
+            f"the stream with Stream.open, or run its command again"
+        )
 
     def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """See `Stream.observed_blocks`. Secret."""

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from counton.events.files import BETWEEN
-from counton.jobs.definition import Definition, subject
-from counton.jobs.job import metric_from
+from counton.columns import BETWEEN
 from counton.mechanisms import StreamTerms
+from counton.results.description import Description
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (
@@ -19,7 +18,7 @@ _WHEN = (
 
 
 def methods_of(
-    definition: Definition, terms: StreamTerms, steps: int, errors: Sequence[str]
+    definition: Description, terms: StreamTerms, steps: int, errors: Sequence[str]
 ) -> str:
     """The paragraph that a publication needs, of a stream of events.
 
@@ -32,7 +31,7 @@ def methods_of(
     from counton.plans import far_from_possible
 
     of = "" if definition.plain else "a cell of what it reads"
-    far = far_from_possible(terms, metric_from(definition.metric), of=of)
+    far = far_from_possible(terms, definition.least, of=of)
     people = definition.people
     left_out = []
     if people is not None and definition.statistic.tallied:
@@ -49,12 +48,12 @@ def methods_of(
     )
 
 
-def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -> str:
+def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
     """What was released so far, a sentence."""
     cut = definition.cut
     if definition.plain:
         form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
-        what = f"{form}{subject(definition)}"
+        what = f"{form}{definition.subject}"
         if definition.release == "both":
             what += ", running and of each window,"
         elif definition.release == "windows":
@@ -62,9 +61,9 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     else:
         what = f"The statistic {definition.statistic!r}"
     if definition.discovery is not None:
-        what += f" by {definition.columns.group} (each group shown once it is large enough)"
+        what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:
-        what += f" by {definition.columns.group} ({len(definition.domain):,} declared groups)"
+        what += f" by {definition.by} ({len(definition.domain):,} declared groups)"
     if cut is None:
         return f"{what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
@@ -76,7 +75,7 @@ def _released_in_words(definition: Definition, terms: StreamTerms, steps: int) -
     )
 
 
-def in_words(definition: Definition, name: str, steps: range, new: int | None = None) -> str:
+def in_words(definition: Description, name: str, steps: range, new: int | None = None) -> str:
     """What is protected, what is promised and how far a stream has come.
 
     Args:
@@ -95,14 +94,14 @@ def in_words(definition: Definition, name: str, steps: range, new: int | None = 
     )
 
 
-def with_parts(table: pl.DataFrame, definition: Definition) -> pl.DataFrame:
+def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
     """A table whose groups, of several columns, also stand in columns of their own.
 
     Args:
         table: with a column ``group``.
         definition: of the stream.
     """
-    by = definition.columns.group
+    by = definition.by
     if by is None or "," not in by or "group" not in table.columns:
         return table
     names = [name.strip() for name in by.split(",")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from counton import Counter
 from counton.jobs import Job, Released
 from counton.jobs.definition import Definition, ask, define
-from counton.jobs.released import Series
+from counton.results.released import Series
 
 KEYS, CELLS, STEPS = 40, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
@@ -48,8 +47,7 @@ def zeros_released(definition: Definition, number: int, level: float) -> Release
         shape=definition.shape,
     )
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
-    stream: Any = SimpleNamespace(releases=lambda: releases, terms=counter.terms)
-    return Released.read(stream, definition, level)
+    return Released.of(definition, counter.terms, releases.values, level)
 
 
 def held(series: Series) -> NDArray[Any]:

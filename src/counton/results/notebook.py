@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from counton.columns import html
 
 if TYPE_CHECKING:
-    from counton.jobs.released import Released
-    from counton.jobs.shown import ReleasedStatistic
+    from counton.results.released import Released
+    from counton.results.shown import ReleasedStatistic
 
 #: Groups that a notebook shows.
 _SHOWN = 8

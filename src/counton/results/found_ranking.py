@@ -9,8 +9,8 @@ import polars as pl
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.jobs.released import Released
 from counton.mechanisms.intervals import check_level, halfwidths
+from counton.results.released import Released
 from counton.statistics.ranking import ranked
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer
-from counton.jobs.definition import Definition
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
+from counton.results.description import Description
 from counton.statistics import Grouped, Reading, Statistic, TopK
 from counton.statistics.grouped import GroupedReading
 from counton.statistics.readings import Readings
 from counton.statistics.top_k import TopKReading
-from counton.store import Stream
 from counton.windows import Windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.store.store import Reader
 
 #: Steps that a chart shows, about.
 _DRAWN = 500
@@ -54,6 +52,26 @@ class Shown:
     top: int | None = None
 
 
+class Source(Protocol):
+    """Where readings come from: a stream, a reader of one, or a file."""
+
+    @property
+    def terms(self) -> StreamTerms:
+        """Of the stream."""
+
+    @property
+    def step(self) -> int:
+        """How many steps there are."""
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic."""
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """What is released of cells that are read on demand, at consecutive steps."""
+
+
 @dataclass(frozen=True)
 class ReleasedStatistic:
     """Released steps of a statistic, all or some of them.
@@ -62,7 +80,7 @@ class ReleasedStatistic:
         definition: of the stream.
         terms: of the stream.
         steps: 1 to the last step released.
-        source: the stream, or a reader of it.
+        source: what gives the readings of its steps.
         level: confidence of the intervals.
         first: the first step that tables and charts show.
         shown: what is shown of each reading.
@@ -84,10 +102,10 @@ class ReleasedStatistic:
     >>> folder.cleanup()
     """
 
-    definition: Definition
+    definition: Description
     terms: StreamTerms
     steps: range
-    source: Stream | Reader
+    source: Source
     level: float
     first: int = 1
     shown: Shown = Shown()
@@ -96,8 +114,8 @@ class ReleasedStatistic:
     @classmethod
     def read(
         cls,
-        stream: Stream | Reader,
-        definition: Definition,
+        stream: Source,
+        definition: Description,
         level: float,
         shown: Shown | None = None,
     ) -> ReleasedStatistic:
@@ -123,9 +141,7 @@ class ReleasedStatistic:
     @cached_property
     def _readings(self) -> Readings:
         """All steps, by their journal or on demand."""
-        if isinstance(self.source, Stream):
-            return self.source.readings(1, self.steps.stop, self.statistic)
-        return Readings(self.statistic, self.steps, self.source.releases(1, self.steps.stop))
+        return self.source.readings(1, self.steps.stop, self.statistic)
 
     def at_hand(self) -> ReleasedStatistic:
         """The same, with its steps read, so that its state may be closed before it is shown."""
@@ -179,7 +195,7 @@ class ReleasedStatistic:
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""
-        from counton.jobs.wording import in_words
+        from counton.results.wording import in_words
 
         return in_words(self.definition, self.terms.name, self.steps)
 
@@ -191,14 +207,14 @@ class ReleasedStatistic:
         return self.describe()
 
     def _repr_html_(self) -> str:
-        from counton.jobs.notebook import page
+        from counton.results.notebook import page
 
         return page(self)
 
     def methods(self) -> str:
         """See `Released.methods`."""
-        from counton.jobs.wording import methods_of
         from counton.mechanisms.releases import noise_in_words
+        from counton.results.wording import methods_of
 
         errors = []
         if not self.statistic.on_demand or self.shown.ask is not None:
@@ -235,7 +251,7 @@ class ReleasedStatistic:
         )
         if not self.definition.by_several:
             return table
-        from counton.jobs.wording import with_parts
+        from counton.results.wording import with_parts
 
         return with_parts(table, self.definition)
 
@@ -274,7 +290,6 @@ class ReleasedStatistic:
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
         statistic, terms, source = self.statistic, self.terms, self.source
-        assert isinstance(source, Stream)
         if isinstance(statistic, _cuts()):
             asked = [statistic.pairs(nodes, None) for nodes in ask]
             names, called = [" ".join(map(str, nodes)) for nodes in ask], "cut"

@@ -15,8 +15,9 @@ import pytest
 
 from counton import PureDP, release
 from counton.errors import InvalidInput
-from counton.jobs import export, workbooks
+from counton.jobs import export
 from counton.jobs.outputs import write_table
+from counton.results import workbooks
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 

@@ -1,0 +1,1 @@
+"""What was released, for everybody: tables, charts, words and files, from published values."""

@@ -1,0 +1,270 @@
+"""What is public of a stream of releases: with the published values it is all that a result needs.
+
+A description holds no state, no key and no exact number. Every file of released numbers carries one
+as JSON, so that whoever has the file can ask it what the run could be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.laws import Law, law_from_dict, law_to_dict
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.discovery import Discovery
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.guarantees import people_in_words, plural
+from counton.statistics import Count, Grouped, Statistic, Sum, Tallied
+from counton.statistics.running import statistic_of
+from counton.strategies import StreamStrategy, strategy_from_dict
+from counton.windows import Windows
+
+if TYPE_CHECKING:
+    from counton.strategies.base import ReleaseForm
+
+#: What lengths of time are called.
+PERIODS = {
+    "1h": "hour",
+    "1d": "day",
+    "1w": "week",
+    "1mo": "month",
+    "3mo": "quarter",
+    "12mo": "year",
+}
+
+
+class People(NamedTuple):
+    """Whose events they are and how many of them count: what is protected is a user.
+
+    Attributes:
+        most: at most so many events of a user count; with ``per`` in each period, with ``first`` in
+            as many groups, one in each.
+        per: length of a period, as of a window; None: the whole stream is one.
+        distinct: at most one event of a user counts in each window and group.
+        first: at most one event of a user counts in each group, for ever.
+
+    >>> People(3, "1d").of("visitor")
+    "visitor's day"
+    """
+
+    most: int
+    per: str | None = None
+    distinct: bool = False
+    first: bool = False
+
+    def of(self, user: str) -> str:
+        """What one protected unit is called: the user, or the user's period."""
+        return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What is public of a stream of events.
+
+    Attributes:
+        what: name of the statistic.
+        statistic: what rows become.
+        by, value: columns of the groups, and of what is added up, in words of the data.
+        cut: how time is cut; window k is step k. None: each row is a step.
+        domain: the groups, in the order of their cells. None for one total.
+        unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
+        people: whose events they are, and how many count; None where single events are protected.
+        guarantee, contribution, strategy: as in `Counter`.
+        release: whether totals so far, the windows' own counts, or both are published.
+        metric: by which error the strategy was chosen.
+        discovery: how groups are found where none is declared; then ``domain`` is empty.
+    """
+
+    what: str
+    statistic: Statistic
+    by: str | None
+    value: str | None
+    cut: Windows | None
+    domain: tuple[str, ...] | None
+    unit: str
+    guarantee: Guarantee
+    contribution: Contribution
+    strategy: StreamStrategy
+    release: ReleaseForm
+    metric: str
+    people: People | None = None
+    discovery: Discovery | None = None
+
+    @property
+    def windows(self) -> Windows:
+        """How time is cut.
+
+        Raises:
+            InvalidInput: it is not, and each row is a step.
+        """
+        if self.cut is None:
+            raise InvalidInput(
+                f"each row is a step here, and there are no windows of time; give {field('time')}"
+            )
+        return self.cut
+
+    @property
+    def plain(self) -> bool:
+        """Whether the cells are released as they are: numbers and sums of rows."""
+        return isinstance(self.statistic, Tallied) and self.statistic.plain
+
+    @property
+    def of_people(self) -> bool:
+        """Whether what is protected is a user, or a user's period, with all rows that count."""
+        return self.people is not None or (self.ordered and self.statistic.protects == "user")
+
+    @property
+    def unprotected(self) -> str | None:
+        """What is said of people where single events are protected; None where people are."""
+        return None if self.of_people else people_in_words(self.guarantee, self.unit)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows are taken one after the other, in their order."""
+        return self.cut is None or not self.statistic.tallied
+
+    @property
+    def inner(self) -> Statistic:
+        """The statistic of one group."""
+        return self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
+
+    @property
+    def least(self) -> Literal["mean", "max"]:
+        """Which error was to be small."""
+        return "max" if self.metric == "max" else "mean"
+
+    @property
+    def by_several(self) -> bool:
+        """Whether groups are named by several columns."""
+        return self.by is not None and "," in self.by
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the cells of one step that are shown."""
+        return ("all",) if self.domain is None else self.domain
+
+    @property
+    def subject(self) -> str:
+        """What is counted or added up."""
+        if self.what not in ("count", "distinct"):
+            return f"sum of {self.value}"
+        if self.people is None:
+            return f"number of {plural(self.unit)}"
+        if not self.people.first:
+            return "number of events"
+        users, most = f"number of {plural(self.unit)}", self.people.most
+        if self.by is None or 0 < len(self.domain or ()) <= most:
+            return users
+        first = "first group" if most == 1 else f"first {most:,} groups"
+        return f"{users} (each in the {first} alone)"
+
+    def public(self) -> dict[str, Any]:
+        """As JSON values, but for what the terms of the stream say."""
+        return {
+            "what": self.what,
+            "by": self.by,
+            "value": self.value,
+            "windows": None if self.cut is None else windows_to_dict(self.cut),
+            "groups": None if self.domain is None else list(self.domain),
+            "unit": self.unit,
+            "people": None if self.people is None else self.people._asdict(),
+            "release": self.release,
+            "metric": self.metric,
+            "discovery": None if self.discovery is None else self.discovery._asdict(),
+        }
+
+    @classmethod
+    def of(cls, terms: StreamTerms, public: Mapping[str, Any]) -> Description:
+        """Inverse of `public`."""
+        windows, groups = public["windows"], public["groups"]
+        people, found = public["people"], public["discovery"]
+        return Description(
+            what=public["what"],
+            statistic=statistic_kept(terms, public["what"]),
+            by=public["by"],
+            value=public["value"],
+            cut=None if windows is None else windows_from_dict(windows),
+            domain=None if groups is None else tuple(groups),
+            unit=public["unit"],
+            guarantee=terms.guarantee,
+            contribution=terms.contribution,
+            strategy=terms.strategy,
+            release=public["release"],
+            metric=public["metric"],
+            people=None if people is None else People(**people),
+            discovery=None if found is None else Discovery(**found),
+        )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The totals from which a stream goes on.
+
+    Attributes:
+        estimates: what was released by group, in data units.
+        variance: of the noise in it, in data units.
+        releases: strategy, law and step of each release that it adds up.
+    """
+
+    estimates: NDArray[Any]
+    variance: float
+    releases: tuple[tuple[StreamStrategy, Law, int], ...]
+
+    def of(self, groups: int) -> Carried:
+        """Those of the first groups."""
+        return replace(self, estimates=self.estimates[:groups])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "estimates": self.estimates.tolist(),
+            "variance": self.variance,
+            "releases": [
+                {"strategy": strategy.to_dict(), "law": law_to_dict(law), "step": step}
+                for strategy, law, step in self.releases
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Carried:
+        """Inverse of `to_dict`."""
+        releases = tuple(
+            (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))
+            for one in saved["releases"]
+        )
+        return cls(np.asarray(saved["estimates"]), float(saved["variance"]), releases)
+
+
+def statistic_kept(terms: StreamTerms, what: str) -> Statistic:
+    """The statistic of a stream, by its terms and its name."""
+    if terms.statistic is not None:
+        return statistic_of(terms)[0]
+    if what != "sum":
+        return Count()
+    held = terms.contribution
+    assert held.lower is not None
+    assert held.upper is not None
+    assert held.resolution is not None
+    return Sum(held.lower, held.upper, held.resolution)
+
+
+def windows_to_dict(windows: Windows) -> dict[str, Any]:
+    """As JSON values."""
+    return {
+        "every": windows.every,
+        "from": windows.start.astimezone(UTC).isoformat(),
+        "steps": windows.steps,
+        "timezone": windows.timezone,
+    }
+
+
+def windows_from_dict(kept: Mapping[str, Any]) -> Windows:
+    """Inverse of `windows_to_dict`."""
+    start = datetime.fromisoformat(kept["from"])
+    return Windows(start, kept["every"], kept["steps"], kept["timezone"])

@@ -1,0 +1,860 @@
+"""What was released of counts and sums: totals, windows, sums over periods, tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import (
+    InvalidInput,
+    field,
+)
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
+from counton.results.description import PERIODS, Carried, Description
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.mechanisms.contrasts import Answer, Part
+    from counton.plots import Curves
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+#: Groups that are asked about: one, several that are added up, or weights of some.
+Asked = str | Sequence[str] | Mapping[str, float]
+#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
+Steps = str | range | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers with their noise: one for each step and group.
+
+    Attributes:
+        estimates: what is published, in data units, shape ``(steps, groups)``.
+        std: standard deviation of the noise by step.
+        half: half-width of the intervals by step.
+
+    >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
+    [[3], [8]]
+    """
+
+    estimates: Numbers
+    std: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @property
+    def lower(self) -> Numbers:
+        """Lower ends of the intervals; integers where estimates are."""
+        return self._shifted(-self.half)
+
+    @property
+    def upper(self) -> Numbers:
+        """Upper ends of the intervals; integers where estimates are."""
+        return self._shifted(self.half)
+
+    def _shifted(self, by: NDArray[np.float64]) -> Numbers:
+        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
+            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
+        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+
+    def part(self, steps: range) -> Series:
+        """Those of consecutive steps, where these are of step 1 and the following ones."""
+        of = slice(steps.start - 1, steps.stop - 1)
+        return Series(self.estimates[of], self.std[of], self.half[of])
+
+    def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
+        return {
+            f"{prefix}estimate": self.estimates.ravel(),
+            f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
+            f"{prefix}lower": self.lower.ravel(),
+            f"{prefix}upper": self.upper.ravel(),
+        }
+
+
+@dataclass(frozen=True)
+class Released:
+    """All released steps, or some of them; all groups, or some.
+
+    Attributes:
+        definition: what is public of the stream.
+        terms: of the stream.
+        steps: 1 to the last step released.
+        published: totals, or windows where no totals are published, with the noise of this stream.
+        level: confidence of the intervals.
+        first: the first step that tables and charts show.
+        chosen: the groups that these are, where they are not all.
+        carried: totals of the streams that this one continues.
+        since: of groups that nobody declared, the step from which on each is shown; None where
+            groups are declared. What was released of them before is not here: it is 0.
+        there: of a file from which rows were left out, which are there, by step and group; None:
+            all.
+        own_windows: windows' own numbers beside totals, where a file has them.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.jobs import Job
+    >>> from counton.jobs.definition import ask, define
+    >>> request = Job(
+    ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
+    ...     steps=8760, epsilon=1, release="both"
+    ... )
+    >>> definition = define(ask(request))
+    >>> counter = Counter(definition.strategy, PureDP(1), key=Key.generate(), name="visits")
+    >>> own = Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
+    >>> released = Released(definition, counter.terms, range(1, 3), own, 0.95)
+    >>> released.table().select("step", "group", "lower", "upper", "window_estimate").rows()
+    [(1, 'all', 3, 21, 12), (2, 'all', 8, 26, 5)]
+    """
+
+    definition: Description
+    terms: StreamTerms
+    steps: range
+    published: Series
+    level: float
+    first: int = 1
+    chosen: tuple[str, ...] | None = None
+    carried: Carried | None = None
+    since: Mapping[str, int] | None = None
+    there: NDArray[np.bool_] | None = None
+    own_windows: Numbers | None = None
+
+    @classmethod
+    def of(
+        cls,
+        description: Description,
+        terms: StreamTerms,
+        values: Numbers,
+        level: float,
+        *,
+        carried: Carried | None = None,
+        since: Mapping[str, int] | None = None,
+        there: NDArray[np.bool_] | None = None,
+        own_windows: Numbers | None = None,
+    ) -> Released:
+        """What was published, with intervals of confidence ``level``.
+
+        Args:
+            description, terms: of the stream.
+            values: totals, or windows where no totals are published; shape ``(steps, groups)``,
+                from step 1 on.
+            level: probability with which each interval holds.
+            carried, since, there, own_windows: see the class.
+        """
+        steps = range(1, len(values) + 1)
+        half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
+        own = Series(values, terms.std(steps), half)
+        return cls(
+            description,
+            terms,
+            steps,
+            own,
+            level,
+            carried=carried,
+            since=since,
+            there=there,
+            own_windows=own_windows,
+        )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups, in the order of their numbers."""
+        if self.since is not None and self.chosen is None:
+            return tuple(self.since)
+        return self.definition.groups if self.chosen is None else self.chosen
+
+    @property
+    def own(self) -> Series:
+        """What this stream alone released: without the totals that it goes on from."""
+        if self.carried is None:
+            return self.published
+        return replace(self.published, estimates=self.published.estimates - self.carried.estimates)
+
+    @property
+    def shown(self) -> range:
+        """The steps that tables and charts show."""
+        return range(self.first, self.steps.stop)
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Released:
+        """Some of the steps and some of the groups; None: all.
+
+        Args:
+            steps: consecutive ones, all released.
+            groups: in the order in which they are wanted.
+
+        Raises:
+            InvalidInput: a group that is not among them, or one named twice.
+        """
+        found = self
+        if steps is not None:
+            last = steps.stop - 1
+            own = self.published
+            own = Series(own.estimates[:last], own.std[:last], own.half[:last])
+            found = replace(
+                self,
+                steps=range(1, steps.stop),
+                published=own,
+                first=steps.start,
+                there=None if self.there is None else self.there[:last],
+                own_windows=None if self.own_windows is None else self.own_windows[:last],
+            )
+            if self.since is not None:  # groups shown later are not known yet
+                known = [group for group in self.groups if self.since[group] < steps.stop]
+                own = replace(
+                    own, estimates=own.estimates[:, [self.groups.index(g) for g in known]]
+                )
+                since = {group: self.since[group] for group in known}
+                chosen = None if self.chosen is None else tuple(known)
+                found = replace(found, published=own, since=since, chosen=chosen)
+        if groups is None or tuple(groups) == found.groups:
+            return found
+        places = {group: place for place, group in enumerate(found.groups)}
+        for number, group in enumerate(groups):
+            if group not in places or group in groups[:number]:
+                why = "twice" if group in places else "which is not among the groups"
+                raise InvalidInput(
+                    f"{field('groups')} names {group!r}, {why}; choose from {_some(self.groups)}, "
+                    f"each once"
+                )
+        of = [places[group] for group in groups]
+        own = replace(found.published, estimates=found.published.estimates[:, of])
+        carried = self.carried and replace(self.carried, estimates=self.carried.estimates[of])
+        there, windows = found.there, found.own_windows
+        return replace(
+            found,
+            published=own,
+            chosen=tuple(groups),
+            carried=carried,
+            there=None if there is None else there[:, of],
+            own_windows=None if windows is None else windows[:, of],
+        )
+
+    def largest(self, count: int) -> Released:
+        """The groups with the largest totals, if there are more than ``count``.
+
+        Of windows alone by what all those that are shown add up to: the last one is mostly noise.
+        """
+        if len(self.groups) <= count:
+            return self
+        sizes = np.asarray(self.main.estimates[-1], np.float64)
+        if self.totals is None:
+            sizes = np.asarray(self.main.estimates[self.first - 1 :], np.float64).sum(axis=0)
+        places = np.argsort(-sizes, kind="stable")[:count]
+        return self.only(groups=[self.groups[place] for place in places])
+
+    @cached_property
+    def totals(self) -> Series | None:
+        """So far, after each step; None where they are not asked for."""
+        if self.definition.release == "windows":
+            return None
+        own, carried = self.published, self.carried
+        if carried is None:
+            return own
+        half = joint_halfwidths(
+            carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
+        )
+        return Series(
+            own.estimates,
+            np.sqrt(own.std**2 + carried.variance),
+            half * float(self.terms.resolution),
+        )
+
+    @cached_property
+    def windows(self) -> Series | None:
+        """Of each window by itself; None where that is not asked for."""
+        return self._windows(self.steps)
+
+    def _windows(self, steps: range) -> Series | None:
+        """The same of some steps."""
+        if self.definition.release == "totals":
+            return None
+        if self.terms.strategy.workload == "windows":
+            return self.published.part(steps)
+        stops = np.asarray(steps)
+        if self.own_windows is None:
+            return self.between(stops - 1, stops)
+        return self._between(stops - 1, stops, self.own_windows[stops - 1])
+
+    @property
+    def last(self) -> tuple[Series | None, Series | None]:
+        """Totals and windows of the last step alone."""
+        steps = self.steps[-1:]
+        return None if self.totals is None else self.totals.part(steps), self._windows(steps)
+
+    @property
+    def main(self) -> Series:
+        """The totals, or the windows where no totals are asked for."""
+        found = self.windows if self.totals is None else self.totals
+        assert found is not None
+        return found
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """What happened in the steps start + 1 .. stop, for each pair of ends.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop <= last step.
+
+        Raises:
+            InvalidInput: groups that nobody declared, which are shown from some step on.
+        """
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
+        return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
+
+    def _between(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
+    ) -> Series:
+        strategy = self.terms.strategy
+        half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
+        return Series(
+            estimates,
+            self.terms.window_std(starts, stops),
+            half * float(self.terms.resolution),
+        )
+
+    def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
+        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
+        steps = np.atleast_1d(steps)
+        if self.there is not None:
+            needed = steps
+            if self.terms.strategy.workload == "windows":  # sums of all windows up to each
+                needed = np.arange(1, int(steps.max(initial=0)) + 1)
+            self._refuse_missing(needed[needed > 0])
+        found = self._totals[np.maximum(steps - 1, 0)]
+        found[steps == 0] = 0 if self.carried is None else self.carried.estimates
+        return found
+
+    def _refuse_missing(self, steps: NDArray[np.int64], place: int | None = None) -> None:
+        """Refuse steps of which rows were left out; of one group, or of any."""
+        assert self.there is not None
+        there = self.there[steps - 1]
+        gone = ~(there if place is None else there[:, [place]])
+        if gone.any():
+            row, column = (int(one[0]) for one in np.nonzero(gone))
+            group = self.groups[column if place is None else place]
+            raise InvalidInput(
+                f"step {int(steps[row]):,} of {group!r} is not among the rows that were read: give "
+                f"a file that has it"
+            )
+
+    @cached_property
+    def _totals(self) -> Numbers:
+        estimates = self.published.estimates
+        if self.terms.strategy.workload == "totals":
+            return estimates
+        return cast("Numbers", np.cumsum(estimates, axis=0))
+
+    def difference(
+        self,
+        one: Asked,
+        other: Asked,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        at_once: int = 1,
+    ) -> Answer:
+        """How much more happened in one group, or in some steps, than in another; with an interval.
+
+        Args:
+            one, other: a group, several that are added up, or a mapping of weights by group.
+            steps: in which of the steps; ``"25:48"`` with both ends, a ``range``, or None: all.
+            other_steps: in which of them ``other`` is looked at; None: the same.
+            at_once: so many answers are asked for together, whose intervals hold all at once with
+                the probability ``level`` (Bonferroni).
+
+        Raises:
+            InvalidInput: no such group or step, or groups that nobody declared.
+
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> visits = pl.DataFrame({
+        ...     "time": ["2024-03-01T09:00", "2024-03-02T11:30", "2024-03-03T10:15"],
+        ...     "page": ["home", "shop", "home"],
+        ... })
+        >>> found = release(
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
+        ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
+        ...     state=folder.name + "/visits.db",
+        ... ).released()
+        >>> found.difference("home", "shop").what
+        'home minus shop'
+        >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
+        'home in step 2 minus home in step 1'
+        >>> found.share("home").lower >= 0
+        True
+        >>> folder.cleanup()
+        """
+        from counton.mechanisms.contrasts import combined
+
+        later = steps if other_steps is None else other_steps
+        above, below = self._parts(one, steps), self._parts(other, later, -1.0)
+        words = _pair(one, steps, other, later, self, "minus")
+        return combined(
+            self.terms, [*above, *below], self._after, self.level, at_once=at_once, what=words
+        )
+
+    def ratio(
+        self,
+        one: Asked,
+        other: Asked,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        at_once: int = 1,
+    ) -> Answer:
+        """How many times as much happened in one group, or in some steps, as in another.
+
+        The interval is Fieller's: infinite where the divisor may be 0.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import ratio
+
+        later = steps if other_steps is None else other_steps
+        words = _pair(one, steps, other, later, self, "over")
+        return ratio(
+            self.terms,
+            self._parts(one, steps),
+            self._parts(other, later),
+            self._after,
+            self.level,
+            at_once=at_once,
+            what=words,
+        )
+
+    def share(self, one: Asked, *, steps: Steps = None, at_once: int = 1) -> Answer:
+        """Which part of all declared groups one is, from 0 to 1 if counts are; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        found = self.ratio(one, self.definition.groups, steps=steps, at_once=at_once)
+        words = found.what.partition(" over ")[0] + ", of all groups"
+        if self.terms.contribution.resolution is not None or isinstance(one, Mapping):
+            return replace(found, what=words)
+        lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
+        return replace(found, lower=lower, upper=upper, what=words)
+
+    def shares(self, *, steps: Steps = None) -> pl.DataFrame:
+        """The share of each group, with intervals that hold for all of them at once.
+
+        Columns: group, estimate, std, lower, upper.
+
+        Raises:
+            InvalidInput: no such step, or groups that nobody declared.
+        """
+        found = [self.share(group, steps=steps, at_once=len(self.groups)) for group in self.groups]
+        return pl.DataFrame(
+            {
+                "group": list(self.groups),
+                "estimate": [one.value for one in found],
+                "std": [one.std for one in found],
+                "lower": [one.lower for one in found],
+                "upper": [one.upper for one in found],
+            }
+        )
+
+    def combine(
+        self, weights: Mapping[str, float], *, steps: Steps = None, at_once: int = 1
+    ) -> Answer:
+        """A sum over groups with a weight each, which may have a sign; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import combined
+
+        words = " + ".join(f"{weight:g} {group}" for group, weight in weights.items())
+        return combined(
+            self.terms,
+            self._parts(weights, steps),
+            self._after,
+            self.level,
+            at_once=at_once,
+            what=words.replace("+ -", "- ") + _within_words(steps, self),
+        )
+
+    def _parts(self, asked: Asked, steps: Steps, sign: float = 1.0) -> list[Part]:
+        """What is added up, in cells of the stream."""
+        from counton.mechanisms.contrasts import Part
+
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
+        given = {asked: 1.0} if isinstance(asked, str) else asked
+        if not isinstance(given, Mapping):
+            given = dict.fromkeys(given, 1.0)
+        if not given or any(group not in self.definition.groups for group in given):
+            wrong = next((group for group in given if group not in self.definition.groups), None)
+            raise InvalidInput(
+                f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
+                f"{_some(self.definition.groups)}"
+            )
+        start, stop = _ends(steps, self)
+        place = {group: cell for cell, group in enumerate(self.definition.groups)}
+        return [
+            Part(sign * float(weight), start, stop, place[group]) for group, weight in given.items()
+        ]
+
+    def _after(self, cell: int, step: int) -> float:
+        """The released total of a cell after a step, in this stream."""
+        group = self.definition.groups[cell]
+        if not step:
+            if self.carried is None or group not in self.groups:
+                return 0.0
+            return float(self.carried.estimates[self.groups.index(group)])
+        if group not in self.groups:
+            raise InvalidInput(
+                f"{field('groups')} leaves {group!r} out, which is asked for; take all groups"
+            )
+        place = self.groups.index(group)
+        if self.there is not None:
+            windows = self.terms.strategy.workload == "windows"
+            self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
+        return float(self._totals[step - 1, place])
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """What happened in each day, week or month: one row a period and group.
+
+        Columns: window_start, window_end, first_step, last_step, whole, group, sum, std, lower,
+        upper. The sums of all periods are the last total. The first period and the last are not
+        ``whole`` where the released windows do not cover them.
+
+        Args:
+            every: length of a period: ``1d``, ``1w``, ``1mo``, or several.
+
+        Raises:
+            InvalidInput: no such length, periods that begin inside a window, or a stream with a
+                delay.
+        """
+        from counton.results.periods import check_periods, periods_of
+
+        windows, groups = self.definition.windows, self.groups
+        check_periods(windows, every, self.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        first, last = periods.edges[:-1], periods.edges[1:]
+        ends = windows.ends(range(self.steps.stop))  # from the stream's beginning
+
+        def each(values: Any) -> pl.Series:
+            return pl.Series(values).gather(np.repeat(np.arange(len(first)), len(groups)))
+
+        sums = self.between(first, last).columns()
+        return pl.DataFrame(
+            {
+                "window_start": each(_moments(ends[first], self.definition)),
+                "window_end": each(_moments(ends[last], self.definition)),
+                "first_step": each(first + 1),
+                "last_step": each(last),
+                "whole": each(periods.whole),
+                "group": pl.Series(list(groups) * len(first), dtype=pl.String),
+                "sum": sums.pop("estimate"),
+                **sums,
+            }
+        )
+
+    def local_start(self) -> str:
+        """Beginning of the first window in local time."""
+        windows = self.definition.windows
+        return windows.local(windows.start).strftime("%Y-%m-%d %H:%M")
+
+    @property
+    def delay(self) -> int:
+        """How many windows before its own a release counts up to."""
+        return self.definition.strategy.delay
+
+    def local_ends(self) -> NDArray[np.datetime64]:
+        """Ends of the windows in local time, without a zone."""
+        return self._local(self.definition.windows.ends(self.steps))
+
+    def ended(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time."""
+        found: np.datetime64 = self.local_ends()[step - self.steps.start]
+        return found
+
+    def local_counted(self) -> NDArray[np.datetime64]:
+        """Up to when each release counts, in local time: ends of windows, less the delay."""
+        return self._local(self._counted())
+
+    def counted_until(self) -> int:
+        """Microsecond up to which the last release counts."""
+        return int(self._counted()[-1])
+
+    def _counted(self) -> NDArray[np.int64]:
+        last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
+        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        return np.asarray(ends[last_windows], dtype=np.int64)
+
+    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        local = _moments(us, self.definition).dt.replace_time_zone(None).to_numpy()
+        return np.asarray(local, dtype="datetime64[us]")
+
+    def curves(self) -> Curves:
+        """What a chart of totals shows: over the times up to which they count."""
+        # Before the delay is over nothing is counted.
+        start = min(max(self.delay, self.first - 1), len(self.steps) - 1)
+        part = slice(start, None)
+        return self._curves(self.local_counted()[part], self.totals or self.published, part)
+
+    def window_curves(self, most: int = 400) -> tuple[Curves, str]:
+        """What a chart of windows shows, and how long they are.
+
+        Where there are more than ``most`` windows, they are added up to days, weeks or months, of
+        which only whole ones are shown.
+        """
+        from counton.results.periods import periods_of
+
+        windows = self.definition.windows
+        if len(self.shown) > most:
+            for every in ("1d", "1w", "1mo", "12mo"):
+                try:
+                    periods = periods_of(windows, every, self.steps[-1])
+                except InvalidInput:  # these windows are no parts of days
+                    continue
+                edges = periods.edges
+                whole = periods.whole & (edges[:-1] >= self.first - 1)
+                if 1 < whole.sum() <= most:
+                    series = self.between(edges[:-1], edges[1:])
+                    ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
+                    return replace(self._curves(ends[whole], series, whole), of_windows=True), every
+        stops = np.arange(1, self.steps.stop)
+        series = self.windows or self.between(stops - 1, stops)
+        part = slice(self.first - 1, None)
+        drawn = self._curves(self.local_ends()[part], series, part)
+        return replace(drawn, of_windows=True), windows.every
+
+    def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
+        from counton.plots import Curves
+
+        estimates, lower, upper = (
+            np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
+        )
+        if self.since is not None:
+            steps = np.asarray(self.steps)[shown]
+            hidden = steps[:, None] < np.array([self.since[group] for group in self.groups])
+            estimates, lower, upper = (
+                np.where(hidden, np.nan, a) for a in (estimates, lower, upper)
+            )
+        return Curves(times, self.groups, estimates, lower, upper)
+
+    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+        """Charts of ``totals``, of ``windows``, or both; of many groups the largest.
+
+        Args:
+            panels: one small chart for each group.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+        """
+        from counton.plots.totals import MOST_GROUPS, plot_totals
+
+        definition, part = self.definition, self.largest(MOST_GROUPS + 1)
+        by = f", by {definition.by}" if definition.by else ""
+        what = definition.subject
+        drawn = {}
+        if self.totals is not None:
+            late = f", each point released {self.delay:,} windows later" if self.delay else ""
+            since = f"since {self.local_start()}{late}"
+            drawn["totals"] = part.curves(), f"Running {what}{by}", since
+        if definition.release != "totals":
+            curves, every = part.window_curves()
+            drawn["windows"] = (
+                curves,
+                f"{what[0].upper()}{what[1:]}{by}",
+                f"in each {PERIODS.get(every, f'window of {every}')}",
+            )
+        protected = (
+            f"{definition.guarantee} protects each single {definition.unit} "
+            f"({definition.contribution.neighbours}); bands: {100 * self.level:g}% intervals"
+        )
+        several = len(self.groups)
+        return {
+            kind: plot_totals(
+                replace(curves, all_groups=several), title, protected, scale, panels=panels
+            )
+            for kind, (curves, title, scale) in drawn.items()
+        }
+
+    def describe(self) -> str:
+        """What is protected, what is promised and how far it has come, in words."""
+        from counton.results.wording import in_words
+
+        return in_words(self.definition, self.terms.name, self.steps)
+
+    def __repr__(self) -> str:
+        last = self.steps.stop - 1
+        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from counton.results.notebook import page
+
+        return page(self)
+
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.
+
+        Also where the mechanism is described, and what is not protected. All of it is public.
+        """
+        errors = [
+            _error(series, what, self.level)
+            for what, series in (("total", self.totals), ("window's own number", self.windows))
+            if series is not None and len(series.std)
+        ]
+        from counton.results.wording import methods_of
+
+        return methods_of(self.definition, self.terms, len(self.steps), errors)
+
+    def table(self) -> pl.DataFrame:
+        """One row per step and group: step, window, group, estimate, std, lower, upper.
+
+        The last four are those of totals; windows' own numbers have ``window_`` before these names.
+        With a delay also ``counted_until``: the total is that of the events before it.
+        """
+        found = [self._rows(steps) for steps in self._chunks()]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`, made some at a time while they are written."""
+        from polars.io.plugins import register_io_source
+
+        def rows(
+            columns: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            for steps in self._chunks():
+                found = self._rows(steps)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                found = found if columns is None else found.select(columns)
+                if most is not None:
+                    found = found.head(most)
+                    most -= found.height
+                yield found
+
+        schema = self._rows(self.shown[:1]).schema
+        return register_io_source(rows, schema=schema, is_pure=True)
+
+    def _chunks(self) -> Iterator[range]:
+        size = max(1, _ROWS // max(1, len(self.groups)))
+        shown = self.shown
+        for start in range(0, max(len(shown), 1), size):
+            yield shown[start : start + size]
+
+    def _rows(self, shown: range) -> pl.DataFrame:
+        """The rows of some steps."""
+        windows, groups, steps = self.definition.windows, self.groups, len(shown)
+        step = np.repeat(np.arange(steps), len(groups))
+
+        def each(us: NDArray[np.int64]) -> pl.Series:
+            return _moments(us, self.definition).gather(step)
+
+        columns: dict[str, Any] = {
+            "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
+            "window_start": each(windows.starts(shown)),
+            "window_end": each(windows.ends(shown)),
+        }
+        if self.delay:
+            columns["counted_until"] = each(self._counted()[shown.start - 1 : shown.stop - 1])
+        names = pl.Series(list(groups), dtype=pl.String)
+        columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
+        if self.totals is not None:
+            columns |= self.totals.part(shown).columns()
+        own = self._windows(shown)
+        if own is not None:
+            columns |= own.columns("window_")
+        table = pl.DataFrame(columns)
+        if self.definition.by_several:
+            from counton.results.wording import with_parts
+
+            table = with_parts(table, self.definition)
+        if self.there is not None:
+            table = table.filter(pl.Series(self.there[shown.start - 1 : shown.stop - 1].ravel()))
+        if self.since is None:
+            return table
+        since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
+        return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
+
+
+def _error(series: Series, what: str, level: float) -> str:
+    """A sentence about the noise of some numbers."""
+    low, high, last = (
+        f"{one:,.4g}" for one in (series.std.min(), series.std.max(), series.std[-1])
+    )
+    between = "" if low == high else f" (from {low} to {high} so far)"
+    return (
+        f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
+        f"its {100 * level:g}% interval there reaches {series.half[-1]:,.6g} to both sides."
+    )
+
+
+def _ends(steps: Steps, released: Released) -> tuple[int, int]:
+    """The step before the first, and the last.
+
+    Raises:
+        InvalidInput: steps that are not released.
+    """
+    last = released.steps.stop - 1
+    if steps is None:
+        return 0, last
+    if isinstance(steps, str):
+        first, _, end = steps.partition(":")
+        try:
+            start, stop = int(first or 1) - 1, int(end or last)
+        except ValueError:
+            start, stop = -1, -1
+    else:
+        start, stop = steps.start - 1, steps.stop - 1
+    if not 0 <= start < stop <= last:
+        raise InvalidInput(
+            f"{field('steps', steps)} are not among the released steps 1:{last}; write 25:48 for "
+            f"the steps 25 to 48, both included, or give a range"
+        )
+    return start, stop
+
+
+def _within_words(steps: Steps, released: Released) -> str:
+    if steps is None:
+        return ""
+    start, stop = _ends(steps, released)
+    return f" in step {stop}" if stop == start + 1 else f" in steps {start + 1} to {stop}"
+
+
+def _pair(
+    one: Asked, steps: Steps, other: Asked, later: Steps, released: Released, how: str
+) -> str:
+    """What is compared, in words."""
+    names = [asked if isinstance(asked, str) else " and ".join(asked) for asked in (one, other)]
+    if steps == later:
+        return f"{names[0]} {how} {names[1]}{_within_words(steps, released)}"
+    first, second = (_within_words(part, released) for part in (steps, later))
+    return f"{names[0]}{first} {how} {names[1]}{second}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _moments(us: NDArray[np.int64], definition: Description) -> pl.Series:
+    series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
+    return series.dt.convert_time_zone(definition.windows.timezone)
+
+
+#: Rows of a table that are made at a time.
+_ROWS = 2**18
