@@ -31,6 +31,14 @@ And of a statistic:
 >>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 """
 
+from counton.testing.error_laws import (
+    check_endless_variance,
+    check_expiry,
+    check_largest_reads,
+    check_noise_variance,
+    check_released_variance,
+    check_window_rounding,
+)
 from counton.testing.line_laws import (
     check_line_description,
     check_line_estimates,
@@ -41,6 +49,7 @@ from counton.testing.line_laws import (
     check_running_sums,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.pattern_laws import check_moved, check_short_ways
 from counton.testing.rows import LawBroken
 from counton.testing.simulation import error_curve, simulate
 from counton.testing.statistic_laws import (
@@ -62,6 +71,7 @@ from counton.testing.stream_laws import (
     check_overall_variance,
     check_parameters,
     check_participation,
+    check_reader,
     check_sensitivity,
     check_shift,
     check_strategy,
@@ -94,22 +104,30 @@ __all__ = [
     "check_causal",
     "check_columns",
     "check_endless_sensitivity",
+    "check_endless_variance",
+    "check_expiry",
     "check_factorisation",
+    "check_largest_reads",
     "check_line_description",
     "check_line_estimates",
     "check_line_sensitivity",
     "check_line_strategy",
     "check_line_variance",
     "check_line_workloads",
+    "check_moved",
     "check_node_law",
     "check_noise_is_rows",
     "check_noise_parts",
+    "check_noise_variance",
     "check_overall_variance",
     "check_parameters",
     "check_participation",
+    "check_reader",
+    "check_released_variance",
     "check_running_sums",
     "check_sensitivity",
     "check_shift",
+    "check_short_ways",
     "check_statistic",
     "check_statistic_counts",
     "check_statistic_description",
@@ -126,6 +144,7 @@ __all__ = [
     "check_tree_strategy",
     "check_tree_variance",
     "check_variance",
+    "check_window_rounding",
     "check_window_variance",
     "check_windows",
     "error_curve",

@@ -48,16 +48,22 @@ class ShiftedNoise:
 
     Args:
         table: the table underneath.
-        shifts: how far the node (level, index) moves in the first coordinate, in lattice units.
+        shifts: how far the node (level, index) moves, in lattice units: in the first coordinate, or
+            in those that are given, by their number in a flattened array.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
     [0, 5, 0]
     """
 
-    def __init__(self, table: NodeNoise, shifts: Mapping[tuple[int, int], int]) -> None:
+    def __init__(
+        self, table: NodeNoise, shifts: Mapping[tuple[int, int], int | Mapping[int, int]]
+    ) -> None:
         self._table = table
-        self._shifts = shifts
+        self._by_level: dict[int, dict[int, Mapping[int, int]]] = {}
+        for (level, node), shift in shifts.items():
+            by_place = {0: shift} if isinstance(shift, int) else shift
+            self._by_level.setdefault(level, {})[node] = by_place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,10 +73,13 @@ class ShiftedNoise:
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         values = self._table.run(level, nodes).copy()
-        first = (0,) * len(self.shape)
-        for (shifted_level, node), shift in self._shifts.items():
-            if shifted_level == level and node in nodes:
-                values[(node - nodes.start, *first)] += shift
+        flat = values.reshape(len(nodes), math.prod(self.shape))
+        of_level = self._by_level.get(level, {})
+        known = of_level if len(of_level) <= len(nodes) else nodes
+        for node in known:
+            if node in nodes and node in of_level:
+                for place, shift in of_level[node].items():
+                    flat[node - nodes.start, place] += shift
         return values
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies import Node, StreamStrategy
 
@@ -78,6 +80,57 @@ def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int |
     if count > 64 and not is_integral(strategy):
         chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
     return {step: _weights(strategy, strategy.row(step)) for step in chosen}
+
+
+class Reads(NamedTuple):
+    """What is released about 0, 1, 2, .. steps from the first on: rows, or sums of rows of windows.
+
+    Attributes:
+        steps: 0, and those whose rows were written out.
+        nodes: addresses, in order.
+        weights: shape (steps, nodes).
+    """
+
+    steps: NDArray[np.int64]
+    nodes: list[Address]
+    weights: Floats
+
+    @property
+    def levels(self) -> Integers:
+        """The level of every node."""
+        return np.array([level for level, _ in self.nodes], np.int64)
+
+    def between(self, first: Integers, last: Integers) -> Floats:
+        """What is read about the steps start + 1 .. stop, of pairs of places in ``steps``."""
+        return np.asarray(self.weights[last] - self.weights[first])
+
+    def ends(self, most: int = 24) -> tuple[Integers, Integers]:
+        """Pairs of places in ``steps``, none of them twice: all, or of so many steps."""
+        count = len(self.steps)
+        some = np.arange(count)
+        if count > most:
+            some = np.unique(np.concatenate([some[:4], some[:: max(1, count // most)], some[-2:]]))
+        first, last = (each.ravel() for each in np.meshgrid(some, some, indexing="ij"))
+        return first[first <= last], last[first <= last]
+
+
+def reads_of(strategy: StreamStrategy, count: int) -> Reads:
+    """The rows of `rows_by_step` as float64, added up where releases are of single steps."""
+    return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
+
+
+def _reads(strategy: StreamStrategy, count: int) -> Reads:
+    rows = rows_by_step(strategy, count)
+    nodes = sorted(set().union(*rows.values()))
+    place = {node: i for i, node in enumerate(nodes)}
+    weights = np.zeros((1 + len(rows), len(nodes)))
+    for i, row in enumerate(rows.values(), 1):
+        weights[i, [place[node] for node in row]] = [float(weight) for weight in row.values()]
+    steps = np.array([0, *rows])
+    if strategy.workload == "windows":
+        together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]
+        steps, weights = steps[together], np.cumsum(weights, axis=0)[together]
+    return Reads(steps, nodes, weights)
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:

@@ -14,9 +14,20 @@ import numpy as np
 
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.literature import REFERENCES
 from counton.strategies import StreamStrategy
 from counton.strategies.base import PART, WIDE, Metric, Norm
+from counton.testing.error_laws import (
+    check_endless_variance,
+    check_expiry,
+    check_largest_reads,
+    check_noise_variance,
+    check_released_variance,
+    check_window_rounding,
+    spread,
+)
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.pattern_laws import check_moved, check_short_ways
 from counton.testing.rows import (
     Address,
     LawBroken,
@@ -24,6 +35,7 @@ from counton.testing.rows import (
     count_steps,
     is_integral,
     lattice_units,
+    reads_of,
     require,
     rows_by_step,
     tables_kept,
@@ -33,15 +45,36 @@ if TYPE_CHECKING:
     from counton.arrays import Integers
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
+#: Attributes that are stated of a strategy.
+_STATED = (
+    "horizon",
+    "longest",
+    "workload",
+    "delay",
+    "fraction_bits",
+    "lattice_bits",
+    "rounding_variance",
+    "local",
+    "unit_columns",
+    "unit_rows",
+    "aligned",
+    "attained",
+    "causal",
+    "largest_entry",
+    "largest_read",
+    "sources",
+)
+#: Up to so many steps `StreamStrategy.matrices` are compared.
+_ALL_MATRICES = 64
 #: Up to so many steps every set of steps is tried.
 _ALL_SETS = 16
 #: Claims for units that act several times are at most so far above the truth, squared.
 _SLACK = Fraction(5, 4)
-#: Calibrated laws, of which no node's may be narrower.
-_LAWS: tuple[Law, ...] = tuple(
-    make(Fraction(spread, 7))
-    for make in (DiscreteLaplace, DiscreteGaussian)
-    for spread in (1, 10**6)
+#: Calibrated laws, of which no node's may be narrower: of all widths that there are.
+_SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
+_LAWS: tuple[Law, ...] = (
+    *(DiscreteLaplace(scale) for scale in _SCALES),
+    *(DiscreteGaussian(scale**2) for scale in _SCALES),
 )
 
 
@@ -59,33 +92,43 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
-    check_parameters(strategy)
     check_arguments(strategy)
+    check_parameters(strategy)
     check_factorisation(strategy, steps)
     check_causal(strategy, steps)
     check_variance(strategy, steps)
     check_window_variance(strategy, steps)
+    check_noise_variance(strategy, steps)
+    check_largest_reads(strategy, steps)
+    check_node_law(strategy, steps)
     if strategy.horizon is not None:
         check_sensitivity(strategy)
         check_participation(strategy)
         check_alternating(strategy)
-        check_node_law(strategy)
+        check_moved(strategy)
+        check_short_ways(strategy)
         check_overall_variance(strategy)
+        check_released_variance(strategy)
     else:
         check_endless_sensitivity(strategy, steps)
+        check_endless_variance(strategy, steps)
+        check_expiry(strategy, steps)
     # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
     few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
     for shape in ((), (2, 20), *few):
         check_noise_is_rows(strategy, steps, shape)
         check_windows(strategy, steps, shape)
+        check_reader(strategy, steps, shape)
         check_shift(strategy, steps, shape)
+    check_window_rounding(strategy, steps)
     check_noise_parts(strategy, steps)
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
     """``parameters`` and ``to_dict`` survive JSON; the latter rebuilds an equal strategy.
 
-    Parameters are part of noise addresses.
+    Parameters are part of noise addresses. All that is stated of what was rebuilt is the same: its
+    class's attributes, its rows, columns and laws. ``sources`` are known to `counton.literature`.
 
     Raises:
         LawBroken: they do not.
@@ -95,10 +138,41 @@ def check_parameters(strategy: StreamStrategy) -> None:
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
-    rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
-    steps = range(1, min(strategy.longest or 32, 32) + 1)
-    same = rebuilt == strategy and all(rebuilt.row(t) == strategy.row(t) for t in steps)
+    try:
+        rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
+        same = _alike(rebuilt, strategy)
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
     require(same, strategy, "to_dict does not rebuild it")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.literature")
+
+
+def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
+    """Whether all that is stated of two strategies is the same, over some steps."""
+    last = other.horizon or min(32, other.longest or 32)
+    steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
+    columns = [[each.column_until(step, last) for step in steps] for each in (one, other)]
+    levels = sorted({node.level for column in columns[1] for node in column})
+    laws = [
+        [_law_or_none(each, law, level) for law in _LAWS for level in levels]
+        for each in (one, other)
+    ]
+    return (
+        one == other
+        and hash(one) == hash(other)
+        and columns[0] == columns[1]
+        and laws[0] == laws[1]
+        and all(one.row(step) == other.row(step) for step in steps)
+        and all(getattr(one, name) == getattr(other, name) for name in _STATED)
+    )
+
+
+def _law_or_none(strategy: StreamStrategy, law: Law, level: int) -> Law | None:
+    try:
+        return strategy.node_law(law, level)
+    except InvalidInput:
+        return None
 
 
 def check_arguments(strategy: StreamStrategy) -> None:
@@ -111,10 +185,20 @@ def check_arguments(strategy: StreamStrategy) -> None:
     >>> check_arguments(Binary(12))
     """
     beyond = [] if strategy.longest is None else [strategy.longest + 1]
+    law = _LAWS[-1]
     calls: list[Callable[[int], object]] = [
         strategy.row,
+        strategy.check_step,
+        lambda step: strategy.check_steps([step]),
+        lambda step: strategy.check_window(range(step, step + 1)),
+        lambda step: strategy.check_ends(step - 1, step),
         lambda step: strategy.variance([step]),
+        lambda step: strategy.noise_variance(law, [step]),
+        lambda step: strategy.window_variance([step - 1], [step]),
+        lambda step: strategy.window_noise_variance(law, [step - 1], [step]),
+        lambda step: strategy.window_rounding([step - 1], [step]),
         lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
+        lambda step: strategy.reader(HashedNoise()).noise(range(step, step + 1)),
         strategy.column,
     ]
     for call in calls if strategy.horizon is not None else calls[:-1]:
@@ -122,6 +206,21 @@ def check_arguments(strategy: StreamStrategy) -> None:
             _refuses(strategy, call, step)
     _refuses(strategy, strategy.row, 1.0)
     _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
+    _refuses(strategy, lambda start: strategy.window_variance(start, start - 1), 1)
+    longest = strategy.longest
+    served = strategy.horizon is None or longest == strategy.horizon
+    require(served, strategy, f"serves steps up to {longest}, and its horizon is another")
+    last = 32 if longest is None else min(longest, 32)
+    steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
+    try:
+        accepted = strategy.check_steps(np.array(steps)).tolist() == steps
+        accepted = accepted and [strategy.check_step(step) for step in steps] == steps
+        accepted = accepted and strategy.check_window(range(1, last + 1)) == range(1, last + 1)
+        ends = [each.tolist() for each in strategy.check_ends([0] * len(steps), steps)]
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
+    accepted = accepted and ends == [[0] * len(steps), steps]
+    require(accepted, strategy, "takes steps for others than they are")
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -143,10 +242,24 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     largest = max((abs(weight) for column in columns for weight in column.values()), default=0)
     claimed = strategy.largest_entry
     require(claimed >= largest, strategy, f"largest entry is {largest}, not {claimed}")
+    if strategy.horizon is not None:
+        for item, column in enumerate(columns, start=1):
+            whole = lattice_units(strategy, strategy.column(item))
+            require(whole == column, strategy, f"column({item}) and column_until differ")
     if is_integral(strategy):
-        reads, enters = strategy.matrices(count)
+        rows = rows_by_step(strategy, count)
+        place = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
+        reads, enters = np.zeros((count, len(place))), np.zeros((len(place), count))
+        for (step, row), column in zip(rows.items(), columns, strict=True):
+            reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
+            enters[[place[node] for node in column], step - 1] = list(column.values())
+        if count <= _ALL_MATRICES:
+            made = strategy.matrices(count)
+            for one, other in zip(made, (reads, enters), strict=True):
+                order = np.array_equal(one, other[: len(one), : one.shape[1]])
+                require(one.shape == other.shape and order, strategy, "matrices are others")
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
-        product = reads.astype(float) @ enters.astype(float)
+        product = reads @ enters
         totals = np.tri(count, k=-strategy.delay)
         one_by_one = np.eye(count, k=-strategy.delay)
         expected = totals if strategy.workload == "totals" else one_by_one
@@ -228,7 +341,9 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     """Without a horizon: no column, as far as it is read, has more than is claimed for all of it.
 
     Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
-    its variance, in units of the calibrated law. A norm may be refused, then so is its law.
+    its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
+    is its law. Units that act several times are tried in some sets of their steps; ``shift`` and
+    ``sensitivity`` may refuse them.
 
     Raises:
         LawBroken: a column has more, or a law is given whose norm is refused.
@@ -236,24 +351,52 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
     """
-    columns = columns_in_order(strategy, count_steps(strategy, steps))
-    laws: tuple[Law, Law] = DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(1))
-    for norm, law in zip(_NORMS, laws, strict=True):
+    count = count_steps(strategy, steps)
+    columns = columns_in_order(strategy, count)
+    levels = {level for column in columns for level, _ in column}
+    for norm in _NORMS:
         try:
             bound = (strategy.l1_sensitivity, strategy.squared_sensitivity)[norm - 1]()
         except InvalidInput:
             continue
-        widths = {
-            level: _spread(strategy.node_law(law, level))
-            for level in {level for column in columns for level, _ in column}
-        }
-        most = max(
-            sum(Fraction(abs(weight) ** norm) / widths[level] for (level, _), weight in one.items())
-            for one in columns
-        )
-        worst = most / 2 ** (norm * strategy.lattice_bits)
-        said = f"D_{norm}^{norm} is {float(worst)} or more, and the bound {float(bound)}"
-        require(worst <= bound, strategy, said)
+        unit = 2 ** (norm * strategy.lattice_bits)
+        for base in _LAWS:
+            if base.family != ("laplace", "gaussian")[norm - 1]:
+                continue
+            laws = {level: _law_or_none(strategy, base, level) for level in levels}
+            if None in laws.values():
+                continue
+            widths = {level: spread(law) / spread(base) for level, law in laws.items() if law}
+            for chosen in _some_sets(count):
+                moved: dict[Address, int] = {}
+                for item in chosen:
+                    for node, weight in columns[item].items():
+                        moved[node] = moved.get(node, 0) + abs(weight)
+                worst = sum(
+                    Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
+                )
+                claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
+                said = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
+                enough = claimed is None or worst / unit <= claimed
+                require(enough, strategy, f"{said}, and the bound {claimed and float(claimed)}")
+
+
+def _some_sets(count: int) -> list[tuple[int, ...]]:
+    """Each step by itself, and two or three together."""
+    ends = {0, 1, count // 2, count - 1} & set(range(count))
+    pairs = itertools.combinations(sorted(ends), 2)
+    return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
+
+
+def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
+    """What is claimed for units that act several times; None where it is refused."""
+    try:
+        moved = strategy.shift(steps=steps)
+        claimed = strategy.sensitivity(norm, steps=steps)
+    except InvalidInput:
+        return None
+    unit = 2 ** (norm * strategy.lattice_bits)
+    return min(Fraction((moved.l1, moved.l2_squared)[norm - 1], unit), Fraction(claimed) ** norm)
 
 
 def _written_out(strategy: StreamStrategy, steps: int) -> Integers:
@@ -372,29 +515,33 @@ def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
         require(count > _ALL_SETS or claimed[1] <= _SLACK * squared, strategy, said)
 
 
-def check_node_law(strategy: StreamStrategy) -> None:
+def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     """No node that an item enters has narrower noise than the calibrated law, in its own family.
 
     That law is what protects the column with the largest norm; for strategies with a horizon,
-    whose guarantee is the same for all ages of an item.
+    whose guarantee is the same for all ages of an item. Laws of all widths are tried. One that is
+    refused is refused at level 0, where calibration asks.
 
     Raises:
-        LawBroken: a level's law is narrower, or of another family.
+        LawBroken: a level's law is narrower, or of another family, or refused too late.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
     """
-    columns = columns_in_order(strategy, count_steps(strategy, None))
-    for level in sorted({level for column in columns for level, _ in column}):
-        for base in _LAWS:
-            law = strategy.node_law(base, level)
+    columns = columns_in_order(strategy, count_steps(strategy, steps))
+    levels = sorted({level for column in columns for level, _ in column})
+    for base in _LAWS:
+        if _law_or_none(strategy, base, 0) is None:
+            continue
+        for level in levels:
+            law = _law_or_none(strategy, base, level)
+            said = f"noise of level {level} is refused for {base}, which level 0 takes"
+            require(law is not None, strategy, said)
+            assert law is not None
             said = f"noise of level {level} has the law {law}, narrower than {base}"
             require(law.family == base.family, strategy, said)
-            require(_spread(law) >= _spread(base), strategy, said)
-
-
-def _spread(law: Law) -> Fraction:
-    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared
+            narrow = strategy.horizon is not None and spread(law) < spread(base)
+            require(not narrow, strategy, said)
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -426,10 +573,10 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """``window_variance`` is that of the rows' difference (totals) or sum (windows), exactly.
+    """``window_variance`` is that of the rows' difference (totals) or sum (windows).
 
-    With ``unit_rows`` these have no other entries than 1, 0 and -1. Over all pairs of ends up to 64
-    steps (32 where weights are fractions), over some beyond.
+    ``window_rows`` names these rows. With ``unit_rows`` they have no other entries than 1, 0 and
+    -1. Over pairs of ends: all up to 64 steps (some where weights are fractions), some beyond.
 
     Raises:
         LawBroken: it is not.
@@ -438,41 +585,38 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     >>> check_window_variance(Binary(12))
     """
     count = count_steps(strategy, steps)
-    rows = {0: {}, **rows_by_step(strategy, count)}
-    ends = (
-        sorted(rows)
-        if count <= (64 if is_integral(strategy) else 32)
-        else sorted({*sorted(rows)[:: max(1, len(rows) // 24)], count})
-    )
-    if strategy.workload == "windows":
-        ends = [end for end in ends if end <= 64]
-    pairs = [(start, stop) for stop in ends for start in ends if start <= stop]
-    starts, stops = np.array(pairs).T
+    reads = reads_of(strategy, count)
+    first, last = reads.ends(64)
+    starts, stops = reads.steps[first], reads.steps[last]
+    weights = reads.between(first, last)
+    if strategy.unit_rows:
+        wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
+        at = int(np.argmax(wrong))
+        said = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
+        require(not wrong.any(), strategy, f"{said} weight")
+    widths = np.array([strategy.node_variance(level) for level in reads.levels.tolist()])
+    exact = weights**2 @ widths
     claimed = strategy.window_variance(starts, stops)
-    for (start, stop), found in zip(pairs, claimed, strict=True):
-        weights: dict[Address, int | Fraction] = {}
-        for sign, step in strategy.window_rows(start, stop):
-            for address, weight in rows[step].items():
-                weights[address] = weights.get(address, 0) + sign * weight
-        require(
-            not strategy.unit_rows or {abs(weight) for weight in weights.values()} <= {0, 1},
-            strategy,
-            f"says unit_rows, and from {start} to {stop} reads a node with another weight",
-        )
-        exact = math.fsum(
-            float(weight**2) * strategy.node_variance(level)
-            for (level, _), weight in weights.items()
-        )
-        require(
-            math.isclose(found, exact, rel_tol=1e-11, abs_tol=1e-13),
-            strategy,
-            f"window variance from {start} to {stop} is {found}, its rows say {exact}",
-        )
+    wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
+    at = int(np.argmax(wrong))
+    said = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
+    require(not wrong.any(), strategy, f"{said}, its rows say {exact[at]}")
     require(
         np.allclose(strategy.window_variance(starts[::-3], stops[::-3]), claimed[::-3], 1e-12),
         strategy,
         "window variance depends on which others are asked for",
     )
+    for start, stop in zip(starts[::7].tolist(), stops[::7].tolist(), strict=True):
+        if strategy.workload == "windows":
+            rows = [(1, step) for step in range(start + 1, stop + 1)]
+        else:
+            rows = [(sign, step) for sign, step in ((1, stop), (-1, start)) if step]
+        said = f"window_rows from {start} to {stop} are others than {rows[:3]}, ..."
+        require(
+            start == stop or sorted(strategy.window_rows(start, stop)) == sorted(rows),
+            strategy,
+            said,
+        )
 
 
 def check_overall_variance(strategy: StreamStrategy) -> None:
@@ -518,16 +662,20 @@ def check_noise_is_rows(
     noise = strategy.noise(table, range(1, count + 1))
     require(noise.shape == (count, *shape), strategy, f"noise has shape {noise.shape}")
     require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
-    unit = Fraction(2) ** (strategy.fraction_bits - strategy.lattice_bits)
-    rows = rows_by_step(strategy, count)
-    z = {node: table.at(*node).astype(object) for node in set().union(*rows.values())}
-    for step, row in rows.items():
-        exact = sum((z[node] * weight for node, weight in row.items()), np.zeros(shape, object))
-        off = np.max(np.abs(noise[step - 1] - exact * unit))
-        # A tie may be rounded to the far side: a trifle more than half a unit.
-        first = 0 if strategy.workload == "totals" else step - 1
-        allowed = Fraction(float(strategy.window_rounding(first, step))) * Fraction("1.00001")
-        require(off <= allowed, strategy, f"noise at {step} is {float(off)} off its row")
+    unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
+    reads = reads_of(strategy, count)
+    z = np.array([table.at(*node).ravel() for node in reads.nodes], np.float64)
+    last = np.arange(1, len(reads.steps))
+    first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
+    at = reads.steps[last]
+    # Integers here are below 2^53, so that sums of integral rows are exact.
+    exact = reads.between(first, last) @ z.reshape(len(reads.nodes), math.prod(shape)) * unit
+    off = np.abs(noise[at - 1].reshape(len(at), -1) - exact).max(axis=1)
+    # A tie may be rounded to the far side: a trifle more than half a unit.
+    wrong = off > strategy.window_rounding(reads.steps[first], at) * 1.00001
+    worst = int(np.argmax(wrong))
+    said = f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
+    require(not wrong.any(), strategy, said)
 
 
 def check_windows(
@@ -564,6 +712,53 @@ def check_windows(
         )
 
 
+def check_reader(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """What a running stream reads is ``noise``: window by window, in parts, from any step on.
+
+    Windows follow each other and grow; a new reader goes on where another stood, and one that is
+    asked again for steps it has given gives the same. Readers of two streams know nothing of each
+    other.
+
+    Raises:
+        LawBroken: a reader's noise, or its parts, differ from ``noise``.
+
+    >>> from counton.strategies import Binary
+    >>> check_reader(Binary(12), shape=(2,))
+    """
+    count = count_steps(strategy, steps)
+    tables = HashedNoise(shape), HashedNoise(shape, seed=1)
+    whole = [strategy.noise(table, range(1, count + 1)) for table in tables]
+    readers = [strategy.reader(table) for table in tables]
+    windows, first = [], 1
+    while first <= count:  # as a counter asks: one step, then more at once
+        windows.append(range(first, min(2 * first, count) + 1))
+        first = windows[-1].stop
+    windows += [range(1, 1), range(1 + count // 2, count + 1), range(1, min(count, 3) + 1)]
+    for window in windows:
+        for reader, noise in zip(readers, whole, strict=True):
+            found = reader.noise(window)
+            same = np.array_equal(found, noise[window.start - 1 :][: len(window)])
+            require(same, strategy, f"its reader's noise differs on {window}")
+            require(found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}")
+    nothing = np.empty((0, *shape), np.int64)
+    for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
+        reader = strategy.reader(tables[0])
+        for where in ("parts", "parts, asked again,"):
+            parts = [part.copy() for part in reader.parts(window)]
+            found = np.concatenate([nothing, *parts])
+            same = np.array_equal(found, whole[0][window.start - 1 :])
+            require(same, strategy, f"its reader's {where} differ on {window}")
+        local: Any = reader.local
+        require(local is True or local is False, strategy, f"its reader's local is {local!r}")
+    for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
+        window = range(start, min(start + 3, count + 1))
+        found = strategy.reader(tables[0]).noise(window)
+        same = np.array_equal(found, whole[0][start - 1 :][: len(window)])
+        require(same, strategy, f"a new reader's noise differs on {window}")
+
+
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
     """A batch so large that it comes in several parts is ``noise`` on the same window.
 
@@ -575,7 +770,7 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
     """
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
-    for shape in ((2 * PART // count + 1,), (WIDE - 1,)):
+    for shape in ((PART * 5 // 4 // count + 1,), (WIDE - 1,)):
         table = HashedNoise(shape)
         parts = [part.copy() for part in strategy.noise_parts(table, window)]
         same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
@@ -600,24 +795,29 @@ def check_shift(
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
     rng = np.random.default_rng(count)
-    some = {1, count, *rng.integers(1, count + 1, 2).tolist()}
-    for item in range(1, count + 1) if count <= 32 else some:
-        for difference, spread in ((1, 1000), (-3, 2**30)):
-            table = HashedNoise(shape, spread, seed=item)
-            column = lattice_units(strategy, strategy.column_until(item, count))
-            shifts = {node: difference * weight for node, weight in column.items()}
-            moved = strategy.noise(ShiftedNoise(table, shifts), window)
-            moved -= strategy.noise(table, window)
-            expected = np.zeros((count, *shape), np.int64)
-            first_coordinate = expected.reshape(count, -1)[:, 0]
-            counted = item - 1 + strategy.delay
-            last = None if strategy.workload == "totals" else counted + 1
-            first_coordinate[counted:last] = difference << strategy.fraction_bits
-            require(
-                np.array_equal(moved, expected),
-                strategy,
-                f"a change of {difference} in item {item} is not made up for by its nodes",
-            )
+    some = sorted({1, count, *rng.integers(1, count + 1, 2).tolist()})
+    # One coordinate for each item where there are many: then all are tried at once.
+    size = math.prod(shape)
+    items = list(range(1, count + 1)) if count <= (size if size > 1 else 32) else some
+    at_once = [items] if size >= len(items) else [[item] for item in items]
+    for difference, width in ((1, 1000), (-3, 2**30)):
+        table = HashedNoise(shape, width, seed=count % 7)
+        before = strategy.noise(table, window)
+        for chosen in at_once:
+            shifts: dict[Address, dict[int, int]] = {}
+            expected = np.zeros((count, max(size, 1)), np.int64)
+            for place, item in enumerate(chosen):
+                column = lattice_units(strategy, strategy.column_until(item, count))
+                for node, weight in column.items():
+                    shifts.setdefault(node, {})[place] = difference * weight
+                counted = item - 1 + strategy.delay
+                last = None if strategy.workload == "totals" else counted + 1
+                expected[counted:last, place] = difference << strategy.fraction_bits
+            moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
+            wrong = (moved.reshape(count, -1) != expected).any(axis=0)
+            item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
+            said = f"a change of {difference} in item {item} is not made up for by its nodes"
+            require(not wrong.any(), strategy, said)
 
 
 def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: object) -> None:

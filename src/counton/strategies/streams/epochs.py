@@ -321,7 +321,7 @@ class Epochs(StreamStrategy):
         """The base law with (j + 2) / 2 times its scale (Laplace) or variance (Gaussian).
 
         Raises:
-            InvalidInput: noise so wide that sums of it would leave int64.
+            InvalidInput: noise so wide that sums of it would leave int64, in an epoch to come.
         """
         epoch = _epoch(self.radix, self._number(level))
         factor = self._factor(epoch.number)
@@ -331,6 +331,8 @@ class Epochs(StreamStrategy):
         else:
             law = DiscreteGaussian(base.sigma_squared * factor)
         epoch.node_law(law, level - epoch.level)
+        if level == 0 and (last := self._at(self.longest)).number:
+            self.node_law(base, last.level)
         return law
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:

@@ -150,6 +150,13 @@ class Expiring(StreamStrategy):
         """Square of the factor on the scale of Laplace noise: (1 + level)^(2 - 2 growth)."""
         return float(self.expiry.factor(level)) ** 2
 
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The widest scale of a level that is read so far, in that of level 0."""
+        factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
+        starts = 2 ** np.arange(1, len(factors), dtype=np.int64)
+        height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
+        return np.asarray(np.maximum.accumulate(factors)[height])
+
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
         """Exact variance of the released noise, with the law that each level really has."""
         laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
@@ -211,7 +218,13 @@ class Expiring(StreamStrategy):
         )
 
     def node_law(self, base: Law, level: int) -> Law:
-        """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up."""
+        """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
+
+        Raises:
+            InvalidInput: noise that higher levels, which come later, have no room for.
+        """
+        if level == 0:
+            self.expiry.law(base, self.expiry.top)
         return self.expiry.law(base, level)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:

@@ -715,8 +715,32 @@ class GrowingSquareRoot(StreamStrategy):
 
     @property
     def largest_read(self) -> float:
-        """d_1: what the first release reads."""
-        return float(self.beginning(1).shares[0])
+        """d_1, what the first release reads, or d of the first block, or what is read within it."""
+        return max(self._d(1), self._d(self.singles + 1), self._largest_within)
+
+    def _d(self, node: int) -> float:
+        """1 over the weight of a node: d falls, but for what blocks have more."""
+        (weight,) = _weights_of(range(node, node + 1), self.weight_bits, self.singles).tolist()
+        return float((1 << self.weight_bits) / weight)
+
+    @cached_property
+    def _largest_within(self) -> float:
+        """At least the largest weight of a node within a block: the longest one's first column."""
+        steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
+        if not steps:
+            return 0.0
+        norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
+        return unit / math.floor(unit / norm)
+
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """At most d at the width of the newest class of nodes, or what is read within blocks."""
+        classes = range(quarter(NODES) + 1)
+        widths = np.sqrt([float(node_variance(level)) for level in classes])
+        last = np.searchsorted([first_of(level) for level in classes], stops, side="right") - 1
+        blocks = stops > self.singles
+        most = np.where(blocks, max(self._d(1), self._d(self.singles + 1)), self._d(1))
+        within = np.where(blocks, math.sqrt(_WITHIN) * self._largest_within, 0.0)
+        return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def node_variance(self, level: int) -> float:
         """q of the class, and 4 within blocks."""

@@ -1,0 +1,328 @@
+"""Every claim of a strategy is in a law's list, and a wrong one breaks a law.
+
+What a class says by a public name some mechanism believes. Each name of the classes from which
+strategies derive stands here: beside wrong implementations, which the laws refuse; or among those
+whose wrong value hurts nobody, with the reason. A new name that stands nowhere fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput
+from counton.expiry import Expiry
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.strategies import (
+    Binary,
+    Epochs,
+    Expiring,
+    Factorisation,
+    GrowingSquareRoot,
+    HonakerOnline,
+    LookAhead,
+    NodeNoise,
+    Octave,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+from counton.strategies.base import Reader
+from counton.strategies.participation import Part
+from counton.testing import LawBroken, check_strategy
+
+HORIZON = 12
+
+
+def wrong(base: type[StreamStrategy], *arguments: Any, **claims: Any) -> StreamStrategy:
+    """An instance of a class with other claims; without arguments over the horizon."""
+    cls: Any = type(f"Wrong{base.__name__}", (base,), claims)
+    made: StreamStrategy = cls(*(arguments or (HORIZON,)))
+    return made
+
+
+def times(base: type[StreamStrategy], name: str, factor: Any) -> Any:
+    """What a class says by this name, so many times."""
+    held = next(vars(cls)[name] for cls in base.__mro__ if name in vars(cls))
+    if isinstance(held, property):
+        return property(lambda self: held.fget(self) * factor)  # type: ignore[misc]
+    return lambda self, *args, **more: held(self, *args, **more) * factor
+
+
+def halved(base: type[StreamStrategy], name: str, *arguments: Any) -> StreamStrategy:
+    """An instance that claims half of it, in integers where it claims these."""
+    held = next(vars(cls)[name] for cls in base.__mro__ if name in vars(cls))
+
+    def claim(self: Any, *args: Any, **more: Any) -> Any:
+        found = held(self, *args, **more)
+        if isinstance(found, Shift):
+            return Shift(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
+        if isinstance(found, list):
+            return [each // 2 for each in found]
+        return found // 2 if isinstance(found, int) else found / 2
+
+    return wrong(base, *arguments, **{name: claim})
+
+
+def fixed(value: Any) -> property:
+    """An attribute that no constructor changes."""
+    return property(lambda self: value, lambda self, given: None)
+
+
+class Silent(Reader):
+    """A stream's running noise is zeros."""
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        return np.zeros_like(super().noise(steps))
+
+
+class SilentInParts(Reader):
+    """That of large batches is."""
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        for part in super().parts(steps):
+            yield np.zeros_like(part)
+
+
+class SilentWhenAskedAgain(Reader):
+    """That of steps which it gave already is."""
+
+    def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._given = 0
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        found = super().noise(steps) * (not steps or steps.start > self._given)
+        self._given = max(self._given, steps.stop - 1)
+        return found
+
+
+class SilentAfterARestart(Reader):
+    """That of a reader which begins with a later step is."""
+
+    def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._next = 1
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        found = super().noise(steps) * (not steps or steps.start <= self._next)
+        self._next = max(self._next, steps.stop)
+        return found
+
+
+class OfTheFirstStream(Reader):
+    """All streams of one strategy have the noise of the first."""
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        return self._strategy.noise(vars(self._strategy).setdefault("field", self._field), steps)
+
+
+def read_by(cls: type[Reader]) -> StreamStrategy:
+    return wrong(Binary, reader=lambda self, field: cls(self, field))
+
+
+def capped(self: StreamStrategy, base: Law, level: int) -> Law:
+    """Noise that is never wider than a million."""
+    if isinstance(base, DiscreteLaplace):
+        return DiscreteLaplace(min(base.scale, Fraction(10**6)))
+    return DiscreteGaussian(min(base.sigma_squared, Fraction(10**12)))
+
+
+def refused_late(self: StreamStrategy, base: Law, level: int) -> Law:
+    """Noise that later nodes have no room for."""
+    if level and base.std > 10**9:
+        raise InvalidInput("noise is too wide")
+    return base
+
+
+def narrower_above(self: StreamStrategy, base: Law, level: int) -> Law:
+    """What losses by age are computed for has wider noise."""
+    return Expiry(2).law(base, level)
+
+
+def forgets(base: type[StreamStrategy], name: str, at: int) -> Callable[..., Any]:
+    """One node of a step less."""
+    held: Any = getattr(base, name)
+
+    def claim(self: StreamStrategy, step: int, *more: int) -> Any:
+        return held(self, step, *more)[step == at :]
+
+    return claim
+
+
+def of_one_step(self: StreamStrategy, *args: Any, **more: Any) -> Shift:
+    """Units that act several times are protected as if they acted once."""
+    return StreamStrategy.shift(self)
+
+
+def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy:
+    return Binary(HORIZON + 1)
+
+
+def uncoupled(self: StreamStrategy, part: Part | None) -> list[tuple[Part, int]]:
+    """Steps that never meet in a node."""
+    return [(Part(0, 1, 1), HORIZON)] if part is None else []
+
+
+def rounds_releases(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+    return Binary.noise(self, field, steps) // 2 * 2
+
+
+def reversed_parts(self: Any, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+    yield self.noise(field, steps)[::-1]
+
+
+def sensitive_to_one(self: StreamStrategy, p: Any, **more: Any) -> float:
+    return StreamStrategy.sensitivity(self, p)
+
+
+_LOOKS_AHEAD = (HORIZON, (2, 2, 2), (1, 1, 1, 1))
+_FALLING = [[1.0, 0, 0], [-0.5, 1, 0], [0.25, -0.5, 1]]
+
+#: For each name of `StreamStrategy`, and of what some have more, wrong strategies.
+WRONG: dict[str, list[StreamStrategy]] = {
+    "aligned": [wrong(Factorisation, _FALLING, aligned=fixed(True))],
+    "attained": [
+        wrong(Octave, attained=True, squared_sensitivity=times(Octave, "squared_sensitivity", 2)),
+    ],
+    "causal": [wrong(LookAhead, *_LOOKS_AHEAD, causal=fixed(True))],
+    "check_ends": [wrong(Binary, check_ends=lambda self, a, b: np.broadcast_arrays(a, b))],
+    "check_step": [wrong(Binary, check_step=lambda self, step: step)],
+    "check_steps": [wrong(Binary, check_steps=lambda self, steps: np.minimum(steps, 3))],
+    "check_window": [wrong(Binary, check_window=lambda self, steps: steps)],
+    "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
+    "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
+    "delay": [wrong(Binary, delay=1), wrong(Expiring, 1, delay=fixed(1))],
+    "divided": [wrong(Binary, divided=uncoupled)],
+    "each_alternating": [halved(SqrtToeplitz, "each_alternating")],
+    "expiry": [
+        wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
+        wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), delay=fixed(0)),
+        wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
+    ],
+    "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
+    "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
+    "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
+    "largest_alternating": [halved(SqrtToeplitz, "largest_alternating")],
+    "largest_entry": [wrong(Binary, largest_entry=0), wrong(SqrtToeplitz, largest_entry=1)],
+    "largest_read": [
+        wrong(Binary, largest_read=1e-6),
+        wrong(SqrtToeplitz, largest_read=1e-6),
+        wrong(SqrtToeplitz, largest_read=1e6),
+    ],
+    "largest_reads": [
+        wrong(cls, *args, largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
+        for cls, args in ((Binary, (HORIZON,)), (SqrtToeplitz, (HORIZON,)), (Epochs, (3,)))
+    ],
+    "largest_sum": [halved(SqrtToeplitz, "largest_sum"), halved(Binary, "largest_sum")],
+    "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
+    "lattice_bits": [wrong(Binary, lattice_bits=1)],
+    "level_weight": [
+        wrong(LookAhead, HORIZON, (3, 4), (4, 3, 7), level_weight=lambda self, level: 1),
+    ],
+    "longest": [wrong(Binary, longest=HORIZON + 1), wrong(Binary, longest=HORIZON - 1)],
+    "matrices": [wrong(Binary, matrices=lambda self, steps=None: (np.eye(2), np.eye(2)))],
+    "mean_variance": [
+        wrong(Epochs, 3, mean_variance=times(Epochs, "mean_variance", 0.5)),
+        wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
+        wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
+    ],
+    "moved": [wrong(Binary, moved=lambda self, pattern: Shift(1, 1)), halved(Binary, "moved")],
+    "node_law": [
+        wrong(Binary, node_law=capped),
+        wrong(Epochs, 3, node_law=capped),
+        wrong(Expiring, 1, node_law=capped),
+        wrong(Binary, node_law=refused_late),
+    ],
+    "node_variance": [
+        wrong(Binary, node_variance=lambda self, level: 0.01),
+        wrong(Epochs, 3, node_variance=lambda self, level: 0.01),
+    ],
+    "nodes_by_level": [wrong(Binary, nodes_by_level=lambda self: [np.arange(HORIZON)])],
+    "noise": [wrong(Binary, noise=rounds_releases)],
+    "noise_parts": [wrong(Binary, noise_parts=reversed_parts)],
+    "noise_variance": [
+        wrong(Binary, noise_variance=times(Binary, "noise_variance", 0.01)),
+        wrong(Epochs, 3, noise_variance=times(Epochs, "noise_variance", 0.01)),
+    ],
+    "overall_variance": [halved(Binary, "overall_variance")],
+    "overall_window_variance": [halved(Binary, "overall_window_variance")],
+    "overlaps": [halved(Octave, "overlaps")],
+    "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
+    "reader": [
+        read_by(cls)
+        for cls in (
+            Silent,
+            SilentInParts,
+            SilentWhenAskedAgain,
+            SilentAfterARestart,
+            OfTheFirstStream,
+        )
+    ],
+    "released_variance": [halved(Binary, "released_variance")],
+    "rounding_variance": [
+        wrong(
+            Octave,
+            HORIZON,
+            "max",
+            12,
+            True,
+            rounding_variance=fixed(0.0),
+        )
+    ],
+    "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
+    "run_sums": [halved(SqrtToeplitz, "run_sums")],
+    "sensitivity": [halved(Binary, "sensitivity"), wrong(Binary, sensitivity=sensitive_to_one)],
+    "shift": [
+        halved(Binary, "shift"),
+        wrong(Binary, shift=of_one_step),
+        halved(Epochs, "shift", 3),
+    ],
+    "sources": [wrong(Binary, sources=("nobody",))],
+    "squared_sensitivity": [halved(Binary, "squared_sensitivity")],
+    "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
+    "unit_columns": [wrong(SqrtToeplitz, unit_columns=True)],
+    "unit_rows": [wrong(HonakerOnline, unit_rows=True)],
+    "variance": [wrong(Binary, variance=times(Binary, "variance", 0.01))],
+    "window_noise_variance": [
+        wrong(Binary, window_noise_variance=times(Binary, "window_noise_variance", 0.01)),
+        wrong(Epochs, 3, window_noise_variance=times(Epochs, "window_noise_variance", 0.01)),
+    ],
+    "window_rounding": [
+        wrong(HonakerOnline, window_rounding=times(HonakerOnline, "window_rounding", 0.01)),
+    ],
+    "window_rows": [wrong(Binary, window_rows=lambda self, start, stop: [(1, max(stop, 1))])],
+    "window_variance": [wrong(Binary, window_variance=times(Binary, "window_variance", 0.01))],
+    "workload": [wrong(Binary, workload="windows")],
+}
+
+#: Names whose wrong value costs time or memory, and neither privacy nor a right number.
+NO_LAW = {
+    "drawn_ahead": "numbers drawn before the first release: a plan says whether there is room",
+    "examples": "what the laws run over",
+    "held": "numbers that a reader keeps: a plan says whether there is room",
+    "local": "whether a window costs no more than its length",
+}
+
+
+def test_every_name_is_in_one_list() -> None:
+    names = {name for name in dir(StreamStrategy) if not name.startswith("_")}
+    assert not WRONG.keys() & NO_LAW.keys()
+    assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law: see the module's text"
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        pytest.param(name, strategy, id=f"{name}-{type(strategy).__name__}-{number}")
+        for name, strategies in WRONG.items()
+        for number, strategy in enumerate(strategies)
+    ],
+)
+def test_a_wrong_claim_breaks_a_law(name: str, strategy: StreamStrategy) -> None:
+    with pytest.raises(LawBroken):
+        check_strategy(strategy, strategy.horizon or HORIZON)
