@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from services import START, job_file, tokens_for
 
+from counton.errors import StateError
 from counton.jobs import run
 from counton.jobs.succession import end_stream
 from counton.serve import releasing
@@ -51,14 +52,16 @@ class Inside:
         return anyio.run(asked)
 
     def post(self, batch: str, rows: Sequence[Mapping[str, Any]]) -> httpx.Response:
+        return self.send(batch, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    def send(self, batch: str, body: bytes, media: str = "application/x-ndjson") -> httpx.Response:
         (stream,) = self.service.served
-        body = "".join(json.dumps(row) + "\n" for row in rows)
         return self(
             "POST",
             f"/v1/streams/{stream}/batches/{batch}",
             "ingest",
             content=body,
-            headers={"Content-Type": "application/x-ndjson"},
+            headers={"Content-Type": media},
         )
 
     def at(self, minute: float) -> None:
@@ -195,6 +198,170 @@ def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None
         ["batch b", "2", "a time that cannot be read", "later", "shop"],
     ]
     assert oct((tmp_path / "bad.csv").stat().st_mode)[-3:] == "600"
+
+
+#: Counts of 2^32 in windows of which the sum is to stay below 2^45: 8,192 of them.
+LARGE = {
+    "statistic": "ranges",
+    "label": "page",
+    "value": "number",
+    "by": None,
+    "unit": "visit",
+    "steps": None,
+    "around": 100,
+    "epsilon": 1,
+}
+
+
+def metric(service: Inside, name: str) -> float:
+    text = service("GET", "/metrics", "operate").text
+    (line,) = [line for line in text.splitlines() if line.startswith(f"counton_{name}{{")]
+    return float(line.rpartition(" ")[2])
+
+
+def test_sums_that_could_never_be_released_are_refused(tmp_path: Path) -> None:
+    with inside(tmp_path, **LARGE) as service:
+        service.post("a", [visit(0.1, number=3)])
+        answer = service.post("b", [visit(0.1, number=2**32)] * 9000)
+        assert answer.status_code == 422
+        assert "the bound is 35,184,372,088,832" in answer.json()["detail"]
+        service.at(1)
+        assert metric(service, "steps") == 1
+
+
+def test_a_batch_that_no_run_can_count_is_left_out_and_told(tmp_path: Path) -> None:
+    """Each is taken by itself, and not all together: those before it and after it are counted."""
+    with inside(tmp_path, **LARGE) as service:
+        large = [visit(1.1, number=2**32)] * 3000
+        for batch, rows in (
+            ("a", [visit(0.1, number=3)]),
+            *((f"large-{n}", [*large, visit(1.2, number=n)]) for n in range(3)),
+            ("z", [visit(0.1, number=4)]),
+        ):
+            assert service.post(batch, rows).status_code == 202
+        service.at(0.5)  # kept for a window that goes on: it could not be released either
+        inbox = service.service.state_of("visits").inbox
+        assert inbox.load().batches == 0
+        (left,) = (one for one in inbox.left_out("visits"))
+        assert (left.batch, left.rows) == ("large-2", 3001)
+        assert "the bound is" in left.why
+        assert metric(service, "left_out_rows") == 3001
+        for minute in (1, 2, 3):
+            service.at(minute)
+        assert metric(service, "steps") == 3
+        assert service.post("large-2", [*large, visit(1.2, number=2)]).status_code == 200
+
+
+def test_batches_whose_reader_panics_end_no_thread(tmp_path: Path) -> None:
+    """A panic of polars is no `Exception`; nor is anything wrong with the other batches."""
+    with inside(tmp_path, **EXACT) as service:
+        for batch in ("a", "b", "c"):
+            service.post(batch, [visit(0.1, "home" if batch == "b" else "shop")])
+        real = run
+
+        def panics(job: Any, **given: Any) -> Any:
+            if any("home" in part.frame().collect()["page"] for part in job.events.parts):
+                raise pl.exceptions.PanicException("no such thing")
+            return real(job, **given)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(releasing, "run", panics)
+            service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [0, 2]
+        assert [
+            one.batch for one in service.service.state_of("visits").inbox.left_out("visits")
+        ] == ["b"]
+
+
+def test_a_state_that_cannot_be_used_leaves_nothing_out(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.1)])
+
+        def broken(*_given: object, **_more: object) -> None:
+            raise StateError("the disk is full")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(releasing, "run", broken)
+            with pytest.raises(StateError):
+                service.at(1)
+        service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [1, 0]
+
+
+def test_rows_of_a_stream_that_a_command_ended_are_kept(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.at(1)
+        service.post("a", [visit(1.5)])
+        end_stream(tmp_path / "visits.db", "visits")
+        service.at(2)
+        (left,) = service.service.state_of("visits").inbox.left_out("visits")
+        assert (left.batch, left.rows, left.why) == ("a", 1, "the stream has ended")
+
+
+def test_rows_that_cannot_be_set_aside_stop_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "aside"
+    folder.mkdir()
+    with inside(tmp_path, **EXACT, **{"bad-rows": f"quarantine:{folder}/bad.csv"}) as service:
+        folder.rename(tmp_path / "away")
+        service.post("a", [visit(0.1), {"time": "soon", "page": "home"}])
+        service.at(1)
+        assert service.rows(group="home")[0]["estimate"] == 1
+        assert metric(service, "unwritten_rows") == 1
+        (tmp_path / "away").rename(folder)
+        service.post("b", [visit(1.1), {"time": "later", "page": "home"}])
+        service.at(2)
+        assert metric(service, "unwritten_rows") == 0
+    kept = (folder / "bad.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[:2] for line in kept] == [["batch a", "2"], ["batch b", "2"]]
+
+
+def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
+    """Lines that are no rows are bad rows; rows after the last window count nowhere."""
+    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv", "unknown": "drop", "steps": 3}
+    lines = [
+        b'{"time": "2026-03-01T09:00:01Z", "page": "home", "more": {"a": [1e999]}}',
+        b'{"time": "2026-03-01T09:00:01Z", "page": "ho',
+        b"[1, 2]",
+        b'{"time": "2026-03-01T09:00:01Z", "page": ["home"]}',
+        b'{"time": "2026-03-01T09:00:01Z", "page": "\xff"}',
+        b'{"time": "2026-03-01T09:00:01Z", "page": "\\ud800"}',
+        b'{"time": "2026-03-01T09:00:01Z", "a": ' + b"[" * 100_000,
+        b"  ",
+        b'{"time": "2031-03-01T09:00:01Z", "page": "home"}',
+        b'{"page": "home"}',
+        b'{"time": "2026-03-01T09:00:01Z"}',
+        b'{"time": "2026-03-01T09:00:02Z", "page": "shop"}',
+    ]
+    with inside(tmp_path, **EXACT, **job) as service:
+        answer = service.send("a", b"\n".join(lines))
+        assert answer.status_code == 202
+        assert answer.json() == {
+            "batch": "a",
+            "rows": 11,
+            "counted": 2,
+            "counted_nowhere": {
+                "after_last_window": 1,
+                "of_undeclared_groups": 1,
+                "set_aside": 7,
+            },
+        }
+        assert service.send("b", lines[9]).json()["counted_nowhere"] == {"set_aside": 1}
+        assert service.send("c", lines[1]).json()["counted_nowhere"] == {"set_aside": 1}
+        service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [1, 1]
+    with (tmp_path / "bad.csv").open(newline="") as file:
+        kept = [row[:3] for row in csv.reader(file)][1:]
+    assert kept == [
+        ["batch a", "2", "no JSON object"],
+        ["batch a", "3", "no JSON object"],
+        ["batch a", "4", "a list or an object"],
+        ["batch a", "5", "no UTF-8"],
+        ["batch a", "6", "no Unicode"],
+        ["batch a", "7", "no JSON object"],
+        ["batch a", "9", "no time"],
+        ["batch b", "1", "no time"],
+        ["batch c", "1", "no JSON object"],
+    ]
 
 
 def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:

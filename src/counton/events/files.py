@@ -765,6 +765,11 @@ class Source:
         """Whether it is a part of events that go on, in which no row need count yet."""
         return False
 
+    @property
+    def checked(self) -> bool:
+        """Whether rows that cannot be counted were told apart when they came: there are none."""
+        return False
+
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """SHA-256 of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)

@@ -58,18 +58,18 @@ class Intake:
 
     @property
     def largest_sum(self) -> int:
-        """A bound on what this run can add to any total, in grid units."""
-        due = self._due().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
-        return int(due["due"].max() or 0)  # type: ignore[arg-type]
+        """A bound on what this run and later ones can add to any total, in grid units."""
+        waiting = self._waiting().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
+        return int(waiting["due"].max() or 0)  # type: ignore[arg-type]
 
     @property
     def whole_sum(self) -> float:
-        """A bound on what this run can add to all totals together, in grid units."""
-        return float(self._due()["due"].cast(pl.Float64).abs().sum())
+        """A bound on what this run and later ones can add to all totals, in grid units."""
+        return float(self._waiting()["due"].cast(pl.Float64).abs().sum())
 
-    def _due(self) -> pl.DataFrame:
+    def _waiting(self) -> pl.DataFrame:
         """What each cell still has to contribute, at the step where it will be counted."""
-        return self.cells.filter(pl.col("step") <= self.target).select(
+        return self.cells.select(
             pl.max_horizontal("step", pl.lit(self.released + 1)).alias("step"),
             "group",
             (pl.col("seen_total") - pl.col("counted_total")).alias("due"),
@@ -78,7 +78,7 @@ class Intake:
     def inputs(self, steps: range) -> NDArray[np.int64]:
         """Totals of new steps in grid units, shape ``(len(steps), groups)``."""
         dense = np.zeros((len(steps), self.groups), dtype=np.int64)
-        due = self._due().filter(pl.col("step").is_between(steps.start, steps.stop - 1))
+        due = self._waiting().filter(pl.col("step").is_between(steps.start, steps.stop - 1))
         place = (due["step"].to_numpy() - steps.start, due["group"].to_numpy())
         np.add.at(dense, place, due["due"].to_numpy())
         return dense

@@ -161,6 +161,7 @@ def run(
     progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
+    commit: Callable[[], None] | None = None,
     now: datetime | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
@@ -172,6 +173,8 @@ def run(
         request: what is asked.
         progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
+        commit: called when all is done that the run does to a stream that there is, and nothing is
+            committed yet: what it raises undoes all. Of runs over new events alone, in any order.
         now: what the clock says, aware; None: that of this machine.
 
     Raises:
@@ -202,7 +205,7 @@ def run(
     store, saved = _look(request)
     request = request if saved is None else _as_before(request, saved)
     try:
-        return _run(request, store, saved, progress, approve, now)
+        return _run(request, store, saved, progress, approve, commit, now)
     except BaseException:
         if store is not None:
             store.close()
@@ -317,6 +320,7 @@ def _run(
     saved: Found | None,
     progress: Progress,
     approve: Callable[[Definition], None] | None,
+    commit: Callable[[], None] | None,
     now: datetime | None,
 ) -> Outcome:
     dropped = 0
@@ -332,7 +336,8 @@ def _run(
             request, predecessor, end = succession.succeed(request, store)
             dropped = end.dropped
     policies = Policies.read(request.bad_rows, request.bad_rows_most, request.missing)
-    if policies.quarantine is not None:
+    told_apart = isinstance(request.events, Source) and request.events.checked
+    if policies.quarantine is not None and not told_apart:
         _check_quarantine(policies.quarantine, request)
     source = None
     if request.what in TABLES:  # whose cells are read from the domain
@@ -390,7 +395,7 @@ def _run(
         chosen = None if bounding is None else bounding.choose(None, 0)
         labels, found, chosen = _only_counted(labels, found, chosen)
         intake = _compared({}, found, chosen, definition, 0, ended, request.append, labels)
-        _refuse_overflow(definition, intake)
+        refuse_overflow(definition, intake.largest_sum, intake.whole_sum)
         if store is not None:
             store.close()
         stream = _create(request, definition)
@@ -431,7 +436,8 @@ def _run(
                 request.append,
                 labels,
             )
-            _refuse_overflow(definition, intake)
+            taken = stream.largest_taken
+            refuse_overflow(definition, intake.largest_sum, intake.whole_sum, taken)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: tuple[str, ...] = ()
         if found.rows and not again:
@@ -446,7 +452,9 @@ def _run(
         if saved is not None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
         _release(
-            stream, definition, intake, sources, request.append, remembered, found_labels, progress
+            *(stream, definition, intake, sources, request.append, remembered, found_labels),
+            progress,
+            commit,
         )
         if saved is not None:
             _publish(stream)
@@ -758,21 +766,33 @@ def _places(definition: Definition) -> Sequence[str]:
     return [group for group in definition.cells for _ in range(definition.places)]
 
 
-def _refuse_overflow(definition: Definition, intake: Intake) -> None:
-    """Refuse values whose sums would not be exact."""
-    most = largest_sum(definition.strategy)
-    statistic = definition.statistic
+def refuse_overflow(definition: Definition, largest: int, whole: float, taken: int = 0) -> None:
+    """Refuse values whose sums would not be exact, at whichever step they are released.
+
+    What a run keeps of windows that go on is released later, and could not be taken back then.
+
+    Args:
+        definition: of the stream.
+        largest: a bound on what is added to any total, in grid units.
+        whole: a bound on what is added to all totals together.
+        taken: the largest running total that there is.
+
+    Raises:
+        SumOverflow: naming the sum, the bound and the remedy.
+    """
+    bound, statistic = largest_sum(definition.strategy), definition.statistic
+    most, also = bound - taken, ", with what is counted already," if taken else ""
     if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
-        most //= statistic.largest_entry
-        if intake.whole_sum > most:
+        if whole > most // statistic.largest_entry:
             raise SumOverflow(
-                f"the counts add up to {intake.whole_sum:,.0f}; the bound is {most:,} for what is "
-                f"measured of {statistic!r}: count in larger units"
+                f"the counts add up to {whole:,.0f}{also}; the bound is "
+                f"{bound // statistic.largest_entry:,} for what is measured of {statistic!r}: "
+                f"count in larger units"
             )
-    if intake.largest_sum > most:
+    elif largest > most:
         raise SumOverflow(
-            f"the values add up to {intake.largest_sum:,} times the resolution; the bound is "
-            f"{most:,}: use a coarser {field('resolution')} or narrower bounds"
+            f"the values add up to {largest:,} times the resolution{also}; the bound is "
+            f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
         )
 
 
@@ -785,11 +805,19 @@ def _release(
     remembered: Change | None,
     labels: tuple[int, Sequence[str]] | None,
     progress: Progress,
+    commit: Callable[[], None] | None,
 ) -> None:
     """Release the windows that have ended, and keep what was seen of all."""
+    also = None if commit is None else lambda _connection: commit()
     if intake.target == intake.released:
         if sources or (append and intake.changed):
-            stream.observe(intake.pending(), sources=sources, remembered=remembered, labels=labels)
+            stream.observe(
+                intake.pending(),
+                sources=sources,
+                remembered=remembered,
+                labels=labels,
+                also=also,
+            )
         return
     # New events come in one transaction, because their file can be given only once; chosen rows
     # too, because what is remembered of them is written once.
@@ -810,6 +838,7 @@ def _release(
             sources=sources if first else (),
             remembered=remembered,
             labels=labels if first else None,
+            also=also,
         )
 
 

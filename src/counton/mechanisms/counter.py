@@ -175,6 +175,11 @@ class Counter:
         """Shape of one step's input."""
         return self.terms.shape
 
+    @property
+    def largest_taken(self) -> int:
+        """The largest running total of any cell so far, in grid units; 0 of windows. Secret."""
+        return int(np.abs(self._done.taken).max(initial=0))
+
     def release(self, x: Totals) -> Release:
         """Release one step.
 

@@ -7,11 +7,13 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 import zstandard
 
 from counton.errors import InvalidInput
+from counton.events.files import UNREADABLE
 from counton.serve.jobs import Waiting
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -21,8 +23,44 @@ ENCODINGS = ("identity", "gzip", "zstd")
 _WINDOW = 2**23
 
 
+#: Characters that are shown of a line that is no row.
+_SHOWN = 1000
+
+
 class TooLarge(Exception):
     """A body beyond a bound."""
+
+
+class NoRow(NamedTuple):
+    """A line that is no row.
+
+    Attributes:
+        number: of the row, from 1.
+        text: the beginning of the line.
+        problem: what is wrong with it.
+        refusal: what its sender is told where one such line refuses the batch.
+    """
+
+    number: int
+    text: str
+    problem: str
+    refusal: InvalidInput
+
+
+class Body(NamedTuple):
+    """Rows of a batch.
+
+    Attributes:
+        rows: those that are rows.
+        numbers: of these in the batch, from 1.
+        no_rows: lines that are none.
+        missing: columns that no row has.
+    """
+
+    rows: Waiting
+    numbers: Sequence[int]
+    no_rows: Sequence[NoRow] = ()
+    missing: Sequence[str] = ()
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
@@ -72,7 +110,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     return bytes(found)
 
 
-def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: str) -> Waiting:
+def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: str) -> Body:
     """Rows of a body: the named columns, as `counton.events.files` reads them from a file.
 
     Args:
@@ -84,65 +122,81 @@ def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: 
 
     Raises:
         TooLarge: more rows.
-        InvalidInput: it is not what its media type says, or lacks a column.
+        InvalidInput: it is not what its media type says, has no rows, or lacks a column that its
+            format names once for all rows.
     """
     if media == ARROW:
-        return _arrow(body, columns, most, name)
+        rows = _arrow(body, columns, most, name)
+        return Body(rows, range(1, rows.frame().select(pl.len()).collect().item() + 1))
     return _json_lines(body, columns, most, name)
 
 
-def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting:
+def no_column(name: str, column: str) -> InvalidInput:
+    """The error for a column that no row has."""
+    return InvalidInput(f"{name} has no column {column!r}; send it in each row")
+
+
+def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Body:
     if body.count(b"\n") > most:
         raise TooLarge
-    if not body.strip():
-        raise InvalidInput(f"{name} has no rows; send at least one")
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        row = body.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(f"row {row:,} of {name} is not UTF-8; send text in UTF-8") from error
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
     there: set[str] = set()
-    row = 0
-    for line in text.split("\n"):
-        if not line or line.isspace():
+    numbers, no_rows, row = list[int](), list[NoRow](), 0
+    for line in body.split(b"\n"):
+        if not line.strip():
             continue
         row += 1
-        try:
-            said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
-        except (ValueError, RecursionError) as error:
-            raise _no_object(row, name) from error
-        if not isinstance(said, dict):
-            raise _no_object(row, name)
-        for column in columns:
-            value = said.get(column)
-            if value is not None:
-                there.add(column)
-                if value is True or value is False:
-                    value = "true" if value else "false"
-                elif not isinstance(value, str):
-                    raise InvalidInput(
-                        f"row {row:,} of {name} has a list or an object in column {column!r}; send "
-                        f"a text, a number, true or false"
-                    )
-            elif column in said:
-                there.add(column)
-            wanted[column].append(value)
-    for column in columns:
-        if column not in there:
-            raise InvalidInput(f"{name} has no column {column!r}; send it in each row")
+        found = _row_of(line, columns)
+        if isinstance(found, tuple):
+            problem, says = found
+            shown = line[:_SHOWN].decode("utf-8", "backslashreplace")
+            refusal = InvalidInput(f"row {row:,} of {name} {says}")
+            no_rows.append(NoRow(row, shown, problem, refusal))
+            continue
+        numbers.append(row)
+        there |= found.keys()
+        for column, values in wanted.items():
+            values.append(found.get(column))
+    if not row:
+        raise InvalidInput(f"{name} has no rows; send at least one")
+    frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
+    lacking = [column for column in columns if column not in there] if numbers else []
+    return Body(Waiting(frame, name), numbers, no_rows, lacking)
+
+
+def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
+    """The columns that are wanted of a line, as texts; else what is wrong, and what to do."""
     try:
-        frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
-    except (UnicodeEncodeError, pl.exceptions.PolarsError) as error:  # half of a surrogate pair
-        raise InvalidInput(f"{name} has a text that is no Unicode; write it in UTF-8") from error
-    return Waiting(frame, name)
-
-
-def _no_object(row: int, name: str) -> InvalidInput:
-    return InvalidInput(
-        f"row {row:,} of {name} is no JSON object; send one object a line, as in "
-        f'{{"time": "2026-03-01T09:00:00Z"}}'
-    )
+        said = json.loads(line.decode("utf-8"), parse_float=str, parse_int=str, parse_constant=str)
+    except UnicodeDecodeError:
+        return "no UTF-8", "is not UTF-8; send text in UTF-8"
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        return (
+            "no JSON object",
+            'is no JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}',
+        )
+    found: dict[str, str | None] = {}
+    for column in columns:
+        if column not in said:
+            continue
+        value: Any = said[column]
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if value is not None and not isinstance(value, str):
+            return (
+                "a list or an object",
+                f"has a list or an object in column {column!r}; send a text, a number, true or "
+                f"false",
+            )
+        if value is not None and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:  # half of a surrogate pair
+                return "no Unicode", "has a text that is no Unicode; write it in UTF-8"
+        found[column] = value
+    return found
 
 
 def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting:
@@ -150,7 +204,7 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting
         raise TooLarge
     try:
         frame = pl.read_ipc_stream(io.BytesIO(body))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise _no_arrow(name) from error
     if frame.height > most:
         raise TooLarge
@@ -159,14 +213,15 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting
     whole = Waiting(frame, name)
     try:
         return Waiting(whole.scan(columns, ()).collect(), name)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except UNREADABLE as error:
         raise _no_arrow(name) from error
 
 
 def _no_arrow(name: str) -> InvalidInput:
     return InvalidInput(
-        f"{name} is no stream of Arrow record batches, or ends early; send it as Arrow's IPC "
-        f"stream format, without compression inside (use Content-Encoding)"
+        f"{name} is no stream of Arrow record batches, ends early, or has a type that is not read; "
+        f"send texts, numbers, times, true or false in Arrow's IPC stream format, without "
+        f"compression inside (use Content-Encoding)"
     )
 
 

@@ -16,9 +16,10 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.files import Source
 from counton.events.policies import MOST
-from counton.events.tally import Problem, collected, marked, tally
+from counton.events.tally import Problem, collected, marked, tally, texts_of
 from counton.jobs.discovery import labels_in
-from counton.serve.bodies import read_rows
+from counton.jobs.runs import refuse_overflow
+from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.jobs import Served, Waiting, packed
 from counton.store.inbox import Batch, Inbox, Verdict
 from counton.windows import NO_MOMENT, microseconds
@@ -39,16 +40,16 @@ def digest_of(media: str, body: bytes) -> bytes:
 
 
 def checked_batch(
-    served: Served, id: str, media: str, body: bytes, digest: bytes, most: int, now: int
+    served: Served, id: str, media: str, sent: bytes, digest: bytes, most: int, now: int
 ) -> Batch:
     """A batch whose rows the job can count, by its policies.
 
     Args:
         served: the job.
         id: of the batch.
-        media: media type of the body.
-        body: without compression.
-        digest: of it.
+        media: media type of what was sent.
+        sent: its bytes, without compression.
+        digest: of them.
         most: rows.
         now: microseconds since 1970.
 
@@ -57,7 +58,13 @@ def checked_batch(
         InvalidInput: rows that the job refuses, naming the first and the remedy; nothing is taken.
     """
     reading, definition = served.reading, served.definition
-    part = read_rows(body, media, definition.columns.names, most, "the batch")
+    quarantines = reading.policies.quarantine is not None
+    body = read_rows(sent, media, definition.columns.names, most, "the batch")
+    part = body.rows
+    if body.no_rows and not quarantines:
+        raise body.no_rows[0].refusal
+    if body.missing and not quarantines and reading.policies.missing == "refuse":
+        raise no_column(part.name, body.missing[0])
     source = Source((part,), part.name)
     domain = definition.domain
     if definition.discovery is not None:
@@ -65,26 +72,23 @@ def checked_batch(
     bad = _bad_rows(source, served)
     aside: list[tuple[Any, ...]] = []
     frame = part.frame().collect()
-    whole = frame.height
+    whole = frame.height + len(body.no_rows)
+    if bad.height and not quarantines:
+        tally(source, reading, domain)  # refuses, unless such rows are skipped
+    if quarantines:
+        aside = _aside(served, id, body, bad)
     if bad.height:
-        if reading.policies.quarantine is None:
-            tally(source, reading, domain)  # refuses, unless such rows are skipped
-        else:
-            aside = _aside(served, id, frame, bad)
         frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
         source = Source((Waiting(frame, part.name),), part.name)
     found = tally(source, reading, domain)
-    if found.beyond:
-        end = definition.windows.at(definition.windows.end)
-        raise InvalidInput(
-            f"{found.beyond:,} rows of the batch are after the last window, which ends {end}, so "
-            f"that they would be counted nowhere; correct their times, or send them to a "
-            f"stream that goes on"
-        )
+    sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
+    totals: list[float] = sums["total"].to_list()
+    refuse_overflow(definition, int(max(totals, default=0.0)), sum(totals))
     left = {
         "before_first_window": found.before,
+        "after_last_window": found.beyond,
         "of_undeclared_groups": found.unknown,
-        "lacking_something": bad.height - len(aside),
+        "lacking_something": bad.height + len(body.no_rows) - len(aside),
         "set_aside": len(aside),
     }
     answer = {
@@ -97,8 +101,11 @@ def checked_batch(
 
 
 def _bad_rows(source: Source, served: Served) -> pl.DataFrame:
-    """Numbers of rows that cannot be counted, from 0, and what is wrong with each."""
-    steps = collected(source, marked(source, served.reading).select("step"))["step"]
+    """Numbers of rows that cannot be counted, from 0, and what is wrong with each.
+
+    All that a run reads of a row is read, so that none is accepted which a run could not read.
+    """
+    steps = collected(source, marked(source, served.reading))["step"]
     rows = (steps < NO_MOMENT).arg_true()
     problem = NO_MOMENT - steps.gather(rows)
     return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": problem})
@@ -113,33 +120,29 @@ _LACKING = [
 ]
 
 
-def _aside(
-    served: Served, id: str, frame: pl.DataFrame, bad: pl.DataFrame
-) -> list[tuple[Any, ...]]:
+def _aside(served: Served, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
     """Rows to be set aside; none of those that lack something where these are skipped.
 
     Raises:
         InvalidInput: too many of them.
     """
-    policies = served.reading.policies
+    policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
         bad = bad.filter(~pl.col("problem").is_in(_LACKING))
-    if not bad.height:
-        return []
-    if bad.height > policies.most:
+    many = bad.height + len(body.no_rows)
+    if many > policies.most:
         raise InvalidInput(
-            f"{bad.height:,} rows of the batch cannot be counted, and {policies.most:,} may be set "
+            f"{many:,} rows of the batch cannot be counted, and {policies.most:,} may be set "
             f"aside; look at them, or raise {field('bad_rows_most', MOST)}"
         )
-    cells = frame[bad["row"].to_list()]
-    return [
-        (f"batch {id}", int(number) + 1, Problem(int(why)).words, *map(_text, values))
-        for (number, why), values in zip(bad.rows(), cells.rows(), strict=True)
+    cells = texts_of(body.rows, columns).collect()[bad["row"].to_list()]
+    found = [
+        (body.numbers[row], Problem(why).words, *values)
+        for (row, why), values in zip(bad.rows(), cells.rows(), strict=True)
     ]
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    nothing = [None] * (len(columns) - 1)
+    found += [(one.number, one.problem, one.text, *nothing) for one in body.no_rows]
+    return [(f"batch {id}", *line) for line in sorted(found, key=lambda line: line[0])]
 
 
 class UnderWay:

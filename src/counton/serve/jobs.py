@@ -49,6 +49,15 @@ class Waiting(EventFrame):
         """Rows of an inbox are told by their batches, of which several may say the same."""
 
 
+class Accepted(Source):
+    """Rows that were accepted: those that cannot be counted were told apart when they came."""
+
+    @property
+    def checked(self) -> bool:
+        """See `counton.events.files.Source.checked`."""
+        return True
+
+
 def no_rows(columns: Sequence[str]) -> Waiting:
     """A source's part without rows: windows end also where nothing happened."""
     frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
@@ -74,7 +83,7 @@ class Served:
     def given(self, parts: Sequence[Rows]) -> Job:
         """The job with rows from the inbox."""
         told = tuple(parts) or (no_rows(self.definition.columns.names),)
-        source: Any = Source(told, "the inbox")
+        source: Any = Accepted(told, "the inbox")
         return replace(self.job, events=source, append=True, confirmed=True)
 
 

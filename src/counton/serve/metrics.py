@@ -60,6 +60,7 @@ def _all(
         ("runs", "counter", "runs"),
         ("failures", "counter", "runs that failed"),
         ("releases", "counter", "steps released"),
+        ("unwritten", "counter", "times at which rows could not be set aside in their file"),
         ("seconds", "gauge", "seconds that the last run took"),
     ):
         numbers = [
@@ -69,9 +70,24 @@ def _all(
         ending = "_total" if kind == "counter" else ""
         yield f"counton_run_{field}{ending}", kind, says, numbers
     loads = {name: service.state_of(name).inbox.load(name) for name in service.served}
+    lost = {
+        name: {
+            "left_out_rows": service.state_of(name).inbox.rows_left_out(name),
+            "unwritten_rows": sum(
+                len(rows) for _, rows in service.state_of(name).inbox.unwritten(name)
+            ),
+        }
+        for name in loads
+    }
     for field in ("batches", "rows", "bytes"):
         numbers = [Number({"stream": name}, getattr(load, field)) for name, load in loads.items()]
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
+    for field, says in (
+        ("left_out_rows", "acknowledged rows that no run could count, kept in the state"),
+        ("unwritten_rows", "rows that are to be set aside and that no file holds yet"),
+    ):
+        numbers = [Number({"stream": name}, lost[name][field]) for name in loads]
+        yield f"counton_{field}", "gauge", says, numbers
     now = service.clock()
     steps, lags = [], []
     for name, journal in service.journals.items():

@@ -9,17 +9,29 @@ hangs on which rows a run is given together, and one user's rows must not decide
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from time import monotonic
+from typing import Any
 
-from counton.errors import StateError
+import polars as pl
+
+from counton.errors import (
+    BudgetExceeded,
+    CountonError,
+    InvalidInput,
+    MissingExtra,
+    StateError,
+    StreamConflict,
+    WrongKey,
+)
 from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
 from counton.serve.intake import UnderWay
-from counton.serve.jobs import Served, unpacked
-from counton.serve.journaling import note
+from counton.serve.jobs import Served, told, unpacked
+from counton.serve.journaling import note, warn
 from counton.store import Store, state_file
 from counton.store.inbox import Fold, Inbox
 from counton.store.sqlite_file import NoState
@@ -70,6 +82,7 @@ class Counts:
         runs: how many there were.
         releases: steps released.
         failures: runs that failed.
+        unwritten: times at which rows could not be set aside in their file.
         seconds: of the last run.
     """
 
@@ -81,11 +94,15 @@ class Counts:
     runs: int = 0
     releases: int = 0
     failures: int = 0
+    unwritten: int = 0
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, float]:
         """By name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+_FOREVER = 2**62
 
 
 class Releaser:
@@ -103,6 +120,7 @@ class Releaser:
         self._every = round(every * 1e6)
         self.counts = Counts()
         self._step: int | None = None
+        self._over = False
 
     @property
     def name(self) -> str:
@@ -124,11 +142,25 @@ class Releaser:
         Raises:
             CountonError: it could not be done; it is still due.
         """
+        if self._over:
+            return False
+        try:
+            return self._work()
+        except StateError:
+            if not self._ended():
+                raise
+        why = "the stream has ended"
+        while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
+            self._leave_out(dict.fromkeys(fold.batches, why), why)
+        self._over = True  # nothing is taken any more
+        return False
+
+    def _work(self) -> bool:
         past, released = self._under_way.past(self.name), False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until nothing more is taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))
-            released |= self._run(fold, min(self._cut(fold.last), self.last - 1))
+            released |= self._take(fold, min(self._cut(fold.last), self.last - 1))
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
             past = self.last - 1  # another server has taken a batch that came in time
         return self._release(past) or released
@@ -146,6 +178,74 @@ class Releaser:
         """Release what is due at a microsecond."""
         return self._due(us) and self._run(None, us)
 
+    def _take(self, fold: Fold, us: int) -> bool:
+        """Count a fold; batches that no run can count are taken out of it first."""
+        try:
+            return self._run(fold, us)
+        except BaseException as error:
+            if not _of_rows(error):
+                raise
+            self._leave_out(self._wrong(fold, us, error), type(error).__name__)
+        return False  # what is left of the fold is the next one
+
+    def _leave_out(self, batches: dict[int, str], error: str) -> None:
+        """Take batches out of the inbox that no run can count, and say so."""
+        rows = self._inbox.leave_out(self.name, batches)
+        warn(
+            "batches that no run can count are left out",
+            stream=self.name,
+            batches=len(batches),
+            rows=rows,
+            error=error,
+        )
+
+    def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
+        """Which batches of a fold no run can count, one after the other, and why.
+
+        Those that can be counted are found without counting them: how they are counted must not
+        hang on others, so that they are given to one run together.
+
+        Raises:
+            BaseException: what went wrong, where the rows are not to blame.
+        """
+        rest = list(zip(fold.batches, fold.bodies, strict=True))
+        good: list[bytes] = []
+        if self._tried(good, us) is not None:
+            raise error
+        wrong: dict[int, str] = {}
+        while rest:
+            size = len(rest)
+            while (why := self._tried([*good, *(body for _, body in rest[:size])], us)) is not None:
+                if size == 1:
+                    wrong[rest[0][0]] = why
+                    break
+                size = (size + 1) // 2
+            else:
+                good += [body for _, body in rest[:size]]
+            del rest[:size]
+        if not wrong:  # it was not the rows that were wrong, or no more
+            raise error
+        return wrong
+
+    def _ended(self) -> bool:
+        """Whether a command has ended the stream."""
+        with Store(self._served.job.state) as store:
+            found = store.find(self.name)
+        return found is not None and found.details.get("ended") is not None
+
+    def _tried(self, bodies: Sequence[bytes], us: int) -> str | None:
+        """Why a run cannot count batches; None where it could. Nothing is counted."""
+        try:
+            parts = unpacked(bodies, "tried")
+            with run(self._served.given(parts), commit=_undo, now=moment(us)):
+                return None  # there was nothing to do
+        except _Undone:
+            return None
+        except BaseException as error:
+            if not _of_rows(error):
+                raise
+            return told(error) if isinstance(error, CountonError) else type(error).__name__
+
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
         parts = [] if fold is None else unpacked(fold.bodies, fold.digest)
@@ -154,8 +254,7 @@ class Releaser:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         if fold is not None:
-            self._set_aside(fold)
-            self._inbox.taken(self.name, fold.number)
+            self._inbox.taken(self.name, fold.number, self._set_aside(fold.aside))
         return outcome.after > outcome.before
 
     def _late(self) -> int:
@@ -186,12 +285,44 @@ class Releaser:
             counts.late += outcome.late  # now they are counted
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
-    def _set_aside(self, fold: Fold) -> None:
-        """Add rows to the file of those that are set aside; after a crash some may be there twice.
+    def _set_aside(self, rows: Sequence[Sequence[Any]]) -> str | None:
+        """Add rows to the file of those that are set aside; why that cannot be done.
 
-        They say of which batch they are, and which row of it.
+        They say of which batch they are, and which row of it; after a crash some may be there
+        twice. Rows that could not be written before come first.
         """
         file = self._served.quarantine
-        if file is None or not fold.aside:
-            return
-        add_aside(file, self._served.definition.columns.names, fold.aside)
+        before = [] if file is None else self._inbox.unwritten(self.name)
+        if file is None or not (rows or before):
+            return None
+        lines = [*(line for _, kept in before for line in kept), *rows]
+        try:
+            add_aside(file, self._served.definition.columns.names, lines)
+        except InvalidInput as error:
+            self.counts.unwritten += 1
+            warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
+            return told(error)
+        self._inbox.written([number for number, _ in before])
+        return None
+
+
+class _Undone(Exception):
+    """Ends a run before it commits."""
+
+
+def _undo() -> None:
+    raise _Undone
+
+
+#: What is wrong with the machine, the state or its key, and passes, or needs a person.
+_NOT_OF_ROWS = (
+    *(StateError, StreamConflict, WrongKey, BudgetExceeded, MissingExtra),
+    *(OSError, MemoryError),
+)
+
+
+def _of_rows(error: BaseException) -> bool:
+    """Whether what went wrong may be the fault of the rows: it will go wrong again then."""
+    if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
+        return True
+    return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

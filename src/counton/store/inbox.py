@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
@@ -57,12 +57,28 @@ waiting = sa.Table(
     # Microseconds since 1970; 0 in an inbox that is older than this column.
     sa.Column("arrived", sa.BigInteger, nullable=False, server_default="0"),
 )
+#: Secret: batches that no run could count, and rows that could not be set aside in a file.
+left_out = sa.Table(
+    "counton_inbox_left_out",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
+    sa.Column("batch", sa.String(LONGEST_ID)),  # null: its id is forgotten
+    sa.Column("arrived", sa.BigInteger, nullable=False),  # microseconds since 1970
+    sa.Column("rows", sa.BigInteger, nullable=False),  # that are not counted
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that no file holds yet
+    sa.Column("why", sa.Text, nullable=False),
+)
 #: Streams that take no batch any more.
 closed = sa.Table(
     "counton_inbox_closed",
     metadata,
     sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
 )
+
+#: No rows that are set aside, as JSON.
+_NONE = "[]"
 
 _ENTER = Prepared(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
 _WAIT = Prepared(
@@ -116,6 +132,7 @@ class Fold(NamedTuple):
     Attributes:
         number: of the fold.
         digest: of all that is in it, in hexadecimal.
+        batches: their numbers in the inbox.
         bodies: rows, batch by batch.
         aside: rows to set aside.
         again: it was begun before, by a process that may have been killed.
@@ -124,6 +141,7 @@ class Fold(NamedTuple):
 
     number: int
     digest: str
+    batches: tuple[int, ...]
     bodies: tuple[bytes, ...]
     aside: tuple[Sequence[Any], ...]
     again: bool
@@ -132,6 +150,27 @@ class Fold(NamedTuple):
 
     def __repr__(self) -> str:
         return "Fold(secret)"
+
+
+class LeftOut(NamedTuple):
+    """A batch that was acknowledged and that no run could count. Secret.
+
+    Attributes:
+        batch: its id; None where that is forgotten.
+        arrived: microseconds since 1970.
+        rows: how many it has.
+        body: the rows.
+        why: what the run said of them.
+    """
+
+    batch: str | None
+    arrived: int
+    rows: int
+    body: bytes
+    why: str
+
+    def __repr__(self) -> str:
+        return "LeftOut(secret)"
 
 
 class Load(NamedTuple):
@@ -268,7 +307,7 @@ class Inbox(Closing):
                 ).scalar_one()
                 connection.execute(waiting.update().where(these).values(fold=number))
             rows = connection.execute(
-                sa.select(table.digest, table.body, table.aside, table.arrived)
+                sa.select(table.id, table.digest, table.body, table.aside, table.arrived)
                 .where(mine, table.fold == number)
                 .order_by(table.id)
             ).all()
@@ -278,6 +317,7 @@ class Inbox(Closing):
         return Fold(
             int(number),
             whole.hexdigest(),
+            tuple(int(row.id) for row in rows),
             tuple(bytes(row.body) for row in rows),
             tuple(line for row in rows for line in json.loads(row.aside)),
             again,
@@ -316,11 +356,96 @@ class Inbox(Closing):
             known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
         return known[1]
 
-    def taken(self, stream: str, number: int) -> None:
-        """Remove the rows of a fold, which the stream has counted."""
+    def taken(self, stream: str, number: int, unwritten: str | None = None) -> None:
+        """Remove the rows of a fold, which the stream has counted.
+
+        Args:
+            stream: its name.
+            number: of the fold.
+            unwritten: why no file holds the rows that were to be set aside, which are then kept;
+                None: a file holds them.
+        """
         with self._database.transaction(write=True) as connection:
-            mine = waiting.c.stream_id == self._stream(connection, stream)
-            connection.execute(waiting.delete().where(mine, waiting.c.fold == number))
+            mine = sa.and_(
+                waiting.c.stream_id == self._stream(connection, stream), waiting.c.fold == number
+            )
+            if unwritten is not None:
+                aside = sa.and_(mine, waiting.c.aside != _NONE)
+                for row in connection.execute(sa.select(waiting).where(aside)).all():
+                    self._keep(connection, row, 0, b"", str(row.aside), unwritten)
+            connection.execute(waiting.delete().where(mine))
+
+    def unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
+        """Rows that are to be set aside and that no file holds yet, with their numbers. Secret."""
+        with self._database.transaction(write=False) as connection:
+            mine = left_out.c.stream_id == self._stream(connection, stream)
+            query = sa.select(left_out.c.id, left_out.c.aside).where(
+                mine, left_out.c.aside != _NONE
+            )
+            found = connection.execute(query.order_by(left_out.c.id))
+            return [(int(row.id), json.loads(row.aside)) for row in found]
+
+    def written(self, numbers: Sequence[int]) -> None:
+        """A file holds the rows of these numbers that were to be set aside."""
+        with self._database.transaction(write=True) as connection:
+            for number in numbers:
+                this = left_out.c.id == number
+                connection.execute(left_out.update().where(this).values(aside=_NONE))
+                connection.execute(left_out.delete().where(this, left_out.c.rows == 0))
+
+    def leave_out(self, stream: str, why: Mapping[int, str]) -> int:
+        """Take batches out of their fold that no run can count; they are kept for the operator.
+
+        Args:
+            stream: its name.
+            why: by the batches' numbers in the inbox.
+
+        Returns:
+            How many rows they have.
+        """
+        with self._database.transaction(write=True) as connection:
+            stream_id, rows = self._stream(connection, stream), 0
+            for number, reason in why.items():
+                this = sa.and_(waiting.c.stream_id == stream_id, waiting.c.id == number)
+                row = connection.execute(sa.select(waiting).where(this)).first()
+                if row is None:  # pragma: no cover  # another server has done it
+                    continue
+                self._keep(connection, row, int(row.rows), bytes(row.body), str(row.aside), reason)
+                connection.execute(waiting.delete().where(this))
+                rows += int(row.rows)
+        return rows
+
+    def _keep(
+        self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
+    ) -> None:
+        """Keep what is not counted of a batch that waits, with the id that its sender gave it."""
+        came = sa.and_(batches.c.stream_id == row.stream_id, batches.c.arrived == row.arrived)
+        ids = [
+            one.batch
+            for one in connection.execute(sa.select(batches.c.batch, batches.c.digest).where(came))
+            if _bound(row.arrived, one.batch, bytes(one.digest)) == bytes(row.digest)
+        ]
+        kept = {"stream_id": row.stream_id, "batch": ids[0] if ids else None, "why": why}
+        kept |= {"arrived": row.arrived, "rows": rows, "body": body, "aside": aside}
+        connection.execute(left_out.insert().values(**kept))
+
+    def left_out(self, stream: str) -> list[LeftOut]:
+        """Batches of a stream that no run could count. Secret."""
+        with self._database.transaction(write=False) as connection:
+            mine = left_out.c.stream_id == self._stream(connection, stream)
+            query = sa.select(left_out).where(mine, left_out.c.rows > 0)
+            found = connection.execute(query.order_by(left_out.c.id))
+            return [
+                LeftOut(row.batch, int(row.arrived), int(row.rows), bytes(row.body), row.why)
+                for row in found
+            ]
+
+    def rows_left_out(self, stream: str) -> int:
+        """How many rows of acknowledged batches no run could count. Only for the operator."""
+        with self._database.transaction(write=False) as connection:
+            mine = left_out.c.stream_id == self._stream(connection, stream)
+            many = sa.func.coalesce(sa.func.sum(left_out.c.rows), 0)
+            return int(connection.execute(sa.select(many).where(mine)).scalar_one())
 
     def load(self, stream: str | None = None) -> Load:
         """How much waits, of one stream or of all. Exact: only for the operator."""
@@ -393,15 +518,21 @@ def _entry(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
-    # With its time: once an id is forgotten, the same rows are another batch, and count again.
-    entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
-    bound = hashlib.sha256(entry + batch.id.encode() + batch.digest)
     return {
         "stream_id": stream,
-        "digest": bound.digest(),
+        "digest": _bound(batch.arrived, batch.id, batch.digest),
         "fold": None,
         "rows": batch.rows,
         "body": batch.body,
         "aside": json.dumps(list(batch.aside), default=str),
         "arrived": batch.arrived,
     }
+
+
+def _bound(arrived: int, id: str, digest: bytes) -> bytes:
+    """Digest of a batch, its id and its time.
+
+    With its time: once an id is forgotten, the same rows are another batch, and count again.
+    """
+    entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
+    return hashlib.sha256(entry + id.encode() + digest).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -262,6 +262,7 @@ class Stream(Closing):
         sources: Sequence[str] = (),
         remembered: Change | None = None,
         labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
     ) -> Releases:
         """Release consecutive steps in one transaction: all of them, or none.
 
@@ -273,6 +274,7 @@ class Stream(Closing):
             sources: see `observe`; written in the same transaction.
             remembered: what becomes of `marks`; written in the same transaction.
             labels: see `observe`; written in the same transaction.
+            also: see `observe`.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -286,7 +288,9 @@ class Stream(Closing):
             )
         with self._turn.take(), self._lock:
             writer = self._writer()
-            releases = writer.release(xs, first_step, observed or {}, sources, remembered, labels)
+            releases = writer.release(
+                xs, first_step, observed or {}, sources, remembered, labels, also
+            )
             self._step = writer.step
             return releases
 
@@ -370,6 +374,11 @@ class Stream(Closing):
             elif len(ends):
                 self._writer().release(_changes(machine, events, ends), 1, {}, ())
 
+    @property
+    def largest_taken(self) -> int:
+        """The largest running total of any cell, in grid units. Secret."""
+        return self._counter().largest_taken
+
     def exact(self) -> Exact:
         """A copy of what its statistic knows of the events, to try some on. Secret."""
         machine = self._machine_for("exact")
@@ -382,6 +391,7 @@ class Stream(Closing):
         sources: Sequence[str] = (),
         remembered: Change | None = None,
         labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
     ) -> None:
         """Keep what has been seen of some windows, without a release.
 
@@ -392,13 +402,15 @@ class Stream(Closing):
             remembered: what becomes of `marks`.
             labels: of cells that come as they are needed, and the first one's cell; the ones
                 before must be there. Secret.
+            also: called when all is written and nothing is committed yet: what it raises undoes
+                all.
 
         Raises:
             ReplayMismatch: a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
-            self._writer().observe(observed, sources, remembered, labels)
+            self._writer().observe(observed, sources, remembered, labels, also)
 
     def beside(self, name: str) -> Reader:
         """Another stream of the same state, to read from.

@@ -110,7 +110,7 @@ class Writer:
         answer = self._answer(counter, first, grid[:known])
         if known < len(grid):
             fresh = self._advance(
-                counter, array[known:], grid[known:], windows, sources, remembered, labels
+                counter, array[known:], grid[known:], windows, sources, remembered, labels, also
             )
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.terms)
@@ -121,10 +121,11 @@ class Writer:
         sources: Sequence[str],
         remembered: Change | None = None,
         labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
     ) -> None:
         """Keep what was seen, at the present step."""
         windows = journal.observed_rows(self.stream_id, observed)
-        self._commit(self.counter(), [], windows, sources, remembered, labels)
+        self._commit(self.counter(), [], windows, sources, remembered, labels, also)
 
     def amend(self, details: str) -> None:
         """Keep other public facts, JSON."""
