@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput
-from counton.jobs import Job, run
+from counton.jobs import Job, run, runs
 from counton.jobs.jobfile import load, said, save, schema
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
@@ -154,3 +155,166 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     assert (job.name, job.steps, job.epsilon) == ("events", 9, "1")
     done = place("run", str(file.parent / "new.toml"))
     assert (done.code, "Nothing new" in done.out) == (0, True)
+
+
+SHARED = """
+[defaults]
+state = "v.db"
+events = "e.csv"
+time = "time"
+every = "1d"
+from = 2024-03-01
+steps = 30
+epsilon = 0.5
+DEFAULT
+
+[jobs.one]
+ONE
+
+[jobs.two]
+TWO
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "one", "two", "words"),
+    [
+        (
+            'out = "a.csv"',
+            "",
+            "",
+            r"job 'two' writes '.*a.csv' \(out\), which job 'one' writes too",
+        ),
+        ('plot = "a.png"', "", "", r"'.*a.png' \(plot\)"),
+        ('bad-rows = "quarantine:b.csv"', "", "", r"'.*b.csv' \(bad-rows\), which job 'one'"),
+        ("", 'out = "a.csv"', 'out = "link.csv"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'out = "hard.csv"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'out = "folder/../A.CSV"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'out = "inside/a.csv"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'one'"),
+        ("", 'out = "a.csv"\nsums = "1w"', 'out = "a.1w.csv"', r"which job 'one'.* \(sums\)"),
+        ("", 'plot = "a.png"\nrelease = "both"', 'plot = "a.windows.png"', r"\(plot\)"),
+        ("", 'out = "a.csv"', 'out = "a.csv.json"', r"\(the description beside its out\)"),
+        ("", 'out = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
+        ("", 'out = "a.csv"', 'by = "page"\ndomain = "a.csv"', r"reads or keeps \(domain\)"),
+        (
+            "",
+            'out = "folder/a.csv"',
+            'events = "folder"',
+            "would be read as events by the next run",
+        ),
+        ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
+        ('name = "it"', "", "", "job 'two' releases stream 'it' of state .*, as job 'one' does"),
+        ('name = "it"', "", 'state = "v-too.db"', "job 'two' releases stream 'it'"),
+    ],
+)
+def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
+    default: str, one: str, two: str, words: str, tmp_path: Path, place: Any
+) -> None:
+    (tmp_path / "e.csv").write_text(ROWS)
+    (tmp_path / "a.csv").write_text("page\nhome\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "a.csv")
+    (tmp_path / "inside").symlink_to(tmp_path)
+    (tmp_path / "v-too.db").symlink_to(tmp_path / "v.db")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "e.csv").write_text(ROWS)
+    before = {path.name for path in tmp_path.iterdir()}
+    file = tmp_path / "nightly.toml"
+    text = SHARED.replace("DEFAULT", default).replace("ONE", one).replace("TWO", two)
+    file.write_text(text)
+    done = place.plain("run", str(file), "--until", "2024-03-03")
+    assert done.code == 2
+    assert re.search(words, " ".join(done.err.split())), done.err
+    assert {path.name for path in tmp_path.iterdir()} == {*before, "nightly.toml"}
+
+
+def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: Any) -> None:
+    assert place("run", str(file)).code == 0
+    file.write_text(FILE.replace('out = "visits.csv"', "") + '[jobs.more]\nout = "visits.csv"\n')
+    done = place("run", str(file))
+    assert done.code == 2
+    assert "which job 'visits' writes too (out)" in " ".join(done.err.split())
+
+
+def test_a_job_with_a_state_that_is_none_stops_no_other(file: Path, place: Any) -> None:
+    file.write_text(FILE.replace('by = "page"', 'by = "page"\nstate = "mysql://db"\nsums = "1y"'))
+    done = place("run", str(file), "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
+
+
+def test_one_time_for_all_jobs(file: Path, place: Any) -> None:
+    (file.parent / "letters.csv").write_text("letter\na\nb\n")
+    file.write_text(
+        FILE
+        + '[jobs.words]\nstatistic = "substrings"\nalphabet = "ab"\nlongest = 1\n'
+        + 'letter = "letter"\nevents = "letters.csv"\n'
+    )
+    text = file.read_text()
+    shared = text[text.index('time = "time"') : text.index("epsilon = 0.5")]
+    file.write_text(text.replace(shared, "").replace("[jobs.visits]", f"[jobs.visits]\n{shared}")
+        .replace("[jobs.paid]", f"[jobs.paid]\n{shared}")
+        .replace("longest = 1", "longest = 1\nsteps = 30"))  # fmt: skip
+    done = place.plain("run", str(file), "--until", "2024-03-02", "--json")
+    assert done.code == 0, done.err
+    reports = json.loads(done.out)["jobs"]
+    assert [reports[name]["released"] for name in reports] == [1, 1, 2]
+
+
+def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) -> None:
+    few = FILE.replace("steps = 30", "steps = 2").replace('until = "2024-03-04"\n', "")
+    file.write_text(few)
+    assert place.plain("run", str(file), "--until", "2024-03-03").code == 0
+    done = place.plain("run", str(file), "--until", "2024-03-05")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
+    assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
+    assert place("end", "--state", str(file.parent / "v.db"), "--name", "visits", "--yes").code == 0
+    done = place.plain("run", str(file))
+    assert (done.code, done.err) == (0, "")
+    assert "stream 'visits' has ended at step 2: nothing to release" in done.out
+    reports = json.loads(place.plain("run", str(file), "--json").out)["jobs"]
+    assert (reports["visits"]["ended"], reports["paid"]["new"]) == (2, 0)
+
+
+class Panic(BaseException):
+    """As of a library of another language, which is no `Exception`."""
+
+
+@pytest.mark.parametrize("kind", [Panic, ValueError, RecursionError, OSError])
+def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
+    kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runs.run
+
+    def run_one(job: Job, *more: Any, **named: Any) -> Any:
+        if job.name == "visits":
+            raise kind("" if kind is OSError else "row 17 says: ann")
+        return real(job, *more, **named)
+
+    monkeypatch.setattr("counton.cli.run.run", run_one)
+    done = place("run", str(file), "--json")
+    assert done.code == 1
+    assert "counton: job visits: " in done.err
+    assert "ann" not in done.err + done.out
+    assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
+
+
+def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any) -> None:
+    more = 'bad-rows = "quarantine:bad.csv"\nepsilon = 60\nby = "page"'
+    file.write_text(FILE.replace('by = "page"', more))
+    events = file.parent / "e.csv"
+    events.write_text(ROWS + "soon,home,3\n")
+    first = place("run", str(file), "--only", "visits")
+    assert first.code == 0, first.err
+    said = first.err.splitlines()
+    assert all(line.startswith("job visits: ") for line in said if line[:1] != " ")
+    assert (
+        "job visits: not private, for the operator: rows that cannot be read, set aside: 1" in said
+    )
+    again = place("run", str(file), "--only", "visits")
+    assert "set aside" not in again.err
+    events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
+    third = " ".join(place("run", str(file), "--only", "visits").err.split())
+    assert "rows that cannot be read, set aside (beside 1 that were there before): 1" in third

@@ -110,6 +110,13 @@ def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     assert "a stream of the name 'visits'" in message
 
 
+def test_jobs_that_set_rows_aside_into_one_file_are_refused(tmp_path: Path) -> None:
+    aside = {"bad-rows": f"quarantine:{tmp_path / 'bad.csv'}"}
+    message = refused(job_file(tmp_path, jobs={"visits": aside, "again": aside}))
+    assert "job 'again' writes" in message
+    assert "which job 'visits' writes too (bad-rows)" in message
+
+
 def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
     file = job_file(tmp_path)
     first = Service(file, clock=lambda: START)

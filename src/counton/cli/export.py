@@ -58,6 +58,7 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
         console,
         [
             ("protected", facts["protected"]),
+            *([("", facts["people"])] if "people" in facts else []),
             ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
             ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
         ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +16,9 @@ from counton.cli.run import carried_out
 from counton.errors import CountonError, InvalidInput
 from counton.jobs.job import Job
 from counton.jobs.jobfile import chosen, load, schema_text
+from counton.jobs.runs import ended_at, is_known, recalled
+from counton.jobs.sharing import refuse_shared
+from counton.lazy import NEEDED, missing
 
 
 def perform(options: RunOptions) -> None:
@@ -29,7 +34,9 @@ def perform(options: RunOptions) -> None:
     if options.file is None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
-    jobs = chosen(load(options.file), only)
+    loaded = load(options.file)
+    refuse_shared({name: _recalled(job) for name, job in loaded.items()})
+    jobs = chosen(loaded, only)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     errors, console = Console(stderr=True), Console()
@@ -37,20 +44,59 @@ def perform(options: RunOptions) -> None:
         if not options.json:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
         try:
-            reports[name] = carried_out(job, silently=options.json)
+            with suppress(CountonError, OSError):  # which the run says
+                if (last := ended_at(job)) is not None:
+                    said = f"stream {job.name!r} has ended at step {last:,}: nothing to release"
+                    reports[name] = {"state": str(job.state), "name": job.name, "ended": last}
+                    print_line(errors if options.json else console, said)
+                    continue
+            reports[name] = carried_out(
+                _until(job, options.until), silently=options.json, about=f"job {name}: "
+            )
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
                 print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
-        except (CountonError, OSError) as error:
-            code = exit_code(error)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic of a library of other languages is no Exception
+            code, said = _failure(error)
             failed = failed or code
-            said = error.told(_keys()) if isinstance(error, CountonError) else str(error)
             print_line(errors, f"counton: job {name}: {said}")
             reports[name] = {"failed": int(code), "error": said}
     if options.json:
         print_json({"jobs": reports})
     if failed:
         raise SystemExit(int(failed))
+
+
+def _recalled(job: Job) -> Job:
+    """A job with what its stream remembers, as far as its state can be read."""
+    try:
+        return recalled(job)
+    except (CountonError, OSError):  # which its run says
+        return job
+
+
+def _until(job: Job, until: str | None) -> Job:
+    """A job with the time up to which all are released, where it cuts time."""
+    if until is None or (job.time is None and not is_known(job)):
+        return job
+    return replace(job, until=until)
+
+
+def _failure(error: BaseException) -> tuple[ExitCode, str]:
+    """The exit code of a job that failed, and why it did; never what a row says."""
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        error = missing(error.name, error)
+    if isinstance(error, CountonError):
+        return exit_code(error), error.told(_keys())
+    if isinstance(error, OSError):
+        return exit_code(error), str(error)
+    return ExitCode.FAILED, (
+        f"it ended with {type(error).__name__}, which is a defect; what had been released is kept. "
+        f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
+        f"may show rows"
+    )
 
 
 def _keys() -> dict[str, str]:

@@ -107,6 +107,9 @@ class RunOptions:
 
     file: str | None = optional_argument("a job file: TOML with [defaults] and [jobs.NAME]")
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
+    until: str | None = option(
+        None, "of all jobs, whatever the file says: release windows that ended by then"
+    )
     schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
     json: bool = _json()
 

@@ -41,15 +41,17 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
-def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, stated: object) -> None:
+def warn_of_weak(
+    console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
+) -> None:
     """Say in one line that a guarantee which is stated promises next to nothing."""
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         print_line(
             console,
-            f"warning: a loss of {text(loss)} for one {unit} is above {MOST_LOSS}, so what is "
-            f"released may be e^{MOST_LOSS} times likelier with it than without: that hides next "
-            f"to nothing; 1 is a common choice",
+            f"{about}warning: a loss of {text(loss)} for one {unit} is above {MOST_LOSS}, so what "
+            f"is released may be e^{MOST_LOSS} times likelier with it than without: that hides "
+            f"next to nothing; 1 is a common choice",
         )
 
 

@@ -21,7 +21,7 @@ from counton.cli.printing import (
     working,
 )
 from counton.cli.readings import show_rows
-from counton.cli.words import operator_notes, progress_line, protection
+from counton.cli.words import SetAside, operator_notes, progress_line, protection
 from counton.exact import quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.job import checked
@@ -61,10 +61,16 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
         raise OSError(report["not_drawn"])
 
 
-def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any]:
+def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
     """Release what is due and write it; print it too unless silently. The machine's report.
 
     What went wrong with a chart is in the report alone: ``not_drawn``.
+
+    Args:
+        job: what is asked.
+        silently: print what is for the operator alone.
+        bar: show progress also where nobody watches a terminal.
+        about: before what is for the operator, of one job of several.
 
     Raises:
         CountonError: see `counton.jobs.run`.
@@ -72,15 +78,16 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False) -> dict[str, Any
     errors = Console(stderr=True)
     job = recalled(checked(job))
     outputs = Outputs.of(job)
+    aside = SetAside.of(job)
     with (
         working(errors, always=bar) as progress,
         run(job, progress, approve=outputs.approve) as outcome,
     ):
         written = outputs.write(outcome, progress, warn=lambda _: None)
         definition, stated = outcome.definition, job.epsilon or job.rho
-        warn_of_weak(errors, definition.guarantee, definition.unit, stated)
-        for note in operator_notes(outcome):
-            print_line(errors, note)
+        warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
+        for note in operator_notes(outcome, aside.new(outcome.tally.quarantined)):
+            print_line(errors, f"{about}{note}")
         if silently:
             pass
         elif written.table is None:

@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from counton.jobs.job import EXPIRING
 from counton.privacy.guarantees import plural
 from counton.statistics import Tallied
 
 if TYPE_CHECKING:
-    from counton.jobs import Definition, Outcome
+    from counton.jobs import Definition, Job, Outcome
     from counton.jobs.definition import Continued
     from counton.mechanisms.discovery import Discovery
 
 
-def operator_notes(outcome: Outcome) -> list[str]:
-    """Exact facts about the input, for the operator's eyes only."""
+class SetAside(NamedTuple):
+    """Rows that were set aside by the run before, which are not told again every night.
+
+    Attributes:
+        file: into which rows are set aside; None: they are not.
+        before: its lines, before this run.
+    """
+
+    file: Path | None
+    before: frozenset[bytes]
+
+    @classmethod
+    def of(cls, job: Job) -> SetAside:
+        """What is set aside before a job runs.
+
+        Raises:
+            InvalidInput: no such policy.
+        """
+        from counton.events.policies import Policies
+
+        file = Policies.read(job.bad_rows, job.bad_rows_most, job.missing).quarantine
+        return cls(file, _lines(file))
+
+    def new(self, now: int) -> int:
+        """How many of so many rows were not there before."""
+        return min(now, len(_lines(self.file) - self.before))
+
+
+def _lines(file: Path | None) -> frozenset[bytes]:
+    if file is None:
+        return frozenset()
+    try:
+        return frozenset(file.read_bytes().splitlines())
+    except OSError:
+        return frozenset()
+
+
+def operator_notes(outcome: Outcome, aside: int) -> list[str]:
+    """Exact facts about the input, for the operator's eyes only.
+
+    Args:
+        outcome: of the run.
+        aside: how many of the rows that it set aside are new.
+    """
     tally, windows = outcome.tally, outcome.definition.cut
     if windows is None:
         notes = [("rows after the last step, counted nowhere", tally.beyond)]
@@ -38,13 +81,18 @@ def operator_notes(outcome: Outcome) -> list[str]:
         (f"rows after the last window ({end}), counted nowhere", tally.beyond),
         (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
         ("rows that lack something, counted nowhere", tally.skipped),
-        ("rows that cannot be read, set aside", tally.quarantined),
+        (_aside(aside, tally.quarantined), aside),
         ("rows beyond what may count of their user, counted nowhere", outcome.over),
         ("rows that were counted before, and not again", outcome.known),
         ("rows too late to be looked at, counted nowhere", outcome.closed),
         ("rows that waited in the stream that has ended, not handed over", outcome.dropped),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+
+
+def _aside(new: int, now: int) -> str:
+    others = f" (beside {now - new:,} that were there before)" if now > new else ""
+    return f"rows that cannot be read, set aside{others}"
 
 
 #: Whom every guarantee holds against.

@@ -70,6 +70,8 @@ def ended(
     late = 0 if watermark is None else length_of(watermark)
     whole = windows.end + late  # when the last window is released
     end = windows.at(min(whole, microseconds(_LATEST)))
+    if (seen.released or 0) >= windows.steps:  # then nothing can be released any more
+        return windows.end, windows.steps
     if until == NEWEST:
         us = _newest(windows, seen, end, now) - late
         return us, windows.ended_by(us)

@@ -222,6 +222,35 @@ def is_stream(request: Job) -> bool:
     return saved is not None and saved.details.get("what") == request.what
 
 
+def is_known(request: Job) -> bool:
+    """Whether a job's state has its stream.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> is_known(Job("count", "visits.csv", "a-state-that-is-new.db"))
+    False
+    """
+    store, saved = _look(request)
+    if store is not None:
+        store.close()
+    return saved is not None
+
+
+def ended_at(request: Job) -> int | None:
+    """The step at which a job's stream was ended; None where it goes on, or is new.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> ended_at(Job("count", "visits.csv", "a-state-that-is-new.db"))
+    """
+    store, saved = _look(request)
+    if store is not None:
+        store.close()
+    return None if saved is None else saved.details.get("ended")
+
+
 #: What a stream remembers of the jobs that released it, besides what defines it. A later job that
 #: leaves a policy out has it again; one that says nothing of outputs has those of the last job that
 #: wrote a file.

@@ -83,7 +83,7 @@ class Outputs:
                 share or a level that is none.
         """
         out, plot = (None if path is None else Path(path) for path in (job.out, job.plot))
-        sums = _files_of_sums(job.sums, out)
+        sums = files_of_sums(job.sums, out)
         for file in (out, *sums.values()):
             read = [*_paths(job), job.domain]
             check_outputs(file, plot, state=job.state, key=job.key, read=read)
@@ -223,7 +223,7 @@ def _paths(job: Job) -> list[object]:
     return []
 
 
-def _files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
+def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
     """Where sums over periods are written, by the length of a period."""
     if sums is None:
         return {}

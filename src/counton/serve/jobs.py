@@ -22,6 +22,7 @@ from counton.jobs.fields import called
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import chosen, load
 from counton.jobs.runs import reading_of, recalled, run
+from counton.jobs.sharing import refuse_shared
 from counton.store import Store, state_file
 
 #: Fields of a job that say what a service does by itself.
@@ -136,6 +137,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
                     f"clients ask for it; serve one of them"
                 )
         names.add(found[name].job.name)
+    refuse_shared({name: each.job for name, each in found.items()})
     return found
 
 

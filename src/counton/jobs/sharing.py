@@ -1,0 +1,144 @@
+"""Jobs beside each other: none may write what another one writes, reads or keeps.
+
+Each job looks at its own files before it runs (`counton.jobs.writing`). What several jobs share,
+through the defaults of their file or through a link, shows only when all of them are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from counton.errors import CountonError, InvalidInput
+from counton.events.files import event_paths, is_file, refuse_among_events
+from counton.events.policies import Policies
+from counton.jobs.job import Job
+from counton.jobs.outputs import TABLES, beside, pictures_of
+from counton.jobs.writing import files_of_sums
+from counton.store.database import database_url, state_file
+from counton.store.keyfile import state_files
+
+
+class _Use(NamedTuple):
+    """A file and what a job does with it.
+
+    Attributes:
+        job: its name.
+        what: the key of a job file that says so.
+        path: as the job has it.
+    """
+
+    job: str
+    what: str
+    path: Path
+
+    @property
+    def places(self) -> Iterator[object]:
+        """By what the file is known, whatever leads to it: links, and letters that are one to some.
+
+        A name that differs in capitals alone is taken for the same: on many disks it is.
+        """
+        real = os.path.realpath(self.path)
+        yield real.casefold()
+        with suppress(OSError):
+            found = os.stat(real)
+            yield found.st_dev, found.st_ino
+
+    def __str__(self) -> str:
+        return f"{self.what} of job {self.job!r}"
+
+
+def refuse_shared(jobs: Mapping[str, Job]) -> None:
+    """Refuse jobs of which one would overwrite what another one writes, reads or keeps.
+
+    Args:
+        jobs: by name, each with what its stream remembers of outputs.
+
+    Raises:
+        InvalidInput: naming both jobs and the file; or the stream that both would release.
+    """
+    streams: dict[tuple[str, str], str] = {}
+    for name, job in jobs.items():
+        stream = (_state(job), job.name)
+        if stream in streams:
+            raise InvalidInput(
+                f"job {name!r} releases stream {job.name!r} of state {os.fspath(job.state)!r}, as "
+                f"job {streams[stream]!r} does; a stream belongs to one job: give one of them "
+                f"another name, or leave it out"
+            )
+        streams[stream] = name
+    writes = [use for name, job in jobs.items() for use in _written(name, job)]
+    written: dict[object, _Use] = {}
+    for use in writes:
+        for place in use.places:
+            if place in written and written[place] != use:
+                raise _both(use, written[place], "writes too")
+            written[place] = use
+    for name, job in jobs.items():
+        for use in _needed(name, job):
+            for place in use.places:
+                if place in written:
+                    raise _both(written[place], use, "reads or keeps")
+    for name, job in jobs.items():
+        for use in writes:
+            if use.job != name and use.what in ("out", "sums"):
+                try:
+                    refuse_among_events(job.events, use.path)
+                except InvalidInput as error:
+                    raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
+
+
+def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
+    same = "" if str(mine.path) == str(other.path) else f", as {str(other.path)!r},"
+    return InvalidInput(
+        f"job {mine.job!r} writes {str(mine.path)!r} ({mine.what}), which job {other.job!r}"
+        f"{same} {does} ({other.what}), so that one would overwrite the other; give each its own"
+    )
+
+
+def _state(job: Job) -> str:
+    with suppress(CountonError):  # no state, as the job itself says
+        file = state_file(job.state)
+        if file is not None:
+            return os.path.realpath(file)
+        return database_url(job.state).render_as_string(hide_password=True)
+    return os.fspath(job.state)
+
+
+def _written(name: str, job: Job) -> Iterator[_Use]:
+    """What a job writes."""
+    if job.out is not None:
+        out = Path(job.out)
+        tables = [("out", out)]
+        if job.sums is not None:
+            with suppress(CountonError):  # no period, as the job itself says
+                tables += [("sums", path) for path in files_of_sums(job.sums, out).values()]
+        for what, path in tables:
+            yield _Use(name, what, path)
+            if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+                yield _Use(name, f"the description beside its {what}", beside(path))
+    if job.plot is not None:
+        for path in pictures_of("both", Path(job.plot)).values():
+            yield _Use(name, "plot", path)
+    with suppress(CountonError):  # no such policy, as the job itself says
+        aside = Policies.read(job.bad_rows, job.bad_rows_most, job.missing).quarantine
+        if aside is not None:
+            yield _Use(name, "bad-rows", aside)
+
+
+def _needed(name: str, job: Job) -> Iterator[_Use]:
+    """What a job reads, and what keeps its state and key."""
+    with suppress(CountonError):
+        for path in state_files(job.state, job.key):
+            yield _Use(name, "state", path)
+    if isinstance(job.domain, str | os.PathLike) and is_file(os.fspath(job.domain)):
+        yield _Use(name, "domain", Path(job.domain))
+    found: list[str] = []
+    with suppress(CountonError, OSError):  # which the job says by itself
+        found = event_paths(job.events, job.file_format)
+    for file in found:
+        if file != "-":
+            yield _Use(name, "events", Path(file))
