@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,10 +66,76 @@ def test_batches_are_a_function_of_the_seed_and_the_step() -> None:
         assert not (one.batch(17) == other.batch(17)).all()
 
 
-def test_places_of_balls_do_not_depend_on_how_many_there_are() -> None:
-    few, many = BallsInBins(50, 5), BallsInBins(51, 5)
-    for step in range(1, 6):
-        assert set(few.batch(step)) == set(many.batch(step)) - {50}
+def cost_of_removal(sampler_of: Callable[[list[int]], Sampler], examples: int, gone: int) -> float:
+    """What the removal of one example costs, in units of what is promised, by matrices.
+
+    Every example has a gradient of norm 1 in a direction of its own.
+    """
+    all_of_them = list(range(examples))
+    rest = all_of_them[:gone] + all_of_them[gone + 1 :]
+    sampler = sampler_of(all_of_them)
+    strategy = plan(sampler=sampler, dimension=9, guarantee=ZCDP(0.5)).best.strategy
+    moved = np.zeros((sampler.steps, examples))
+    for ids, sign in ((all_of_them, 1), (rest, -1)):
+        for step, batch in enumerate(sampler_of(ids)):
+            moved[step, np.array(ids)[batch]] += sign
+    return float(((strategy.encoder() @ moved) ** 2).sum() / strategy.squared_sensitivity())
+
+
+def with_ids(ids: list[int]) -> Sampler:
+    return BallsInBins(len(ids), 8, epochs=2, ids=[f"id {one}" for one in ids])
+
+
+def by_number(ids: list[int]) -> Sampler:
+    return BallsInBins(len(ids), 8, epochs=2)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 77, 199])
+def test_an_example_more_or_less_costs_what_is_promised_where_it_is(gone: int) -> None:
+    assert with_ids([1]).neighbours == "more or less"
+    assert cost_of_removal(with_ids, 200, gone) <= 1 + 1e-6
+
+
+def test_an_example_more_or_less_is_not_promised_where_it_costs_more() -> None:
+    assert by_number([1]).neighbours == "present or its place left empty"
+    assert cost_of_removal(by_number, 200, 0) > 50
+    for sampler in SAMPLERS:
+        assert sampler.neighbours == "present or its place left empty"
+        assert "one example present or its place left empty" in repr(sampler)
+    assert "one example more or less" in repr(poisson())
+
+
+def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
+    people = GivenBatches([[0, 1], [2]], people=["ann", "bob", "ann"])
+    for sampler, words in (
+        (with_ids([1, 2, 3]), "for one example more or less, which"),
+        (by_number([1, 2, 3]), "for one example present or its place left empty, which"),
+        (people, "for one person present or its place left empty, which"),
+    ):
+        noise = plan(sampler=sampler, dimension=9).best.noise(key=chosen_key(), name="run")
+        assert words in noise.promise
+    several = plan(sampler=people, dimension=9).best
+    assert "any 2 people" in several.noise(key=chosen_key(), name="run", group=2).promise
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        (["a"], "stated for 1"),
+        (["a", "a"], "same id"),
+        ([1, "1"], "same id"),
+        ([1, 2.5], "float"),
+        ([1, True], "bool"),
+    ],
+)
+def test_ids_that_are_refused(ids: list[Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        BallsInBins(2, 4, ids=ids)
+
+
+def test_places_of_balls_are_even() -> None:
+    sizes = [len(batch) for batch in BallsInBins(8000, 8, ids=np.arange(5, 8005))]
+    assert max(abs(size - 1000) for size in sizes) < 5 * np.sqrt(1000)
 
 
 @pytest.mark.parametrize("make", [Echo.fit, lambda n, k: Octave.fit(n, k)])

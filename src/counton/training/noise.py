@@ -20,7 +20,7 @@ import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,7 @@ from counton.privacy import Guarantee
 from counton.strategies.training.base import TrainingStrategy
 from counton.training import trees
 from counton.training.fitting import check_fit, multiplier
-
-if TYPE_CHECKING:
-    from counton.training.samplers import Sampler
+from counton.training.samplers import Sampler
 
 FORMAT = 2
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
@@ -150,9 +148,12 @@ class TrainingNoise:
         of each epoch, with a gradient of norm at most 1
         """
         times, apart, fixed = self.strategy.schedule
-        unit = "one example" if self.group == 1 else f"any {self.group} examples"
-        chance = self._terms["sampled"] is not None
-        change = "more or less" if chance else "present or its place left empty"
+        of_what = Sampler if self.sampler is None else self.sampler
+        units = "people" if of_what.unit == "person" else f"{of_what.unit}s"
+        unit = f"one {of_what.unit}" if self.group == 1 else f"any {self.group} {units}"
+        chance, change = self._terms["sampled"] is not None, of_what.neighbours
+        if self.group > 1:
+            change = change.replace("its place", "their places")
         if chance:
             when = "which each step takes by chance and in secret"
         else:

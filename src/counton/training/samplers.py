@@ -1,12 +1,14 @@
 """Batches of a training run, and in which steps one example counts: part of the privacy proof.
 
-Neighbouring data sets differ in one example. Under `BallsInBins` it is added or removed; under
-`FixedEpochs` and `MinSeparation`, whose batches depend on how many examples there are, it is
-present, or its place stays empty; under `PoissonBatches` it is added or removed.
+Neighbouring data sets differ in one example. Where batches depend on how examples are numbered, it
+is present or its place stays empty: to take one out renumbers those behind it, and moves them to
+other batches. It is one more or less where they do not: under `PoissonBatches`, whose draws are
+secret and alike for all, and under `BallsInBins` with ``ids``. `Sampler.neighbours` says which.
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -35,8 +37,13 @@ class Sampler(ABC):
         examples: how many there are, numbered from 0.
         epochs: how often each counts.
         seed: of the order, which need not be secret.
+        unit: whose steps are counted, "example" or "person".
+        neighbours: in what two data sets differ that the promise compares: one unit "more or less",
+            or "present or its place left empty".
     """
 
+    unit: str = "example"
+    neighbours: str = "present or its place left empty"
     examples: int
     epochs: int
     seed: int
@@ -76,6 +83,17 @@ class Sampler(ABC):
     @abstractmethod
     def batch(self, step: int) -> Examples:
         """Numbers of the examples of a step, int64, in rising order of their places."""
+
+    def __repr__(self) -> str:
+        times, apart, fixed = self.schedule
+        order = "in the same place of each epoch" if fixed else f"{apart} or more steps apart"
+        when = f"{times} times at most, {order}" if times > 1 else "once at most"
+        if self.rate is not None:
+            when = f"by chance in each with probability {self.rate:g}"
+        return (
+            f"<{type(self).__name__}: {self.examples} examples, {self.steps} steps; one "
+            f"{self.unit} {self.neighbours}, which counts {when}>"
+        )
 
     def __iter__(self) -> Iterator[Examples]:
         return (self.batch(step) for step in range(1, self.steps + 1))
@@ -209,8 +227,10 @@ class MinSeparation(Sampler):
 class BallsInBins(Sampler):
     """Every example draws a place in the epoch for itself and keeps it in all epochs.
 
-    Batches have different sizes. No example's place depends on the others, so that an example may
-    be added or removed. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
+    Batches have different sizes. With ``ids`` an example's place is a digest of its own id, so that
+    one may be added or removed and all others stay where they are. Without them it is that of its
+    number, which changes when an earlier one is taken out: then the promise compares with its place
+    left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
     "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the places being secret; here
     nothing is gained from that.)
 
@@ -219,20 +239,35 @@ class BallsInBins(Sampler):
         steps_per_epoch: places in an epoch.
         epochs: how often each example counts.
         seed: of the places.
+        ids: of the examples, whole numbers or texts that stay theirs whatever is added or removed:
+            no row numbers.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument out of range, or two examples with one id.
 
     >>> sampler = BallsInBins(examples=100, steps_per_epoch=4, epochs=2)
     >>> sum(len(batch) for batch in sampler), sampler.schedule
     (200, Schedule(steps=2, apart=4, fixed=True))
+    >>> BallsInBins(examples=3, steps_per_epoch=4, ids=["ann", "bob", "cleo"])
+    <BallsInBins: 3 examples, 4 steps; one example more or less, which counts once at most>
     """
 
-    def __init__(self, examples: int, steps_per_epoch: int, epochs: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self,
+        examples: int,
+        steps_per_epoch: int,
+        epochs: int = 1,
+        seed: int = 0,
+        *,
+        ids: Sequence[int | str] | NDArray[Any] | None = None,
+    ) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
         self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
         self.epochs = check_integer("epochs", epochs, 1, LARGEST)
         self.seed = check_integer("seed", seed, 0)
+        self._ids = range(self.examples) if ids is None else _checked_ids(ids, self.examples)
+        if ids is not None:
+            self.neighbours = "more or less"
 
     @property
     def steps(self) -> int:
@@ -246,13 +281,46 @@ class BallsInBins(Sampler):
 
     @cached_property
     def _places(self) -> Examples:
-        random = np.random.default_rng([self.seed, 0])
-        return random.integers(0, self.steps_per_epoch, self.examples)
+        return np.fromiter(
+            (_digest(self.seed, one) % self.steps_per_epoch for one in self._ids),
+            np.int64,
+            self.examples,
+        )
 
     def batch(self, step: int) -> Examples:
         """See `Sampler.batch`."""
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == place)
+
+
+def _checked_ids(ids: Any, examples: int) -> list[int | str]:
+    """The ids of examples, each once.
+
+    Raises:
+        InvalidInput: there are more or fewer than examples, or two are the same, or one is neither
+            a whole number nor a text.
+    """
+    found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(found) != examples:
+        raise InvalidInput(f"ids are stated for {len(found)} examples and there are {examples}")
+    for place, one in enumerate(found):
+        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+            raise InvalidInput(
+                f"the id of example {place} is of type {type(one).__name__}; it must be a whole "
+                f"number or a text"
+            )
+    if len({str(one) for one in found}) < examples:
+        raise InvalidInput(
+            "two examples have the same id: to protect people with several examples, use "
+            "GivenBatches(batches, people=...)"
+        )
+    return found
+
+
+def _digest(seed: int, one: int | str) -> int:
+    """64 bits that depend on a seed and an id alone."""
+    text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class PoissonBatches(Sampler):
@@ -277,6 +345,8 @@ class PoissonBatches(Sampler):
     >>> 500 < sum(len(batch) for batch in sampler) < 4000
     True
     """
+
+    neighbours = "more or less"
 
     def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
@@ -362,7 +432,7 @@ class GivenBatches(Sampler):
             raise InvalidInput(
                 f"people are stated for {len(people)} examples and there are {self.examples}"
             )
-        unit = "example" if people is None else "person"
+        self.unit = unit = "example" if people is None else "person"
         seen: dict[Any, list[int]] = {}
         for step, batch in enumerate(self._batches, 1):
             for example in batch.tolist():
