@@ -229,6 +229,24 @@ def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
     assert all(choice.milliseconds > 0 for choice in found.choices)
 
 
+def test_errors_that_are_printed_are_those_to_choose_by() -> None:
+    plans = [
+        plan(sampler=poisson(0.2, 40), dimension=9, guarantee=ApproxDP(1, 1e-5)),
+        plan(steps=8, epochs=2, dimension=9, guarantee=ZCDP(0.02), clip=3),
+        plan(sampler=SAMPLERS[0], dimension=9, guarantee=ApproxDP(2, 1e-6), clip=0.1),
+    ]
+    for found in plans:
+        for choice in found.choices:
+            printed = f"{choice.error:.4g}"
+            assert printed != f"{choice.rmse:.4g}"
+            assert f"error {printed}," in str(choice)
+            assert printed in str(found)
+            assert f"<td>{printed}</td>" in found._repr_html_()
+        words = f"clipped to {found.best.clip:g}, for each coordinate; {found.best.guarantee}, for"
+        assert words in str(found)
+        assert words in found._repr_html_()
+
+
 def test_only_what_holds_under_the_promised_order_is_planned() -> None:
     for choice in plan(steps=48, epochs=4, order="separated", dimension=9).choices:
         assert not choice.strategy.schedule.fixed

@@ -6,7 +6,7 @@ differential privacy", 2012). They serve gradients, which are floating point the
 
 **Box-Muller.** Of 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the angle:
 31 bits a quarter turn either way, one bit the sign of the cosine. Where w < 2^8 further 32 bits are
-drawn, so that radii end at 9.4 and not at 6.7. Logarithm, sine and cosine are polynomials here, of
+drawn, so that radii end at 9.49 and not at 6.7. Logarithm, sine and cosine are polynomials here, of
 single additions, multiplications, a division and a root, which IEEE 754 rounds in one way on every
 machine: the same bits everywhere, which the routines of numpy do not promise (they differ between
 instruction sets). What is drawn is within 2e-6 of the exact function of the bits.
@@ -17,6 +17,7 @@ the number of the block and how many coordinates it has: not on how the others a
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
@@ -31,6 +32,8 @@ Singles = NDArray[np.float32]
 BLOCK = 2**16
 _PAIRS = BLOCK // 2
 _PURPOSE = 9
+#: Where pairs of normals end: their squared radius, -2 ln of the least u, which is 2^-65.
+LARGEST_SQUARED_RADIUS = 2 * 65 * math.log(2)
 #: Words below this get further bits.
 _RARE = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).

@@ -10,6 +10,21 @@ for it.
 mechanisms, bounded by privacy-loss distributions rounded towards more loss (dp-accounting; Koskela,
 Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). No number here is an
 estimate by simulation; where only such are known, as for balls in bins, nothing is gained.
+
+**Where normals end.** Those that are drawn come in pairs of radius at most R = 9.49
+(``noise/normals.py``): the law of a pair is that of exact normals within a disc. Two data sets move
+the pairs by vectors of lengths a_1, a_2, ... whose squares add up to a^2, a = 1 / multiplier. Where
+both discs reach, the densities are those of exact normals times one common number, so that
+
+    delta = e^(n p) delta_exact + sum over i of f(a_i),    p = e^-(R^2 / 2),
+    f(a) = e^-((R - a)^2 / 2) - e^-(R^2 / 2)  (1 from a = R on),
+
+where f(a) is at least the probability that a pair lands where the other disc does not reach: its
+radius is above R - a then. As a function of a^2, f is concave first and convex later, so that of n
+pairs at most one is long and the others are alike: the sum is at most f(a) + n f(a / sqrt(n)). With
+n for 2^40 coordinates that is what `beyond` says; noise is calibrated for what it leaves of delta,
+and what it does not leave half of is refused. The radii have gaps besides, which floating-point
+numbers have everywhere: that is no part of this bound (see the trust page).
 """
 
 from __future__ import annotations
@@ -19,19 +34,79 @@ from functools import lru_cache
 
 from counton.errors import InvalidInput
 from counton.exact import float_above, float_below
+from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 
 _LARGEST_MULTIPLIER = 2.0**20
+#: Most coordinates of all parameters together.
+LARGEST_DIMENSION = 2**40
+#: Nodes of a strategy for each of its steps, at most: those of `Octave` on all levels.
+_NODES = 4
+#: The radius is computed within this.
+_RADIUS_ROUNDED = 1e-5
 _INTERVAL = 1e-3
 
 
-def noise_multiplier(guarantee: Guarantee) -> float:
-    """Standard deviation of Gaussian noise at sensitivity 1; rounded up.
+def beyond(multiplier: float, steps: int = 1) -> float:
+    """Probability that noise shows what exact normals would hide, as it ends and they do not.
 
-    Zero-concentrated: 1 / sqrt(2 rho). Approximate: Balle and Wang (2018), Theorem 8.
+    An upper bound, for 2^40 coordinates. By so much a delta has to be larger, and up to so much
+    ``ZCDP`` holds: that guarantee has no room for noise that ends.
+
+    Args:
+        multiplier: standard deviation of the noise at sensitivity 1.
+        steps: of the run.
+
+    >>> beyond(1.0, steps=1000) < 1e-10, beyond(0.25, steps=1000) > 1e-7
+    (True, True)
+    """
+    shift, pairs = 1 / multiplier, _pairs(steps)
+    return min(_outside(shift) + pairs * _outside(shift / math.sqrt(pairs)), 1.0)
+
+
+def _pairs(steps: int) -> float:
+    return LARGEST_DIMENSION / 2 * _NODES * steps
+
+
+def _outside(shift: float) -> float:
+    """f: see the module."""
+    radius = math.sqrt(LARGEST_SQUARED_RADIUS) - _RADIUS_ROUNDED
+    if shift >= radius:
+        return 1.0
+    return math.exp(-(radius**2) / 2) * math.expm1(shift * (radius - shift / 2))
+
+
+def _left(guarantee: ApproxDP, steps: int, lost: float) -> float:
+    """What noise that ends leaves of delta.
 
     Raises:
-        InvalidInput: another guarantee, such as pure differential privacy.
+        InvalidInput: less than half of it.
+    """
+    delta = float_below(guarantee.delta)
+    if lost > delta / 2:
+        raise InvalidInput(
+            f"delta is {float(guarantee.delta):g}; noise that ends at "
+            f"{math.sqrt(LARGEST_SQUARED_RADIUS):.2f} standard deviations may show more than "
+            f"epsilon {float(guarantee.epsilon):g} allows with a probability of {lost:.2g} "
+            f"({steps:,} steps, any number of coordinates), and half of delta has to cover that: "
+            f"state a larger delta, or a smaller epsilon"
+        )
+    return (delta - lost) * math.exp(-_pairs(steps) * math.exp(-LARGEST_SQUARED_RADIUS / 2))
+
+
+def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
+    """Standard deviation of Gaussian noise at sensitivity 1; rounded up.
+
+    Zero-concentrated: 1 / sqrt(2 rho), up to the probability `beyond`. Approximate: Balle and Wang
+    (2018), Theorem 8, for what the end of the normals leaves of delta.
+
+    Args:
+        guarantee: for the whole run.
+        steps: of the run; more of them have more normals.
+
+    Raises:
+        InvalidInput: another guarantee, such as pure differential privacy, or a delta below which
+            noise that ends cannot be.
 
     >>> noise_multiplier(ZCDP("1/8"))
     2.0
@@ -41,7 +116,10 @@ def noise_multiplier(guarantee: Guarantee) -> float:
     if isinstance(guarantee, ApproxDP):
         from counton.privacy.gaussian import analytic_gaussian_sigma
 
-        return analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
+        # noise for less than delta is wider, and then less is lost
+        narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
+        left = _left(guarantee, steps, beyond(narrowest, steps))
+        return analytic_gaussian_sigma(guarantee.epsilon, left)
     raise InvalidInput(
         f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
         f"ApproxDP(epsilon, delta)"
@@ -57,7 +135,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
         steps: of the run.
 
     Raises:
-        InvalidInput: another guarantee, or noise beyond what is computed.
+        InvalidInput: another guarantee, noise beyond what is computed, or a delta below which noise
+            that ends cannot be.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True
@@ -67,7 +146,14 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
             f"{guarantee!r} is not amplified by Poisson sampling here; state ApproxDP(epsilon, "
             f"delta)"
         )
-    return _poisson(float_below(guarantee.epsilon), float_below(guarantee.delta), rate, steps)
+    from counton.privacy.gaussian import analytic_gaussian_sigma
+
+    # not amplified, noise is wider: so far no curves need to be computed
+    widest = math.sqrt(steps) * analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
+    _left(guarantee, steps, steps * beyond(widest))
+    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    left = _left(guarantee, steps, steps * beyond(_poisson(epsilon, delta, rate, steps)))
+    return _poisson(epsilon, left, rate, steps)
 
 
 @lru_cache(maxsize=256)

@@ -92,7 +92,7 @@ def multiplier(
     1.0
     """
     if sampler is None or sampler.rate is None:
-        return noise_multiplier(guarantee)
+        return noise_multiplier(guarantee, strategy.steps)
     check_fit(strategy, sampler)
     once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
     return once / math.sqrt(strategy.squared_sensitivity())

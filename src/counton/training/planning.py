@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
@@ -22,7 +23,7 @@ from counton.strategies.training import (
 )
 from counton.strategies.training.base import training_schedule
 from counton.strategies.training.toeplitz import Scaling
-from counton.training.accounting import noise_multiplier
+from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
 from counton.training.fitting import multiplier
 from counton.training.noise import TrainingNoise
 from counton.training.samplers import Sampler
@@ -31,7 +32,6 @@ from counton.training.samplers import Sampler
 _MOST_FOR_OCTAVE = 1024
 #: Echo is searched for over this many steps at most.
 _MOST_FOR_ECHO = 2**14
-LARGEST_DIMENSION = 2**40
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class TrainingChoice:
 
     @property
     def rmse(self) -> float:
-        """Root mean squared error of the running sums, per coordinate, in units of the clip.
-
-        At rho = 1/2; `error` says it for the guarantee.
-        """
+        """The error of the strategy alone: at rho = 1/2, for a clip of 1, without amplification."""
         return self.strategy.rmse
 
     @property
     def error(self) -> float:
-        """The same under the guarantee, in units of gradients; amplified where that is known."""
+        """Root mean squared error of the running sums, for each coordinate, under the guarantee.
+
+        In units of gradients; less where chance amplifies it. This is what is printed.
+        """
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
@@ -119,7 +119,7 @@ class TrainingChoice:
 
     def __str__(self) -> str:
         return (
-            f"{self.strategy.name}: error {self.rmse:.4g}, {self.buffers} buffers, "
+            f"{self.strategy.name}: error {self.error:.4g}, {self.buffers} buffers, "
             f"{self.draws:.3g} normals a step"
         )
 
@@ -146,11 +146,35 @@ class TrainingPlan:
     def __str__(self) -> str:
         head = f"{'strategy':<44}{'error':>9}{'buffers':>9}{'normals':>9}{'ms/step':>9}"
         rows = [
-            f"{choice.strategy.name:<44}{choice.rmse:>9.4g}{choice.buffers:>9}"
+            f"{choice.strategy.name:<44}{choice.error:>9.4g}{choice.buffers:>9}"
             f"{choice.draws:>9.3g}{choice.milliseconds:>9.3g}"
             for choice in self.choices
         ]
-        return "\n".join([head, *rows, f"{self.best.guarantee}, for one example and the whole run"])
+        return "\n".join([head, *rows, self._for])
+
+    @property
+    def _for(self) -> str:
+        """Whose errors these are, and under which promise."""
+        best = self.best
+        unit = "example" if best.sampler is None else best.sampler.unit
+        return (
+            f"errors of running sums of gradients clipped to {best.clip:g}, for each coordinate; "
+            f"{best.guarantee}, for one {unit} and the whole run"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as a table, where a notebook shows it."""
+        heads = ("strategy", "error", "buffers", "normals a step", "ms a step")
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{escape(choice.strategy.name)}</td>"
+            f"<td>{choice.error:.4g}</td><td>{choice.buffers}</td><td>{choice.draws:.3g}</td>"
+            f"<td>{choice.milliseconds:.3g}</td></tr>"
+            for choice in self.choices
+        )
+        return (
+            f"<table><thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead>"
+            f"<tbody>{rows}</tbody></table><p>{escape(self._for)}</p>"
+        )
 
 
 def plan(
@@ -206,7 +230,7 @@ def plan(
         multiplier(promised, independent, sampler)
         only = TrainingChoice(independent, promised, bound, dimension, sampler)
         return TrainingPlan((only,))
-    noise_multiplier(promised)
+    noise_multiplier(promised, steps)
 
     free: Scaling = "free" if schedule.fixed and steps <= LARGEST_DENSE else "equal"
 
@@ -222,4 +246,4 @@ def plan(
             yield lambda: Octave.fit(*place, scaling=free)
 
     found = [TrainingChoice(make(), promised, bound, dimension, sampler) for make in considered()]
-    return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.rmse)))
+    return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.error)))

@@ -1,0 +1,143 @@
+"""Normals that are drawn end: what that costs, and which deltas are too small for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from scipy.stats import norm
+
+from counton import ZCDP, ApproxDP
+from counton.errors import InvalidInput
+from counton.noise.normals import LARGEST_SQUARED_RADIUS, _box_muller
+from counton.strategies.training import BufferedToeplitz, Octave
+from counton.training import (
+    FixedEpochs,
+    PoissonBatches,
+    TrainingChoice,
+    TrainingNoise,
+    accounting,
+    noise_multiplier,
+    plan,
+    poisson_multiplier,
+)
+from counton.training.accounting import _outside, _pairs, beyond
+
+TINY = ApproxDP(1, "1e-30")
+
+
+def by_chance(steps: int = 8) -> PoissonBatches:
+    return PoissonBatches(500, 0.1, steps, key=chosen_key(), name="run")
+
+
+def choice(sampler: Any) -> TrainingChoice:
+    good = plan(sampler=sampler, dimension=9, guarantee=ApproxDP(1, 1e-5)).best
+    return TrainingChoice(good.strategy, TINY, 1.0, 9, sampler)
+
+
+PATHS: dict[str, Callable[[], object]] = {
+    "plan": lambda: plan(steps=8, dimension=9, guarantee=TINY),
+    "plan by chance": lambda: plan(sampler=by_chance(), dimension=9, guarantee=TINY),
+    "noise": lambda: TrainingNoise(
+        BufferedToeplitz.fit(8), key=chosen_key(), name="run", guarantee=TINY
+    ),
+    "noise of a choice": lambda: choice(FixedEpochs(80, 10)).noise(key=chosen_key(), name="run"),
+    "noise by chance": lambda: choice(by_chance()).noise(key=chosen_key(), name="run"),
+    "error": lambda: choice(FixedEpochs(80, 10)).error,
+    "error by chance": lambda: choice(by_chance()).error,
+    "multiplier": lambda: noise_multiplier(TINY),
+    "multiplier by chance": lambda: poisson_multiplier(TINY, 0.1, 8),
+    "large epsilon": lambda: noise_multiplier(ApproxDP(50, 1e-5)),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_delta_below_what_the_end_of_normals_shows_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInput, match=r"noise that ends at 9\.49 .* state a larger delta"):
+        PATHS[path]()
+
+
+def test_usual_deltas_cost_next_to_nothing() -> None:
+    for delta in (1e-5, 1e-8, 1e-10):
+        exact = noise_multiplier(ApproxDP(1, delta), 1)
+        assert exact <= noise_multiplier(ApproxDP(1, delta), 10_000) < exact * 1.002
+    poisson_multiplier(ApproxDP(2, 1e-8), 0.1, 100)
+
+
+def test_normals_end_where_it_is_said() -> None:
+    words = 2.0**32 * np.array([2.0**-65, 2.0**-64, 2.0**-33, 0.5], np.float64)
+    angle = np.zeros(4, np.int32)  # all of the radius is in the first of a pair
+    low, high = np.empty((2, 4), np.float32)
+    _box_muller(words.astype(np.float32), angle, low, high)
+    assert np.allclose(low, np.sqrt(-2 * np.log(words / 2.0**32)), atol=1e-5)
+    assert (low.astype(float) ** 2 + high**2 <= LARGEST_SQUARED_RADIUS + 2e-5).all()
+    assert 9.49 < math.sqrt(LARGEST_SQUARED_RADIUS) < 9.4935
+
+
+def test_octave_has_no_more_nodes_than_are_counted_with() -> None:
+    for steps in (1, 2, 3, 4, 5, 8, 9, 33, 512):
+        levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
+        _, nodes = Octave(steps, (1.0,) * levels).increments()
+        assert len(nodes) <= accounting._NODES * steps
+
+
+def deltas(epsilon: float, shift: float, radius: float) -> tuple[float, float]:
+    """Of a pair of normals within a disc, by an integral; and of exact normals."""
+    at = np.linspace(-radius, radius, 801)
+    x, y = np.meshgrid(at, at)
+    density = np.exp(-(x**2 + y**2) / 2) * (x**2 + y**2 <= radius**2)
+    total = density.sum()
+    moved = np.exp(-((x + shift) ** 2 + y**2) / 2) * ((x + shift) ** 2 + y**2 <= radius**2)
+    ends = np.maximum(density - math.exp(epsilon) * moved, 0).sum() / total
+    exact = norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(
+        -shift / 2 - epsilon / shift
+    )
+    return float(ends), float(exact)
+
+
+@pytest.mark.parametrize("radius", [2.0, 3.0, 4.0])
+@pytest.mark.parametrize("shift", [0.05, 0.5, 1.5])
+def test_delta_where_normals_end_is_at_most_what_is_computed(
+    radius: float, shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounting, "LARGEST_SQUARED_RADIUS", radius**2)
+    for epsilon in (0.1, 1.0, 3.0):
+        ends, exact = deltas(epsilon, shift, radius)
+        assert ends <= math.exp(math.exp(-(radius**2) / 2)) * exact + _outside(shift) + 2e-4
+    assert deltas(3.0, 1.5, 2.0)[0] > 5 * deltas(3.0, 1.5, 2.0)[1]  # what was promised before
+
+
+def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
+    random = np.random.default_rng(5)
+    for multiplier in (0.15, 0.3, 1.0, 7.0, 100.0):
+        bound = beyond(multiplier)
+        for pairs in (1, 2, 3, 10, 1000):
+            for power in (0.0, 0.5, 2.0, 8.0):
+                shares = random.random(pairs) ** power + 1e-12
+                shifts = np.sqrt(shares / shares.sum()) / multiplier
+                found = sum(map(_outside, shifts.tolist()))
+                assert min(found, 1) <= bound * (1 + 1e-9)
+    assert beyond(1.0, 1) < beyond(1.0, 100) < beyond(0.5, 100)
+    assert _pairs(1) == 2**41
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "least"),
+    [(1, 100, 1.2e-12), (1, 10_000, 1.3e-11), (16, 10_000, 1.8e-10), (32, 10_000, 8e-4)],
+)
+def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: float) -> None:
+    noise_multiplier(ApproxDP(epsilon, least), steps)
+    with pytest.raises(InvalidInput, match="larger delta"):
+        noise_multiplier(ApproxDP(epsilon, 0.9 * least), steps)
+
+
+def test_what_is_said_of_zero_concentrated_guarantees() -> None:
+    """The numbers of the trust page."""
+    found = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 2, 8)}
+    assert found["1/2"] < 4e-11
+    assert found[2] < 9e-11
+    assert 2e-7 < found[8] < 3e-7
