@@ -19,6 +19,7 @@ from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
 from counton.jobs import Job, export, run, runs
+from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.discovery import Discovery, draws, shown
 from counton.store import Store, journal, verify
@@ -194,6 +195,29 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
     assert np.abs(rows.filter(group="home")["estimate"].to_numpy() - exact).max() <= 2
     assert least.max() < 60
     assert [spend.guarantee for spend in entry] == [ApproxDP(100, "1e-6")]
+
+
+@pytest.mark.parametrize("what", ["count", "top-k"])
+def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Path) -> None:
+    labels = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "home", "\uff1d1", "a=b"]
+    rows = [(START, label, "u") for label in labels for _ in range(300)]
+    shown = []
+    for ending in ("csv", "jsonl"):
+        out = tmp_path / f"{what}.{ending}"
+        job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
+        with run(job) as outcome:
+            Outputs.of(job).write(outcome)
+        read: Any = {"csv": pl.read_csv, "jsonl": pl.read_ndjson}[ending]
+        shown.append(set(read(out)["group"]))
+    assert shown[1] == set(labels)
+    hostile = set(labels) - {"home", "a=b"}
+    assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
+    declared = replace(job, unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
+    out = tmp_path / "own.csv"
+    declared = replace(declared, out=out)
+    with run(declared) as outcome:
+        Outputs.of(declared).write(outcome)
+    assert set(pl.read_csv(out)["group"]) == set(labels)  # the operator's own
 
 
 def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:

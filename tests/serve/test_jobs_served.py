@@ -383,6 +383,15 @@ def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
         assert "attic" not in service("GET", "/v1/streams/visits").text
 
 
+def test_a_found_group_is_no_formula_in_a_download(tmp_path: Path) -> None:
+    job = {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9}
+    with inside(tmp_path, **job) as service:
+        service.post("a", [visit(0.5, "=1+1")] * 500)
+        service.at(1)
+        assert [row["group"] for row in service.rows()] == ["=1+1"]
+        assert ",'=1+1," in service("GET", "/v1/streams/visits/series?format=csv").text
+
+
 def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
     job = {"user": "who", "most": 2, "unit": "visitor"}
     with inside(tmp_path, **EXACT, **job) as service:

@@ -227,8 +227,27 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
+def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Texts that a spreadsheet would take for a formula begin with an apostrophe.
+
+    For names of groups that came with the events: whoever sends rows can choose them. It can be
+    undone: of what begins with apostrophes and then as a formula does, the first is dropped.
+
+    >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
+    ["'=1+1", 'home', "''=1+1"]
+    """
+    texts = cs.string()
+    return rows.with_columns(
+        pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
+    )
+
+
 def write_table(
-    table: pl.DataFrame | pl.LazyFrame, path: Path, facts: Mapping[str, Any] | None = None
+    table: pl.DataFrame | pl.LazyFrame,
+    path: Path,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    found: bool = False,
 ) -> None:
     """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
 
@@ -238,6 +257,8 @@ def write_table(
         table: what is written; a lazy frame is made and written in parts.
         path: of the file; its ending is one of `TABLES`.
         facts: what `about` says, kept with the table; None for a table that promises nothing.
+        found: whether texts came with the events, so that they are no formulas in CSV. Those that
+            were declared are the operator's own, and are written as they are.
 
     Raises:
         OSError: it could not be written; the old file, if any, is as it was.
@@ -253,7 +274,7 @@ def write_table(
             elif kind == "arrow":
                 rows.sink_ipc(name, compression="zstd")
             elif kind == "csv":
-                _as_text(rows).sink_csv(name)
+                _as_text(no_formulas(rows) if found else rows).sink_csv(name)
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
             elif kind == "xlsx":
@@ -269,6 +290,10 @@ def write_table(
     if facts is not None and kind != "parquet":
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
         replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+#: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
+_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
 
 def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:

@@ -155,7 +155,8 @@ class Outputs:
             facts["statistic"] = released.terms.statistic
         if self.out is not None:
             progress("writing the table", 0.75)
-            write_table(released.lazy(), self.out, facts)
+            found = definition.discovery is not None
+            write_table(released.lazy(), self.out, facts, found=found)
         for every, path in self.sums.items():
             assert isinstance(released, Released)
             write_table(released.sums(every), path, facts)
@@ -187,7 +188,8 @@ class Outputs:
         table = rankings(released, top, room, self.level)
         if self.out is not None:
             people = released.definition.unprotected
-            write_table(table, self.out, about(released.terms, self.level, people))
+            facts = about(released.terms, self.level, people)
+            write_table(table, self.out, facts, found=True)
         failed = None
         if self.plot is not None and table.height:
             failed = write_charts(lambda: self._chart_of_ranking(released, table, top), self.plot)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
+from counton.jobs.outputs import no_formulas
 from counton.serve.access import Access
 from counton.serve.live import Feed
 from counton.serve.series import LEVEL, Answer, Journal
@@ -234,7 +235,8 @@ def _written(found: Answer, format: str) -> Response:
     if format == "json":
         return JSONResponse(found.as_json())
     if format == "csv":
-        text = found.rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
+        rows = no_formulas(found.rows.lazy()).collect() if found.found else found.rows
+        text = rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in found.name)
         return Response(
             text,

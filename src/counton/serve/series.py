@@ -45,11 +45,13 @@ class Answer:
         name: of the stream.
         level: of the intervals.
         rows: one for each step and group.
+        found: whether the names of groups came with the events.
     """
 
     name: str
     level: float
     rows: pl.DataFrame
+    found: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -264,7 +266,8 @@ class Journal:
                     f"that would be {len(steps) * len(found.groups):,} rows; the most is "
                     f"{MOST_ROWS:,}: ask for fewer steps ({field('last', 1000)}) or groups"
                 )
-            return Answer(self.name, level, _rows(found, of))
+            unforeseen = self.definition.discovery is not None
+            return Answer(self.name, level, _rows(found, of), unforeseen)
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} is for counts and sums, and {self.name!r} is of "
