@@ -14,6 +14,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.jobs import Job, run, runs
 from counton.jobs.jobfile import load, said, save, schema
+from counton.jobs.kinds import KINDS
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
@@ -318,3 +319,69 @@ def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any)
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
     third = " ".join(place("run", str(file), "--only", "visits").err.split())
     assert "rows that cannot be read, set aside (beside 1 that were there before): 1" in third
+
+
+TABLES = """
+[defaults]
+state = "v.db"
+events = "p.csv"
+time = "time"
+every = "1d"
+from = 2024-03-01
+steps = 30
+until = "2024-03-04"
+rho = 0.5
+
+[jobs.both]
+statistic = "contingency"
+columns = ["page", "old"]
+domain = { page = ["home", "shop"], old = ["no", "yes"] }
+
+[jobs.spread]
+statistic = "moments"
+columns = "paid,seen"
+bounds = ["0:9", "0:20"]
+
+[jobs.tree]
+statistic = "hierarchy"
+levels = ["page", "old"]
+domain = "cells.csv"
+target = { total = 1, page = 2, old = 3 }
+
+[jobs.many]
+by = ["page", "old"]
+domain = { page = ["home", "shop"], old = ["no", "yes"] }
+"""
+
+
+def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> None:
+    (tmp_path / "p.csv").write_text("time,page,old,paid,seen\n2024-03-01T09:00,home,no,3,8\n")
+    (tmp_path / "cells.csv").write_text("page,old\nhome,no\nhome,yes\nshop,no\nshop,yes\n")
+    file = tmp_path / "tables.toml"
+    file.write_text(TABLES)
+    done = place("run", str(file), "--json")
+    assert done.code == 0, done.err
+    assert [one["released"] for one in json.loads(done.out)["jobs"].values()] == [3] * 4
+    assert place("run", str(file)).code == 0
+    for name, job in load(file).items():
+        again = tmp_path / f"{name}.toml"
+        save(job, again)
+        assert load(again) == {name: job}
+    types = schema()["$defs"]["job"]["properties"]
+    assert types["columns"]["type"] == ["string", "number", "array"]
+    assert types["domain"]["type"] == ["string", "number", "array", "object"]
+    for old, new, words in (
+        ('old = ["no", "yes"] }', 'old = "no" }', "domain.old is 'no', of type str; it must be"),
+        ("page = 2", 'page = "2"', "target.page is '2', of type str; it must be a number"),
+        ('columns = "paid,seen"', "lower = 3", "'lower' belongs to another statistic"),
+    ):
+        file.write_text(TABLES.replace(old, new, 1))
+        with pytest.raises(InvalidInput, match=words):
+            load(file)
+
+
+def test_every_option_is_a_key_of_the_schema() -> None:
+    """And of each statistic all that it takes."""
+    known = schema()["$defs"]["job"]["properties"]
+    for kind in KINDS.values():
+        assert {name.replace("_", "-") for name in kind.takes} <= known.keys()

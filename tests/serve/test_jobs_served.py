@@ -416,6 +416,10 @@ def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
         assert service.rows(group="home")[0]["estimate"] == 3
 
 
+VALUES = "page=home,shop;who=" + ",".join(f"u{number}" for number in range(20))
+TWO: dict[str, Any] = {"by": None, "domain": None, "rho": 1}
+
+
 @pytest.mark.parametrize(
     ("job", "more"),
     [
@@ -425,6 +429,8 @@ def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
         ({"statistic": "top-k", "top": 1}, 3),
         ({"statistic": "distinct", "user": "who", "by": None, "domain": None, "unit": "user"}, 1),
         ({"statistic": "hierarchy", "levels": "page", "by": None, "domain": None}, 1),
+        ({"statistic": "contingency", "columns": "page,who", "by": None, "domain": VALUES}, 1),
+        ({"statistic": "moments", "columns": "paid", "bounds": "0:9", **TWO, "epsilon": None}, 3),
     ],
 )
 def test_every_kind_of_tallied_statistic_is_served(
@@ -433,7 +439,7 @@ def test_every_kind_of_tallied_statistic_is_served(
     if job["statistic"] == "hierarchy":
         (tmp_path / "pages.csv").write_text("page\nhome\nshop\n")
         job = job | {"domain": str(tmp_path / "pages.csv")}
-    with inside(tmp_path, **{**EXACT, "epsilon": 1, "strategy": None}, **job) as service:
+    with inside(tmp_path, **{**EXACT, "epsilon": 1, "strategy": None, **job}) as service:
         rows = [visit(0.1, paid=more, who=f"u{number}") for number in range(20)]
         answer = service.post("a", rows)
         assert answer.status_code == 202, answer.text

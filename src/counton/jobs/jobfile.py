@@ -41,8 +41,6 @@ STATISTIC = "statistic"
 SERVICE = "serve"
 #: Fields that name files; of a domain only where there is such a file.
 _FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows")
-#: Fields that take several texts.
-_LISTS = ("events", "domain", "also", "edges", "alphabet", "edge", "ask", "shares")
 #: Fields whose values are numbers or texts that say one.
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "text": (str, int, float, datetime, date, list),
@@ -111,7 +109,7 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
     if what not in KINDS:
         raise InvalidInput(f"{where}: statistic is {what!r}; use one of {', '.join(KINDS)}")
-    known, gone = _fields(), {*others(what), "columns"}
+    known, gone = _fields(), {*others(what)}
     taken: dict[str, Any] = {"name": name}
     for shared, table in ((True, defaults), (False, own)):
         for key, value in table.items():
@@ -140,16 +138,9 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
 def _value(item: Field[Any], value: Any, where: str, folder: Path) -> Any:
     """A value as the field takes it; paths as seen from the folder of the file."""
     kind, key = kind_of(item), called(item)
-    several = item.name in (
-        "events",
-        "domain",
-        "also",
-        "edges",
-        "alphabet",
-        "edge",
-        "ask",
-        "shares",
-    )
+    several, by_name = _takes_list(item), "Mapping" in str(item.type)
+    if by_name and isinstance(value, dict):
+        return _mapping(item, value, where)
     fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
     if isinstance(value, bool) != (kind == "flag") or not fits:
         raise InvalidInput(
@@ -165,6 +156,27 @@ def _value(item: Field[Any], value: Any, where: str, folder: Path) -> Any:
     if kind == "text" and not isinstance(value, str):
         value = repr(value)
     return _seen_from(item.name, value, folder) if isinstance(value, str) else value
+
+
+def _takes_list(item: Field[Any]) -> bool:
+    """Whether a field takes several texts: those of which Python takes a sequence, and columns."""
+    return item.name in ("events", "by") or "Sequence" in str(item.type)
+
+
+def _mapping(item: Field[Any], value: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a table says by name: of each column its values, of each level its deviation."""
+    lists = "Sequence" in str(item.type)
+    found: dict[str, Any] = {}
+    for name, one in value.items():
+        fits = isinstance(one, list) if lists else isinstance(one, int | float)
+        if not fits or isinstance(one, bool):
+            wanted = "a list of texts" if lists else "a number"
+            raise InvalidInput(
+                f"{where}: {called(item)}.{name} is {one!r}, of type {type(one).__name__}; it must "
+                f"be {wanted}"
+            )
+        found[name] = [*map(str, one)] if lists else one
+    return found
 
 
 _SAID: dict[Kind, str] = {
@@ -216,7 +228,7 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
     written = tomlkit.table()
     stated = said(job, file.parent)
-    gone = {*others(job.what), "columns"}
+    gone = {*others(job.what)}
     shared = [
         key
         for key in document.get("defaults", {})
@@ -270,6 +282,11 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
             value = [str(one) for one in value]
         elif isinstance(value, datetime):
             value = value.isoformat()
+        elif isinstance(value, Mapping):
+            value = {
+                str(key): [*map(str, one)] if isinstance(one, list | tuple) else one
+                for key, one in value.items()
+            }
         elif not isinstance(value, bool | int | float):
             value = str(value)
         found[key] = value
@@ -308,11 +325,11 @@ def schema() -> dict[str, Any]:
         }
     }
     for key, item in _fields().items():
-        if item.name == "columns":
-            continue
         types = kinds[kind_of(item)]
-        if item.name in _LISTS:
+        if _takes_list(item):
             types = list(dict.fromkeys([*types, "array"]))
+        if "Mapping" in str(item.type):
+            types = [*types, "object"]
         told = {"type": types[0] if len(types) == 1 else types}
         properties[key] = {**told, "description": item.metadata["asked"].help}
         if default_of(item) not in (None, ""):
