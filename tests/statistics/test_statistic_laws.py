@@ -9,7 +9,25 @@ import pytest
 
 from counton import Contribution
 from counton.errors import InvalidInput
-from counton.statistics import Average, Count, Cuts, Distinct, Quantiles, Sum, Tallied, TopK
+from counton.statistics import (
+    Average,
+    Count,
+    Cuts,
+    Degrees,
+    Distinct,
+    Edges,
+    Episodes,
+    Forest,
+    Moments,
+    Quantiles,
+    Ranges,
+    Stars,
+    Substrings,
+    Sum,
+    Tallied,
+    TopK,
+    Triangles,
+)
 from counton.statistics.readings import CellsReading
 from counton.statistics.tallied import Part
 from counton.testing import LawBroken, check_statistic
@@ -102,6 +120,12 @@ class Shapeless(Above):
         (Average(0, 50, resolution=1), STREAM),
         (Quantiles(lower=0, upper=64, cells=8), STREAM),
         (TopK(["a", "b"], 1), [["a"], ["b", "a"], []]),
+        (Cuts(["a", "b", "c"]), [[("a", "b")], [], [("b", "c"), ("a", "c")]]),
+        (Substrings("ab", 2), ["ab", "", "b", "aab"]),
+        (Episodes("ab", 2), ["ab", "", "b", "aab"]),
+        (Edges(neighbours="replace"), [[(1, 2), (2, 3)], [], [(1, 3)]]),
+        (Moments({"a": (0, 10), "b": (-5, 5)}, grid=16), [[(3, 1), (12, -9)], [], [(4, 2)]]),
+        (Ranges(["a", "b", "c", "d"]), [["a"], ["b", "a"], [], ["d"]]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -127,6 +151,18 @@ def test_what_breaks_a_law_is_named(wrong: type[Above], words: str) -> None:
         check_statistic(wrong(60), STREAM)
 
 
+@pytest.mark.parametrize(
+    "statistic",
+    [Edges(), Triangles(3), Stars(3, 2), Degrees(3), Degrees(3, nodes=6), Forest(5)],
+    ids=str,
+)
+def test_the_laws_hold_of_edges(statistic: Any) -> None:
+    edges: Any = [[(1, 2), (2, 3)], [], [(1, 3), (1, 4)]]
+    if isinstance(statistic, Forest):
+        edges = [[(*edge, 1 + edge[1]) for edge in batch] for batch in edges]
+    check_statistic(statistic, edges, unit_of=lambda edge: tuple(sorted(edge[:2])))
+
+
 def test_users_are_units() -> None:
     stream = [[("ann", "x"), ("bob", "x")], [("ann", "y")], []]
     taken = [[user for user, _ in batch] for batch in stream]
@@ -137,6 +173,6 @@ def test_users_are_units() -> None:
 
 def test_what_the_laws_do_not_cover_is_refused() -> None:
     with pytest.raises(InvalidInput, match="read on demand"):
-        check_statistic(Cuts(["a", "b"]), [[("a", "b")]])
+        check_statistic(Cuts(100), [[(1, 2)]])
     with pytest.raises(InvalidInput, match="at least one step"):
         check_statistic(Count(), [])

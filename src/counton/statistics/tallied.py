@@ -66,7 +66,7 @@ class Tallied(Statistic):
                 (int64), -1 where there is none, -2 where it is another one.
 
         Returns:
-            int64; below 0 where a row is of no cell that is known.
+            int64; below 0 where a row is of no place that is known, if it says of which it is.
 
         Raises:
             InvalidInput: a part that cannot be.

@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counton.arrays import Integers
-from counton.errors import InvalidInput
-from counton.strategies import Binary, Independent
-from counton.testing.rows import require
+from counton.errors import CountonError, InvalidInput
+from counton.mechanisms import Counter, Release
+from counton.mechanisms.calibration import shift_of
+from counton.noise import Key
+from counton.privacy import Contribution, PureDP
+from counton.strategies import Binary, Independent, StreamStrategy
+from counton.testing.rows import LawBroken, require
 
+if TYPE_CHECKING:
+    from counton.statistics.base import Exact, Statistic
+    from counton.statistics.tallied import Tallied
 
-class AnyStatistic(Protocol):
-    """What the laws need of a `counton.statistics.Statistic`."""
-
-    on_demand: ClassVar[bool]
-    tallied: bool
-
-    @property
-    def cells(self) -> tuple[int, ...]:
-        """Shape of what is counted."""
-
-    def begin(self) -> Any:
-        """Nothing counted yet."""
-
-    def restore(self, saved: bytes) -> Any:
-        """What was saved."""
-
-    def contribution(self, *, batched: bool = False) -> Any:
-        """What one unit changes."""
-
-    def shift(self, strategy: Any, *, batched: bool = False) -> Any:
-        """How far one unit moves all node values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters."""
-
+#: Cells on demand that are counted all.
+_MOST_CELLS = 2**12
+#: Names that are looked up.
+_NAMES = 64
 
 #: The events of each step.
 Batches = Sequence[Sequence[Any]]
 
 
 def check_statistic(
-    statistic: AnyStatistic,
+    statistic: Statistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
@@ -56,12 +43,12 @@ def check_statistic(
     outside of them and of every sort, and steps with none, one and several.
 
     Args:
-        statistic: what is checked; its cells are not read on demand.
+        statistic: what is checked; of cells on demand at most some thousands.
         batches: the events of each step.
         unit_of: whose an event is, as ``lambda event: event[0]``; None: each event is a unit.
 
     Raises:
-        InvalidInput: no events, or cells that are read on demand.
+        InvalidInput: no events, or too many cells.
         LawBroken: a law does not hold; the message says which, and where.
 
     >>> from counton.statistics import Average
@@ -72,30 +59,56 @@ def check_statistic(
         check_statistic_rows(statistic, batches)
     check_statistic_counts(statistic, batches)
     check_statistic_neighbours(statistic, batches, unit_of=unit_of)
+    check_statistic_reading(statistic, batches)
 
 
-def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
 
+    So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
+    they are found; sources are known to `counton.literature`.
+
     Raises:
-        InvalidInput: no events, or cells that are read on demand.
+        InvalidInput: no events, or too many cells.
         LawBroken: it is not, or does not.
 
     >>> from counton.statistics import Count
     >>> check_statistic_description(Count(), [["home"], []])
     """
-    saved: Any = json.loads(json.dumps(statistic.to_dict()))
-    again = type(statistic).from_dict(saved)  # type: ignore[attr-defined]
-    require(again == statistic, statistic, f"{saved} makes another one, {again}")
-    alike = np.array_equal(_changes(again, batches), _changes(statistic, batches))
-    require(alike, statistic, f"what {saved} makes counts otherwise")
+    from counton.literature import REFERENCES
+
+    settled = statistic.settled(PureDP(1), len(batches))
+    alone = settled.settled(PureDP(1), len(batches)) == settled
+    require(alone, statistic, f"settled again it is another one than {settled}")
+    require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
+    for one in (statistic, settled):
+        saved: Any = json.loads(json.dumps(one.to_dict()))
+        again = type(one).from_dict(saved)
+        require(again == one, one, f"{saved} makes another one, {again}")
+        alike = np.array_equal(_changes(again, batches), _changes(one, batches))
+        require(alike, one, f"what {saved} makes counts otherwise")
+        for batched in (False, True):
+            said = f"what {saved} makes says otherwise what one unit changes"
+            same = again.contribution(batched=batched) == one.contribution(batched=batched)
+            require(same, one, said)
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            found = statistic.cell(statistic.name_of(cell))
+        except InvalidInput:
+            break  # cells without names
+        require(found == cell, statistic, f"the name of cell {cell} is that of cell {found}")
+    unknown = [source for source in statistic.sources if source not in REFERENCES]
+    require(not unknown, statistic, f"sources {unknown} are not in counton.literature")
 
 
-def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     """Steps taken at once and one by one, undone, saved and restored, change cells alike.
 
+    What was saved and the news since make what is saved now. Of cells on demand none is further
+    from 0 than ``largest``.
+
     Raises:
-        InvalidInput: no events, or cells that are read on demand.
+        InvalidInput: no events, or too many cells.
         LawBroken: they do not, or changes are not int64 of shape ``(steps, *cells)``.
 
     >>> from counton.statistics import Count
@@ -103,37 +116,50 @@ def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
-        stops = np.array([len(batch)], np.int64)
-        first, saved = exact.take(batch, stops), exact.save()
+        before = exact.save()
+        first, saved = _taken(statistic, exact, [batch], step), exact.save()
         exact.undo()
-        again = exact.take(batch, stops)
+        again = _taken(statistic, exact, [batch], step)
         require(np.array_equal(first, again), statistic, f"step {step} changes more after undo")
         require(exact.save() == saved, statistic, f"step {step} is saved otherwise after undo")
         alike = np.array_equal(first[0], whole[step - 1])
         require(alike, statistic, f"step {step} by itself is not that among all steps")
+        news = exact.news()
+        if news is not None:
+            said = f"what was saved before step {step} and its news are not what is saved after it"
+            joined = statistic.restore(statistic.joined(before, [news])).save()
+            require(joined == statistic.restore(saved).save(), statistic, said)
         exact = statistic.restore(saved)
 
 
-def check_statistic_rows(statistic: Any, batches: Batches) -> None:
+def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     """Rows of a statistic that adds them up (`Tallied`): in any order, within what it says.
 
-    Each row changes known places by no less and no more than ``row_bounds``, ``measured`` is
-    linear, and the sums of two halves of the rows add up to those of all.
+    Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
+    is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``.
+    ``measured`` is linear, and where ``plain`` is said the sums themselves. The sums of two halves
+    of the rows add up to those of all.
 
     Raises:
-        InvalidInput: no events, or cells that are read on demand.
+        InvalidInput: no events, or too many cells.
         LawBroken: a law does not hold.
 
     >>> from counton.statistics import Sum
     >>> check_statistic_rows(Sum(0, 10, resolution=1), [[3, 12], [4]])
     """
+    tallied: Any = statistic
+    _rows_added(tallied, batches)
+
+
+def _rows_added(statistic: Tallied, batches: Batches) -> None:
     whole = _changes(statistic, batches)
     turned = _changes(statistic, [batch[::-1] for batch in batches])
     require(np.array_equal(whole, turned), statistic, "the order of rows matters")
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
     events = [event for batch in batches for event in batch]
-    columns, parts = statistic.columns_of(events), statistic.parts
+    columns: Sequence[Any] = statistic.columns_of(events)
+    parts = statistic.parts
     if parts:
         fits = len(columns) == len(parts)
         require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
@@ -142,10 +168,11 @@ def check_statistic_rows(statistic: Any, batches: Batches) -> None:
     require(said.shape == (len(events),), statistic, f"said has shape {said.shape}")
     require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
     least, most = statistic.row_bounds()
-    said = said[said >= 0]  # the others are of no cell
-    rows = np.arange(len(said))
+    if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
+        said = said[said >= 0]  # the others are of no place
+    rows, pairs = np.arange(len(said)), statistic.entries(said)
     adds = np.zeros((len(said), statistic.places), np.int64)
-    for place, amount in statistic.entries(said):
+    for place, amount in pairs:
         places = np.broadcast_to(place, said.shape)
         known = (places >= 0) & (places < statistic.places)
         require(known.all(), statistic, f"a row changes place {places[~known][:1]}, which is none")
@@ -154,6 +181,15 @@ def check_statistic_rows(statistic: Any, batches: Batches) -> None:
         within = (amounts >= least) & (amounts <= most)
         told = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
         require(within.all(), statistic, told)
+        one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
+        require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
+    units = np.eye(statistic.places, dtype=np.int64)
+    measured = statistic.measured(units).reshape(statistic.places, -1)
+    largest, most = int(np.abs(measured).max(initial=0)), statistic.largest_entry
+    enough = largest <= most or not statistic.counts_rows
+    require(enough, statistic, f"largest_entry is {most}, and a cell of one row {largest}")
+    plain = not statistic.plain or np.array_equal(measured, units)
+    require(plain, statistic, "says plain, and measures other cells than the sums")
     require(
         np.array_equal(statistic.measured(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
@@ -162,43 +198,177 @@ def check_statistic_rows(statistic: Any, batches: Batches) -> None:
 
 
 def check_statistic_neighbours(
-    statistic: AnyStatistic,
+    statistic: Statistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """No unit moves what is measured further than `Statistic.shift` claims.
+    """No unit changes more than ``contribution`` says, nor moves what is measured further.
 
     Each unit's events are taken away or, where neighbours replace one event, each event is replaced
     by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
+    Steps are batches of events (``batched``), and then have one event each. Contributions, those
+    within so many steps, ``shift`` and ``sensitivity`` are no less, and no unit changes other
+    steps or cells than a contribution names.
 
     Args:
         statistic, batches, unit_of: see `check_statistic`.
 
     Raises:
-        InvalidInput: no events, or cells that are read on demand.
+        InvalidInput: no events, or too many cells.
         LawBroken: a unit moves further than is claimed.
 
     >>> from counton.statistics import Sum
     >>> check_statistic_neighbours(Sum(-5, 10, resolution=1), [[3, 12], [-7]])
     """
-    whole = _changes(statistic, batches).reshape(len(batches), -1)
-    replaced = statistic.contribution(batched=True).relation == "replace"
+    alone: Batches = [[event] for batch in batches for event in batch]
+    if not statistic.of_letters:
+        alone = [[event] for batch in batches for event in batch or [None]]
+        empty = [not batch for batch in batches for _ in batch or [None]]
+        alone = [[] if none else one for none, one in zip(empty, alone, strict=True)]
+    for batched, stream in ((True, batches), (False, alone)):
+        if stream:
+            _check_neighbours(statistic, stream, batched, unit_of)
+
+
+def _check_neighbours(
+    statistic: Statistic,
+    batches: Batches,
+    batched: bool,
+    unit_of: Callable[[Any], Hashable] | None,
+) -> None:
+    steps = len(batches)
+    whole = _changes(statistic, batches).reshape(steps, -1)
+    said = {
+        f"contribution(batched={batched})": statistic.contribution(batched=batched),
+        f"contribution_within({steps}, batched={batched})": statistic.contribution_within(
+            steps, batched=batched
+        ),
+    }
+    first = next(iter(said.values()))
+    replaced = first.relation == "replace"
     near = _replaced(batches) if replaced and unit_of is None else _without(batches, unit_of)
-    claims = []
-    for strategy in (Binary(len(batches)), Independent(len(batches))):
-        matrix = np.asarray(strategy.matrices()[1], np.int64)
-        claims.append((strategy, matrix, statistic.shift(strategy, batched=True)))
+    falls = first.signed or bool((whole >= 0).all())
+    require(falls, statistic, "counts fall, and its contribution says that they do not")
+    claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
+    strategies: tuple[StreamStrategy, ...] = Binary(steps), Independent(steps)
+    for strategy in strategies:
+        shifts = {name: shift_of(strategy, one, statistic.cells) for name, one in said.items()}
+        shifts[f"shift(batched={batched})"] = statistic.shift(strategy, batched=batched)
+        found: dict[str, tuple[float, float]] = {
+            name: (one.l1, one.l2_squared) for name, one in shifts.items()
+        }
+        l1, l2 = (statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2))
+        found[f"sensitivity(batched={batched})"] = l1, l2**2 * (1 + 1e-12)
+        claims.append((strategy, np.asarray(strategy.matrices()[1], np.int64), found))
     for who, other in near:
-        change = whole - _changes(statistic, other).reshape(len(batches), -1)
-        for strategy, matrix, claimed in claims:
+        change = whole - _changes(statistic, other).reshape(steps, -1)
+        for strategy, matrix, found in claims:
             moved = matrix @ change
-            for norm, true, most in (
-                ("1-norm", int(np.abs(moved).sum()), claimed.l1),
-                ("squared 2-norm", int((moved**2).sum()), claimed.l2_squared),
-            ):
-                told = f"{who} moves {strategy} by {true} ({norm}), but {most} is claimed"
-                require(true <= most, statistic, told)
+            true = int(np.abs(moved).sum()), int((moved**2).sum())
+            for name, most in found.items():
+                for norm, is_, claimed in zip(
+                    ("1-norm", "squared 2-norm"), true, most, strict=True
+                ):
+                    told = f"{who} moves {strategy} by {is_} ({norm}), but {claimed:g} is claimed"
+                    require(is_ <= claimed, statistic, f"{told} by {name}")
+        for name, contribution in said.items():
+            beyond = _beyond(contribution, change)
+            require(beyond is None, statistic, f"{who} {beyond}, and {name} says {contribution}")
+
+
+def _beyond(contribution: Contribution, change: Integers) -> str | None:
+    """What of a change a contribution does not name: steps, cells or sizes."""
+    rows = np.flatnonzero(change.any(axis=1))
+    if contribution.in_one_step and len(rows) > 1:
+        return f"changes {len(rows)} steps"
+    if contribution.pattern is not None or contribution.most is not None:
+        return None  # norms say the rest
+    steps, apart = contribution.steps, np.diff(rows)
+    if steps is not None and len(rows) > steps:
+        return f"changes {len(rows)} steps"
+    if (apart < contribution.separation).any():
+        return f"changes steps {apart.min()} apart"
+    if contribution.every is not None and (apart % contribution.every).any():
+        return "changes steps that are not of one schedule"
+    cells = contribution.cells * (2 if contribution.relation == "replace" else 1)
+    many = int(np.count_nonzero(change, axis=1).max(initial=0))
+    if many > cells:
+        return f"changes {many} cells of a step"
+    size = int(np.abs(change).max(initial=0))
+    return f"changes a cell by {size}" if size > contribution.per_cell else None
+
+
+def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
+    """What is read is a function of what is released, and of nothing that was counted.
+
+    One release is read by a statistic that has counted nothing, and by one that has counted these
+    events, none, and their first half: all say the same. Cells on demand have no such reading.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a reading shows what was counted, or ``plain`` cells otherwise than released.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
+    """
+    this = statistic.settled(PureDP(1), len(batches))
+    if this.on_demand:
+        return
+    _changes(this, batches)
+    counter = Counter(
+        Binary(len(batches)),
+        PureDP(1),
+        key=Key.generate(),
+        name="a law",
+        contribution=this.contribution_within(len(batches), batched=True),
+        shape=this.cells,
+        statistic=this.to_dict(),
+    )
+    last = len(batches)
+    values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
+    value = counter.terms.to_data(values) if this.cells else counter.terms.to_data(values).item()
+    release = Release(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
+    fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
+    try:
+        expected = _shown(fresh, release)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise LawBroken(
+            f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
+        ) from error
+    plain = not getattr(this, "plain", False) or np.array_equal(
+        expected.get("estimate", ()), np.ravel(value)
+    )
+    require(plain, statistic, "says plain, and shows other numbers than were released")
+    half = [batch[: len(batch) // 2] for batch in batches]
+    streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
+    for stream in streams:
+        _changes(this, stream)
+        shown = _shown(this, release)
+        same = shown.keys() == expected.keys()
+        same = same and all(_same(shown[name], expected[name]) for name in shown)
+        require(same, statistic, "what is read depends on what was counted, not on the release")
+
+
+def _shown(statistic: Statistic, release: Release) -> dict[str, Any]:
+    """All that a reading of one release shows."""
+    reading = statistic.read(release)
+    found: dict[str, Any] = dict(reading.table_columns(0.9))
+    found[" words"] = np.array([reading.describe(), repr(reading)])
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            name = statistic.name_of(cell)
+            found[f" cell {cell}"] = np.array([reading[name], *reading.interval(name, 0.9)])
+        except InvalidInput:
+            break
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    first, second = np.asarray(one), np.asarray(other)
+    return first.shape == second.shape and first.astype(str).tolist() == second.astype(str).tolist()
 
 
 def _column(values: Any, part: Any) -> Any:
@@ -242,19 +412,45 @@ def _replaced(batches: Batches) -> Iterator[tuple[str, Batches]]:
                 yield words, [*batches[:step], new, *batches[step + 1 :]]
 
 
-def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
+def _changes(statistic: Statistic, batches: Batches) -> Integers:
     """By how much each cell changes in each step."""
-    events = [event for batch in batches for event in batch]
-    if statistic.on_demand:
+    if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
-            f"the cells of {statistic} are read on demand, which these laws do not cover; check "
-            f"one whose cells are all counted"
+            f"the cells of {statistic} are {math.prod(statistic.cells):,}, read on demand, of "
+            f"which these laws count all; check one with at most {_MOST_CELLS:,}"
         )
     if not batches:
         raise InvalidInput("batches is empty; give the events of at least one step")
+    return _taken(statistic, statistic.begin(), batches, 1)
+
+
+def _taken(statistic: Statistic, exact: Exact, batches: Batches, first: int) -> Integers:
+    """What some more steps change, the first of them with this number."""
+    events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-    found: Integers = np.asarray(statistic.begin().take(events, stops))
+    before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
+    try:
+        found: Integers = np.asarray(exact.take(events, stops))
+    except CountonError:
+        raise
+    except (IndexError, TypeError, ValueError) as error:
+        raise LawBroken(f"{statistic}: cannot count: {error!r}") from error
+    if before is not None:
+        counts = [_on_demand(statistic, exact, first + i) for i in range(len(batches))]
+        found = np.diff(np.array([before, *counts]), axis=0)
+        found = found.reshape(len(batches), *statistic.cells)
     shape = (len(batches), *statistic.cells)
     require(found.shape == shape, statistic, f"changes have shape {found.shape}, not {shape}")
     require(found.dtype == np.int64, statistic, f"changes are {found.dtype}, not int64")
+    return found
+
+
+def _on_demand(statistic: Statistic, exact: Exact, step: int) -> Integers:
+    """Counts of all cells after a step."""
+    cells = np.arange(math.prod(statistic.cells))
+    if not step:
+        return np.zeros(len(cells), np.int64)
+    found = np.asarray(exact.counts(cells, step))
+    most, largest = int(np.abs(found).max(initial=0)), exact.largest
+    require(most <= largest, statistic, f"largest is {largest}, and a cell has {most}")
     return found
