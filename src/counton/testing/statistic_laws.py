@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from counton.arrays import Integers
 from counton.errors import CountonError, InvalidInput
+from counton.laws import Shift
 from counton.mechanisms import Counter, Release
 from counton.mechanisms.calibration import shift_of
 from counton.noise import Key
@@ -18,21 +19,77 @@ from counton.privacy import Contribution, PureDP
 from counton.strategies import Binary, Independent, StreamStrategy
 from counton.testing.rows import LawBroken, require
 
-if TYPE_CHECKING:
-    from counton.statistics.base import Exact, Statistic
-    from counton.statistics.tallied import Tallied
-
 #: Cells on demand that are counted all.
 _MOST_CELLS = 2**12
 #: Names that are looked up.
 _NAMES = 64
+
+
+class AnyStatistic(Protocol):
+    """What the laws need of a `counton.statistics.Statistic`."""
+
+    on_demand: ClassVar[bool]
+    of_letters: ClassVar[bool]
+    tallied: bool
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where it is described."""
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Shape of what is counted."""
+
+    def begin(self) -> Any:
+        """Nothing counted yet."""
+
+    def restore(self, saved: bytes) -> Any:
+        """What was saved."""
+
+    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """What was saved, and what came since."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """What one unit changes."""
+
+    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
+        """The same in a stream of so many steps."""
+
+    def shift(self, strategy: Any, *, batched: bool = False) -> Shift:
+        """How far one unit moves all node values."""
+
+    def sensitivity(self, strategy: Any, p: Any, *, batched: bool = False) -> float:
+        """The same as a float."""
+
+    def settled(self, guarantee: Any, horizon: int | None = None) -> Any:
+        """This one with all of its parameters."""
+
+    def allows(self, other: Any) -> bool:
+        """Whether another is this one, settled."""
+
+    def cell(self, name: Any) -> int:
+        """Number of a cell."""
+
+    def name_of(self, cell: int) -> str:
+        """Name of a cell."""
+
+    def read(self, release: Any) -> Any:
+        """What a release says."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters."""
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Self:
+        """Inverse of `to_dict`."""
+
 
 #: The events of each step.
 Batches = Sequence[Sequence[Any]]
 
 
 def check_statistic(
-    statistic: Statistic,
+    statistic: AnyStatistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
@@ -62,7 +119,7 @@ def check_statistic(
     check_statistic_reading(statistic, batches)
 
 
-def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
+def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> None:
     """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
 
     So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
@@ -101,7 +158,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     require(not unknown, statistic, f"sources {unknown} are not in counton.literature")
 
 
-def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
+def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
     """Steps taken at once and one by one, undone, saved and restored, change cells alike.
 
     What was saved and the news since make what is saved now. Of cells on demand none is further
@@ -132,7 +189,7 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         exact = statistic.restore(saved)
 
 
-def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
+def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
     """Rows of a statistic that adds them up (`Tallied`): in any order, within what it says.
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
@@ -151,7 +208,7 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     _rows_added(tallied, batches)
 
 
-def _rows_added(statistic: Tallied, batches: Batches) -> None:
+def _rows_added(statistic: Any, batches: Batches) -> None:
     whole = _changes(statistic, batches)
     turned = _changes(statistic, [batch[::-1] for batch in batches])
     require(np.array_equal(whole, turned), statistic, "the order of rows matters")
@@ -198,7 +255,7 @@ def _rows_added(statistic: Tallied, batches: Batches) -> None:
 
 
 def check_statistic_neighbours(
-    statistic: Statistic,
+    statistic: AnyStatistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
@@ -232,7 +289,7 @@ def check_statistic_neighbours(
 
 
 def _check_neighbours(
-    statistic: Statistic,
+    statistic: AnyStatistic,
     batches: Batches,
     batched: bool,
     unit_of: Callable[[Any], Hashable] | None,
@@ -299,7 +356,7 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
-def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
+def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     """What is read is a function of what is released, and of nothing that was counted.
 
     One release is read by a statistic that has counted nothing, and by one that has counted these
@@ -352,7 +409,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         require(same, statistic, "what is read depends on what was counted, not on the release")
 
 
-def _shown(statistic: Statistic, release: Release) -> dict[str, Any]:
+def _shown(statistic: AnyStatistic, release: Release) -> dict[str, Any]:
     """All that a reading of one release shows."""
     reading = statistic.read(release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
@@ -412,7 +469,7 @@ def _replaced(batches: Batches) -> Iterator[tuple[str, Batches]]:
                 yield words, [*batches[:step], new, *batches[step + 1 :]]
 
 
-def _changes(statistic: Statistic, batches: Batches) -> Integers:
+def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
     """By how much each cell changes in each step."""
     if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
@@ -424,7 +481,7 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
     return _taken(statistic, statistic.begin(), batches, 1)
 
 
-def _taken(statistic: Statistic, exact: Exact, batches: Batches, first: int) -> Integers:
+def _taken(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) -> Integers:
     """What some more steps change, the first of them with this number."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
@@ -445,7 +502,7 @@ def _taken(statistic: Statistic, exact: Exact, batches: Batches, first: int) -> 
     return found
 
 
-def _on_demand(statistic: Statistic, exact: Exact, step: int) -> Integers:
+def _on_demand(statistic: AnyStatistic, exact: Any, step: int) -> Integers:
     """Counts of all cells after a step."""
     cells = np.arange(math.prod(statistic.cells))
     if not step:
