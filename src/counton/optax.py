@@ -117,7 +117,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             summed, rows, present = updates, None, 0
 
         def check(at: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
-            noise.strategy.check_step(int(at))
+            noise.check_step(int(at))
             if rows is not None:
                 noise.check_count(int(at), rows, int(present))
             noise.check_length(int(at), float(length))
@@ -151,11 +151,13 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     return optax.GradientTransformation(init, update)
 
 
-def resumed(state: Any) -> Any:
+def resumed(state: Any, identity: str | None = None) -> Any:
     """A state of another process, or an older one, to go on from: its further noise is its own.
 
     Args:
         state: of a chain with `private_aggregate` in it, as it was saved.
+        identity: drawn anew unless given; where JAX runs in several processes, 32 hexadecimal
+            digits that one of them drew for all.
 
     Returns:
         The same, in which normals that no step has taken yet are drawn under a new identity; what
@@ -169,16 +171,21 @@ def resumed(state: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
+    if identity is None and jax.process_count() > 1:
+        raise InvalidInput("JAX runs in several processes: give all of them one identity=")
+
     def one(found: Any) -> Any:
         if not isinstance(found, NoiseState):
             return found
         run, last = _told(np.asarray(found.run)), int(found.step)
         if run["identity"] == _SEEDED:
             return found
-        identity = drawn_identity()
-        sessions = renewed(tuple(map(tuple, run["sessions"])), last, identity)
+        own = drawn_identity() if identity is None else identity
+        sessions = renewed(tuple(map(tuple, run["sessions"])), last, own)
         with _giving:
-            _given[identity] = {}
+            if own in _given:
+                raise InvalidInput("a run goes on under this identity already: draw another one")
+            _given[own] = {}
         rows = _kept({"identity": run["identity"], "sessions": sessions})
         return found._replace(run=jnp.asarray(rows))
 
@@ -187,10 +194,20 @@ def resumed(state: Any) -> Any:
 
 def _begun(noise: TrainingNoise) -> Any:
     """The rows of a new run."""
-    identity = _SEEDED if noise.seeded else drawn_identity()
+    import jax
+
+    if not noise.seeded and not noise.joined and jax.process_count() > 1:
+        raise InvalidInput(
+            "JAX runs in several processes, and each would draw a run of its own: hand what "
+            "noise.run says in the first to noise.join of all others, and of itself, before init"
+        )
+    run = noise.run
+    if not noise.joined and not noise.seeded:
+        identity = drawn_identity()
+        run = {"identity": identity, "sessions": [(1, identity)]}
     with _giving:
-        _given.setdefault(identity, {})
-    return _kept({"identity": identity, "sessions": [(1, identity)]})
+        _given.setdefault(run["sessions"][-1][1], {})
+    return _kept(run)
 
 
 def _kept(run: Any) -> Any:
@@ -209,7 +226,7 @@ def _told(rows: Any) -> dict[str, Any]:
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
     """Refuse noise for other gradients than those to which it was given."""
-    noise.begin(run["identity"])
+    noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == _SEEDED and noise.seeded:
         return
     with _giving:

@@ -272,6 +272,31 @@ def test_more_examples_than_the_samplers_batch_are_refused() -> None:
         jax.block_until_ready(summed.update({"w": jnp.full(4, 40.0)}, state))
 
 
+def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    key, (zeros, ones) = Key.generate(), zeros_and_ones()
+    alone = private_aggregate(own_noise(key=key), batch_size=1, per_example=False)
+    with pytest.raises(Exception, match=r"noise\.join"):
+        jax.block_until_ready(alone.init(zeros))
+    first = own_noise(key=key)
+    workers = []
+    for _ in range(2):
+        noise = own_noise(key=key)
+        noise.join(first.run)
+        workers.append(private_aggregate(noise, batch_size=1, per_example=False))
+    states = [worker.init(zeros) for worker in workers]
+    shown = [w.update(zeros, state) for w, state in zip(workers, states, strict=True)]
+    assert near(shown[0][0], shown[1][0])
+    with pytest.raises(Exception, match="has its noise already"):
+        jax.block_until_ready(workers[1].update(ones, states[1]))
+    with pytest.raises(InvalidInput, match="one identity="):
+        resumed(shown[0][1])
+    later = resumed(shown[0][1], "ab" * 16)
+    with pytest.raises(InvalidInput, match="already"):
+        resumed(shown[0][1], "ab" * 16)
+    workers[0].update(ones, later)
+
+
 def test_two_chains_have_noise_of_their_own() -> None:
     noise = own_noise()
     private_aggregate(noise, batch_size=1)

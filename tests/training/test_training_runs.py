@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, Key
+from counton import ZCDP, ApproxDP, Key
 from counton.errors import CountonError, InvalidInput, StateError
 from counton.noise import witness
 from counton.store.keyfile import Witness
@@ -372,6 +372,45 @@ def test_two_runs_by_chance_take_other_batches() -> None:
         other.join(one.identity)
     with pytest.raises(InvalidInput, match="no secret"):
         FixedEpochs(8, 4).join(one.identity)
+
+
+def by_chance(key: Key) -> PoissonBatches:
+    return PoissonBatches(500, 0.2, 8, key=key, name="run")
+
+
+def test_batches_by_chance_serve_one_run() -> None:
+    """Two runs with the same batches are no two runs by chance: whoever is in one is in both."""
+    key = Key.generate()
+    sampler, independent = by_chance(key), BandedInverseSquareRoot(8, 1, training_schedule(8, 8))
+
+    def run(name: str, sampler: PoissonBatches) -> TrainingNoise:
+        promised = ApproxDP(1, 1e-5)
+        return TrainingNoise(independent, key=key, name=name, guarantee=promised, sampler=sampler)
+
+    first = run("rate 0.1", sampler)
+    first.add(1, ZEROS)
+    with pytest.raises(InvalidInput, match="another run, or the same one before"):
+        run("rate 0.3", sampler).add(1, ZEROS)
+    state = first.state_dict()
+    first.load_state_dict(state)
+    with pytest.raises(InvalidInput, match="make a new PoissonBatches"):
+        first.add(2, ZEROS)
+    again = run("rate 0.1", by_chance(key))
+    again.load_state_dict(state)
+    again.add(2, ZEROS)
+
+
+def test_no_step_goes_beyond_the_sampler() -> None:
+    sampler = FixedEpochs(examples=40, batch_size=10, epochs=2)
+    longer = BufferedToeplitz.fit(12, 2, order="separated", separation=4)
+    noise = noise_of(longer, Key.generate(), sampler=sampler)
+    for step in range(1, 9):
+        noise.add(step, {"w": np.zeros(2)}, shards={"w": (0, 4)})
+    for draw in (noise.read, noise.fresh):
+        with pytest.raises(InvalidInput, match="beyond the 8 steps of the sampler"):
+            draw(9, "w", 4, *((0, 2) if draw == noise.read else ()))
+    with pytest.raises(InvalidInput, match="beyond the 8 steps of the sampler"):
+        noise.add(9, {"w": np.zeros(2)}, shards={"w": (0, 4)})
 
 
 def test_everything_is_the_same_under_a_key_that_somebody_chose() -> None:

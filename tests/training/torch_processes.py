@@ -16,11 +16,11 @@ def joined(rank: int, processes: int, store: str) -> None:
     from counton.training import PoissonBatches, plan
 
     key = Key.load(f"{store}.key")
-    sampler = PoissonBatches(100, 0.1, 4, key=key, name="run")
-    best = plan(sampler=sampler, dimension=6, guarantee=ApproxDP(1, 1e-5)).best
     ends: list[Any] = []
     state: dict[str, Any] = {}
     for again in (False, True):
+        sampler = PoissonBatches(100, 0.1, 4, key=key, name="run")
+        best = plan(sampler=sampler, dimension=6, guarantee=ApproxDP(1, 1e-5)).best
         torch.manual_seed(1)
         model = torch.nn.Linear(5, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

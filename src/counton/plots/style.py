@@ -6,7 +6,8 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
+from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -77,14 +78,25 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """A function that draws, done as `quietly` says."""
+    """A function that draws, done as `quietly` says; a notebook shows the figure by itself."""
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
         with quietly():
-            return draw(*args, **more)
+            figure = draw(*args, **more)
+        # IPython asks for it by this name; matplotlib answers only where its backend is set up.
+        vars(figure)["_repr_png_"] = partial(_png, figure)
+        return figure
 
     return quiet
+
+
+def _png(figure: Figure) -> bytes:
+    """A figure as a picture."""
+    file = BytesIO()
+    with quietly():
+        figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 def colours(count: int) -> list[str]:

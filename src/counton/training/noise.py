@@ -127,6 +127,8 @@ class TrainingNoise:
         self._resumed, self._last = 0, 0
         self._lock, self._process = threading.RLock(), os.getpid()
         self._taken = self._drawn = False
+        #: Whether the run is that of another process too.
+        self.joined = False
         self._remembered: str | None = None
         self._identity = _SEEDED if self.seeded else drawn_identity()
         #: From which step on normals that are taken for the first time have which identity.
@@ -210,7 +212,7 @@ class TrainingNoise:
                 its examples' clipped gradients can be; nothing has changed then.
             StateError: the key has begun another run with this name.
         """
-        self.strategy.check_step(step)
+        self.check_step(step)
         if batch is not None:
             self.check_batch(step, batch)
         found = list(trees.leaves(gradients))
@@ -252,7 +254,7 @@ class TrainingNoise:
         Raises:
             InvalidInput, StateError: as `add`.
         """
-        self.strategy.check_step(step)
+        self.check_step(step)
         stop = size if stop is None else stop
         size = check_integer("size", size, 1)
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
@@ -274,9 +276,9 @@ class TrainingNoise:
             HorizonExceeded: a step beyond the run.
             InvalidInput, StateError: as `add`.
         """
-        self.strategy.check_step(step)
+        self.check_step(step)
         with self._lock:
-            self.begin(self._identity)
+            self.begin(self._identity, self._sessions[-1][1])
             self._drawn = True
             parameter = self._parameter(name, size, 0, size)
             self._check_new(step, parameter)
@@ -293,7 +295,7 @@ class TrainingNoise:
             HorizonExceeded: a step beyond the run.
             StateError: the run cannot be read.
         """
-        self.strategy.check_step(step)
+        self.check_step(step)
         _, sessions = read_run(run, self.name)
         return self._made(name, size, 0, size, sessions).fresh(step)
 
@@ -372,7 +374,7 @@ class TrainingNoise:
             InvalidInput: a step beyond the run, or noise has been drawn here already.
             StateError: no run, or none that can be read.
         """
-        self.strategy.check_step(step)
+        self.check_step(step)
         if self._parameters:
             raise InvalidInput(
                 f"resume({step}) comes after noise was drawn; call it first, in the new process"
@@ -407,9 +409,23 @@ class TrainingNoise:
         if self._drawn:
             raise InvalidInput("join comes after noise was drawn; call it before the first step")
         self._be(*read_run(run, self.name))
+        self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
             fields = self._made(name, parameter.field.size, first, stop).fields
             parameter.fields, parameter.field = fields, fields[-1][1]
+
+    def check_step(self, step: int) -> None:
+        """Refuse a step that the strategy or the sampler does not have.
+
+        Raises:
+            InvalidInput: one of them has not.
+        """
+        self.strategy.check_step(step)
+        if self.sampler is not None and step > self.sampler.steps:
+            raise InvalidInput(
+                f"step {step} is beyond the {self.sampler.steps} steps of the sampler, by which "
+                f"is counted how often an example counts"
+            )
 
     def take(self) -> None:
         """Be the noise of one optimiser, whose clipping is that of all parameters together.
@@ -507,20 +523,24 @@ class TrainingNoise:
     def _be(self, identity: str, sessions: Sessions) -> None:
         self._identity, self._sessions = identity, sessions
 
-    def begin(self, identity: str) -> None:
+    def begin(self, identity: str, session: str) -> None:
         """Refuse noise in a process that another one has copied, or for a name that was used.
 
         Args:
             identity: of the run that is about to be given noise.
+            session: the identity of its newest session.
 
         Raises:
             StateError: the key has begun another run with this name.
+            InvalidInput: the sampler has served another.
         """
         if os.getpid() != self._process:
             raise StateError(
                 f"the noise of {self.name!r} was made in another process, and each of its copies "
                 f"would give the same noise: make it in the process that trains"
             )
+        if self.sampler is not None:
+            self.sampler.serve(session)
         if identity == self._remembered:
             return
         if identity_of(self._key, f"training: {self.name}", identity) != identity:
@@ -541,7 +561,7 @@ class TrainingNoise:
     def _next(self, step: int, places: Mapping[str, tuple[int, int, int]]) -> dict[str, _Parameter]:
         """Parameters that are about to be given the noise of a step, which is noted."""
         with self._lock:
-            self.begin(self._identity)
+            self.begin(self._identity, self._sessions[-1][1])
             self._drawn = True
             parameters = {name: self._parameter(name, *place) for name, place in places.items()}
             for parameter in parameters.values():

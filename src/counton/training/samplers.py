@@ -9,6 +9,7 @@ secret and alike for all, and under `BallsInBins` with ``ids``. `Sampler.neighbo
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -83,6 +84,17 @@ class Sampler(ABC):
     @abstractmethod
     def batch(self, step: int) -> Examples:
         """Numbers of the examples of a step, int64, in rising order of their places."""
+
+    def serve(self, session: str) -> None:
+        """Be the sampler of one run, as batches that are secret can be taken once.
+
+        Args:
+            session: which part of which run takes them.
+
+        Raises:
+            InvalidInput: another one has taken batches by chance from here.
+        """
+        return  # others may serve many
 
     def __repr__(self) -> str:
         times, apart, fixed = self.schedule
@@ -358,6 +370,8 @@ class PoissonBatches(Sampler):
         self.epochs, self.seed = self._steps, 0
         self._address = f"{name}/{self.examples}/{self.rate!r}/{self._steps}"
         self._key, self._taken = check_key(key), False
+        self._session: str | None = None
+        self._process = os.getpid()
         self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
 
     def _be(self, identity: str) -> None:
@@ -371,6 +385,16 @@ class PoissonBatches(Sampler):
             if self._taken:
                 raise InvalidInput("join comes after a batch was taken; call it before the first")
             self._be(identity)
+
+    def serve(self, session: str) -> None:
+        """See `Sampler.serve`."""
+        if self._session not in (None, session) or self._process != os.getpid():
+            raise InvalidInput(
+                "another run, or the same one before it went back to a checkpoint, has taken these "
+                "batches, which hide whom they hold only once: make a new PoissonBatches and the "
+                "noise for it"
+            )
+        self._session = session
 
     @property
     def steps(self) -> int:
