@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
@@ -362,6 +364,66 @@ def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
         ["batch b", "1", "no time"],
         ["batch c", "1", "no JSON object"],
     ]
+
+
+def put_back(copy: Path, state: Path) -> None:
+    """Restore a copy into a state that is open."""
+    with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(state)) as target:
+        source.backup(target)
+
+
+def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
+    """While the service runs: as soon as it is there, also to a batch that is sent at once."""
+    state, copy, newest = (tmp_path / name for name in ("visits.db", "copy", "newest"))
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.5)])
+        service.at(1)
+        put_back(state, copy)
+        service.post("b", [visit(1.5)])
+        service.at(2)
+        put_back(state, newest)
+        told = service.rows()
+        put_back(copy, state)
+        answer = service.post("c", [visit(2.5)])
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
+        assert "an older copy than what was released" in answer.json()["detail"]
+        for path in ("", "/series", "/methods", "/live"):
+            found = service("GET", f"/v1/streams/visits{path}")
+            assert (found.status_code, found.json()) == (503, answer.json()), path
+        assert service("GET", "/v1/streams").json() == {"streams": []}
+        assert service("GET", "/ready").status_code == 503
+        assert metric(service, "refused_copy") == 1
+        with pytest.raises(StateError):
+            service.at(3)
+        put_back(newest, state)
+        service.service.journals["visits"].refresh()
+        assert service.rows() == told
+        assert service.post("c", [visit(2.5)]).status_code == 202
+        service.at(4)
+        assert service.rows(last=1, group="home")[0]["estimate"] == 3
+
+
+def test_steps_of_an_old_copy_are_not_read(tmp_path: Path) -> None:
+    """Nor when a reader is the first to come."""
+    state, copy = tmp_path / "visits.db", tmp_path / "copy"
+    with inside(tmp_path, **EXACT) as service:
+        service.at(1)
+        put_back(state, copy)
+        service.at(2)
+        put_back(copy, state)
+        assert service("GET", "/v1/streams/visits/series").status_code == 503
+
+
+def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
+    state, copy = tmp_path / "visits.db", tmp_path / "copy"
+    with inside(tmp_path, **EXACT) as service:
+        service.at(1)
+        put_back(state, copy)
+        service.at(2)
+    shutil.copy2(copy, state)
+    state.chmod(0o600)
+    with pytest.raises(StateError, match="restored from an old copy"):
+        Service(tmp_path / "jobs.toml", clock=lambda: START)
 
 
 def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:

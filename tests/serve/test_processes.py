@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import socket
 import threading
@@ -107,6 +108,37 @@ def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
             streams.add(id(answer.extensions["network_stream"]))
             time.sleep(0.3)
         assert len(streams) == 1
+
+
+def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None:
+    """Under 256 descriptors, which 400 connections would all take: rows come in, steps go out."""
+    file = job_file(tmp_path)
+    service = Running(file, tokens_for(file))
+    try:
+        resource.prlimit(service._parent.pid, resource.RLIMIT_NOFILE, (256, 256))
+        service.start()
+        assert "fewer connections than readers" in service.log.read_text()
+        with contextlib.ExitStack() as idle:
+            for _ in range(400):
+                idle.enter_context(connected(service))
+            for number in range(3):
+                assert service.post(f"b{number}", rows(number, PAGES)).status_code == 202
+                service.at(number + 1)
+            service.wait_for(3)
+    finally:
+        service.close()
+
+
+def test_a_process_that_may_open_too_little_is_refused(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    service = Running(file, tokens_for(file))
+    try:
+        resource.prlimit(service._parent.pid, resource.RLIMIT_NOFILE, (100, 100))
+        service.spawn()
+        assert service.ended(60)
+        assert "raise the limit (ulimit -n" in service.log.read_text()
+    finally:
+        service.close()
 
 
 def test_floods_of_headers_are_cut_off(impatient: Running) -> None:

@@ -204,18 +204,30 @@ def test_nothing_secret_is_shown(state: str) -> None:
 
 
 def test_a_turn_is_one_processs(state: str) -> None:
-    one, other = Turn(state), Turn(state)
-    assert one.mine()
+    names = frozenset({"visits", "others"})
+    one, other = Turn(state, names), Turn(state, names)
+    assert one.mine() == names
     assert not other.mine()
-    assert one.mine()
+    assert one.mine() == names
     one.close()
-    assert other.mine()
+    assert other.mine() == names
     other.close()
+
+
+def test_each_stream_has_a_turn_of_its_own(postgres: str, tmp_path: Path) -> None:
+    """Two servers with different streams of one state: each releases its own."""
+    for name in ("visits", "others", "more"):
+        Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Turn(postgres, ["visits", "more"]) as one, Turn(postgres, ["others", "more"]) as other:
+        assert one.mine() == {"visits", "more"}
+        assert other.mine() == {"others"}
+        one.close()
+        assert other.mine() == {"others", "more"}
 
 
 def test_a_file_is_not_shared(tmp_path: Path) -> None:
     Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
-    with Turn(tmp_path / "v.db") as one, Turn(tmp_path / "v.db") as other:
+    with Turn(tmp_path / "v.db", ["visits"]) as one, Turn(tmp_path / "v.db", ["visits"]) as other:
         one.take()
         with pytest.raises(StreamConflict, match="is served by another process"):
             other.take()
@@ -223,7 +235,7 @@ def test_a_file_is_not_shared(tmp_path: Path) -> None:
 
 def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Turn(postgres, lasts=0.3) as one, Turn(postgres, lasts=30) as other:
+    with Turn(postgres, ["visits"], 0.3) as one, Turn(postgres, ["visits"], 30) as other:
         assert one.mine()
         assert not other.mine()
         time.sleep(0.5)

@@ -95,13 +95,19 @@ def _all(
         lag = 0.0 if due is None else max(0.0, (now - due).total_seconds())
         steps.append(Number({"stream": name}, journal.step))
         lags.append(Number({"stream": name}, lag))
+    refused = [
+        Number({"stream": name}, float(journal.refused))
+        for name, journal in service.journals.items()
+    ]
+    yield "counton_refused_copy", "gauge", "whether the state has forgotten releases", refused
     yield "counton_steps", "gauge", "steps released", steps
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", lags
     listeners = [Number({"stream": name}, feed.listeners) for name, feed in service.feeds.items()]
     yield "counton_listeners", "gauge", "readers who listen", listeners
     yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", _left(service)
     leads = [
-        Number({"stream": name}, float(service.state_of(name).leads)) for name in service.served
+        Number({"stream": name}, float(name in service.state_of(name).leads))
+        for name in service.served
     ]
     yield "counton_leader", "gauge", "whether this server releases", leads
     up = [Number({}, monotonic() - service.began)]

@@ -104,6 +104,11 @@ class Refusal(BaseModel):
     detail: str
 
 
+#: What is said where a state is older than what was released.
+UNSURE = (
+    "the state of this stream is an older copy than what was released, so nothing is taken and "
+    "nothing is shown until the newest one is back; ask again later"
+)
 #: What every path may answer besides.
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refusal, "description": says}
@@ -112,6 +117,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (403, "a token for something else"),
         (404, "no such stream"),
         (422, "a value outside what is allowed"),
+        (503, "the state cannot be used now; ask again after Retry-After seconds"),
     )
 }
 
@@ -136,12 +142,15 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
     def of(name: str) -> Journal:
         if name not in journals:
             raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        if journals[name].refused:
+            raise HTTPException(503, UNSURE, {"Retry-After": "60"})
         return journals[name]
 
     @paths.get("", response_model=Streams)
     def streams() -> dict[str, Any]:
-        """All streams, and what is public of them."""
-        return {"streams": [journal.about() for journal in journals.values()]}
+        """All streams whose state is there, and what is public of them."""
+        known = [journal for journal in journals.values() if not journal.refused]
+        return {"streams": [journal.about() for journal in known]}
 
     @paths.get("/{name}", response_model=StreamDescription)
     def stream(name: Name) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def begin(served: Served) -> None:
                 raise  # else another server has made it
     with Store(job.state) as store:
         store.secret(job.name, job.key)  # the key is there, and is the stream's
+        store.position(job.name, job.key)  # and the state has forgotten nothing
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, StateError, field
 from counton.jobs.clock import length_of
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
@@ -90,19 +90,32 @@ class Journal:
         self._store, self.job, self.name = store, job, job.name
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], Released | ReleasedStatistic] = OrderedDict()
+        self.refused = False
+        self._position = self._store.position(self.name, self.job.key)
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Look for new steps; how many there are."""
-        self._found = self._look()
+        """Look for new steps; how many there are.
+
+        A state that has forgotten releases is not believed: `refused` is then true, and what was
+        known before stays.
+        """
+        try:
+            position = self._store.position(self.name, self.job.key)
+            if position != self._position or self.refused:
+                found = self._look()
+                self._store.position(self.name, self.job.key)  # it was no older copy meanwhile
+                self._found, self._position = found, position
+        except StateError:
+            self.refused = True
+            raise
+        self.refused = False
         return self.step
 
     def _look(self) -> tuple[Found, Definition]:
-        found = self._store.find(self.name)
-        if found is None:  # it was there when the service began
-            self._store.reader(self.name)
-        assert found is not None
-        return found, Definition.reopen(found.terms, found.details, discovering=True)
+        found = self._store.reader(self.name)
+        known = Found(found.terms, found.details, found.key_fingerprint, found.step)
+        return known, Definition.reopen(found.terms, found.details, discovering=True)
 
     @property
     def step(self) -> int:
@@ -208,6 +221,7 @@ class Journal:
 
         Raises:
             InvalidInput: a level outside what is allowed, or nothing is released yet.
+            StateError: the state has forgotten releases.
         """
         level = check_level(level)
         found, definition = self._found
@@ -224,6 +238,7 @@ class Journal:
                 return self._kept[key]
             reader = self._store.reader(self.name)
             released = read_released(reader, definition, level)
+            self._store.position(self.name, self.job.key)  # it is no older copy
             self._kept[(reader.step, level)] = released
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import h11
@@ -21,20 +23,66 @@ from counton.serve.settings import address
 _HEADERS = 32 * 1024
 #: Seconds for requests that are under way when the service is told to end.
 _GRACE = 15
+#: Descriptors that are kept for the state, the witness and other files: no connection gets them.
+_KEPT = 192
+#: Connections that are accepted at once: fewer than are kept, since all are there before any of
+#: them can be closed.
+_AT_ONCE = 100
+#: Connections that there are to be at least.
+_FEWEST = 16
 
 
-def _patient_for(seconds: float) -> type[asyncio.Protocol]:
+def connections_for(readers: int) -> int:
+    """How many connections there can be, at most ``readers``: each takes a descriptor.
+
+    As many descriptors are asked for as the process may have, and some are kept for the work.
+
+    Raises:
+        InvalidInput: the process may have too few.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = readers + _KEPT
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft < _KEPT + _FEWEST:
+        raise InvalidInput(
+            f"this process may open {soft:,} files and connections, and a service needs "
+            f"{_KEPT + _FEWEST:,} or more; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+        )
+    if soft < wanted:
+        journaling.warn("fewer connections than readers", readers=readers, most=soft - _KEPT)
+    return min(readers, soft - _KEPT)
+
+
+def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
     """A protocol that closes connections on which no request begins, or none is told whole.
 
-    Between two requests a connection is kept as long as uvicorn keeps it; bodies have a limit of
-    their own.
+    Of more than ``most`` the one goes that has waited longest without a request, else the new one:
+    each takes a descriptor from the work. Between two requests a connection is kept as long as
+    uvicorn keeps it; bodies have a limit of their own.
     """
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._waits_since: float | None = self.loop.time()
+            if len(self.connections) > most:
+                self._longest_waiting().transport.close()
             self._timer = self.loop.call_later(seconds, self._look)
+
+        def _longest_waiting(self) -> Patient:
+            waiting = [
+                (one._waits_since, number, one)
+                for number, one in enumerate(self.connections)
+                if isinstance(one, Patient)
+                and one._waits_since is not None
+                and (one.cycle is None or one.cycle.response_complete)
+                and not one.transport.is_closing()
+            ]
+            return min(waiting, default=(0.0, 0, self))[2]
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -103,19 +151,21 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
     Raises:
         InvalidInput: an address that cannot be used.
     """
+    journaling.begin()
+    most = connections_for(service.settings.readers)
     place = listening(*address(listen))
     host, port = place.getsockname()[:2]
-    journaling.begin()
     config = uvicorn.Config(
         application(service),
-        http=_patient_for(service.settings.timeout_seconds),
+        http=_patient_for(service.settings.timeout_seconds, most),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=service.settings.readers,
+        limit_concurrency=most + _AT_ONCE,
+        backlog=_AT_ONCE,
         h11_max_incomplete_event_size=_HEADERS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_GRACE,

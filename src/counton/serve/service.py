@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from polars.exceptions import PanicException
+
 from counton.errors import CountonError
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
@@ -21,6 +23,7 @@ from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
 from counton.store import Store
 from counton.store.inbox import Inbox
+from counton.store.keyfile import Kept
 from counton.store.turn import LASTS, Turn
 from counton.windows import microseconds, moment
 
@@ -35,21 +38,22 @@ class State:
 
     Args:
         address: path of a SQLite file, or a database URL.
+        keys: where the keys of its streams are kept.
     """
 
-    def __init__(self, address: str) -> None:
-        self.turn = Turn(address)
+    def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
+        self.turn = Turn(address, keys)
         try:
             if self.turn.alone:
                 self.turn.take()
-            self.inbox = Inbox(address)
+            self.inbox = Inbox(address, keys)
         except BaseException:
             self.turn.close()
             raise
         self.store = Store(address)
         self.committer = Committer(self.inbox, _QUEUE, _failed)
         self.waiting_bytes = 0
-        self.leads = False
+        self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
 
     def close(self) -> None:
         """Commit what waits, and close all."""
@@ -101,11 +105,17 @@ class Service:
 
     def _open(self) -> None:
         for name, served in self.served.items():
-            address = str(served.job.state)
             with about(name):
                 begin(served)
+        for name, served in self.served.items():
+            address = str(served.job.state)
             if address not in self.states:
-                self.states[address] = State(address)
+                keys = {
+                    one.job.name: one.job.key
+                    for one in self.served.values()
+                    if str(one.job.state) == address
+                }
+                self.states[address] = State(address, keys)
             state = self.states[address]
             self.releasers[name] = Releaser(
                 served, state.inbox, self.settings.fold_seconds, self.under_way
@@ -138,9 +148,17 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether rows can be taken and series read."""
-        return not self.stopping.is_set() and all(
-            failures < 3 for failures, _ in self._wait.values()
+        return (
+            not self.stopping.is_set()
+            and all(failures < 3 for failures, _ in self._wait.values())
+            and not any(journal.refused for journal in self.journals.values())
         )
+
+    def is_old_copy(self, name: str) -> bool:
+        """Whether a stream's state has forgotten releases, looked at now."""
+        with suppress(CountonError):
+            self.journals[name].refresh()
+        return self.journals[name].refused
 
     def start(self) -> None:
         """Begin to release, in a thread for each state."""
@@ -168,8 +186,12 @@ class Service:
         """Ask for the turn, again and again, also while a run takes long."""
         while not self.stopping.is_set():
             leads = state.turn.mine()
-            if leads != state.leads:
-                note("releases" if leads else "does not release")
+            for what, names in (
+                ("releases", leads - state.leads),
+                ("does not release", state.leads - leads),
+            ):
+                for name in sorted(names):
+                    note(what, stream=name)
             state.leads = leads
             self.stopping.wait(LASTS / 4)
 
@@ -179,14 +201,15 @@ class Service:
             for name, served in self.served.items()
             if str(served.job.state) == address
         ]
-        led, looked, forgot = False, 0.0, 0.0
+        led, looked, forgot = frozenset[str](), 0.0, 0.0
         while not self.stopping.is_set():
-            if state.leads and not led:
-                for releaser in mine:
-                    releaser.forget()
-            led = state.leads
-            for releaser in mine if led else ():
-                self._work(releaser)
+            now_led = state.leads
+            for releaser in mine:
+                if releaser.name in now_led:
+                    if releaser.name not in led:
+                        releaser.forget()
+                    self._work(releaser)
+            led = now_led
             now = monotonic()
             with suppress(CountonError):
                 if now - looked > LOOK / 2:
@@ -203,7 +226,7 @@ class Service:
             return
         try:
             releaser.work()
-        except Exception as error:
+        except (Exception, PanicException) as error:
             releaser.counts.failures += 1
             releaser.forget()
             wait = min(_LONGEST_WAIT, 0.5 * 2**failures)
@@ -219,12 +242,16 @@ class Service:
 
     async def watch(self) -> None:
         """Tell those who listen of new releases, until the service stops."""
+        broken: set[str] = set()
         while not self.stopping.is_set():
-            for feed in self.feeds.values():
+            for name, feed in self.feeds.items():
                 try:
                     await feed.look()
-                except CountonError as error:
-                    warn("the journal cannot be read", error=type(error).__name__)
+                    broken.discard(name)
+                except (CountonError, PanicException) as error:
+                    if name not in broken:
+                        warn("a stream cannot be read", stream=name, error=type(error).__name__)
+                    broken.add(name)
             await asyncio.sleep(LOOK / 2)
         for feed in self.feeds.values():
             feed.close()

@@ -17,7 +17,7 @@ from counton.errors import CountonError, InvalidInput
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import told
-from counton.serve.reading import REFUSALS, Refusal
+from counton.serve.reading import REFUSALS, UNSURE, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
 
@@ -203,6 +203,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 raise HTTPException(422, told(error)) from None
             except (Full, CountonError):
                 count(name, "put off", 0)
+                if await asyncio.to_thread(service.is_old_copy, name):
+                    raise later(503, UNSURE, 60) from None
                 raise later(503, "the batch could not be committed now; send it again", 1) from None
         finally:
             room.give(held)

@@ -23,9 +23,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.errors import StateError
-from counton.store import schema
+from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
 from counton.store.statements import Prepared
+from counton.store.store import position_of
 
 #: Longest id of a batch.
 LONGEST_ID = 200
@@ -204,13 +205,20 @@ class Inbox(Closing):
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.
+        keys: where the streams' keys are kept, beside which stands what was released. A state that
+            has forgotten some of it takes no batch.
 
     Raises:
         StateError: the state cannot be used.
     """
 
-    def __init__(self, state: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, state: str | os.PathLike[str], keys: Mapping[str, keyfile.Kept] | None = None
+    ) -> None:
         self._database = Database(state)
+        self._witnesses = {
+            name: keyfile.witness_beside(self._database, key) for name, key in (keys or {}).items()
+        }
         self._streams: dict[str, int] = {}
         self._ended: dict[int, tuple[int, bool]] = {}
         try:
@@ -235,12 +243,16 @@ class Inbox(Closing):
         """Commit batches, all in one transaction; what becomes of each.
 
         Raises:
-            StateError: the state cannot be used; none of them is kept.
+            StateError: the state cannot be used, or is an old copy; none of them is kept.
         """
         verdicts: list[Verdict] = []
+        names = {batch.stream for batch in given} & self._witnesses.keys()
+        held = {name: self._witnesses[name].held() for name in names}
         with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:  # no stream is closed meanwhile
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
+            for name, witness in held.items():
+                position_of(connection, self._database, name, witness)
             entered: dict[tuple[int, str], Batch] = {}
             is_closed: dict[int, bool] = {}
             for batch in given:

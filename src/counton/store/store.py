@@ -38,6 +38,33 @@ class Found(NamedTuple):
     step: int
 
 
+class Position(NamedTuple):
+    """Where a stream stands: how many steps are released, and who writes it."""
+
+    step: int
+    epoch: int
+
+
+def position_of(
+    connection: Connection, database: Database, name: str, witness: keyfile.Witness
+) -> Position:
+    """Where a stream stands, by a witness that was held before the state was read.
+
+    Raises:
+        StateError: no such stream, or the witness knows later releases than the state.
+    """
+    table = schema.streams.c
+    query = sa.select(table.step, table.writer_epoch, table.key_fingerprint)
+    row = connection.execute(query.where(table.name == name)).first()
+    if row is None:
+        raise StateError(
+            f"state {database.label} has no stream {name!r} any more; put the state back that was "
+            f"used before"
+        )
+    witness.check(row.key_fingerprint, name, row.step, lambda _step: None)
+    return Position(row.step, row.writer_epoch)
+
+
 class Reader:
     """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
 
@@ -262,6 +289,21 @@ class Store(Closing):
         """
         found = _find(self._database, name)
         return None if found is None else found[1]
+
+    def position(self, name: str, key: keyfile.Kept = None) -> Position:
+        """Where a stream stands, without reading its terms.
+
+        Args:
+            name: of the stream.
+            key: where it is kept; what it holds is not read.
+
+        Raises:
+            StateError: no such stream; or the state was restored from an old copy, as its witness
+                says.
+        """
+        witness = keyfile.witness_beside(self._database, key).held()  # before the state is read
+        with self._database.transaction(write=False) as connection:
+            return position_of(connection, self._database, name, witness)
 
     def reader(self, name: str) -> Reader:
         """A stream to read from, without its key and without becoming its writer.

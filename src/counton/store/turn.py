@@ -1,4 +1,6 @@
-"""Which of several services releases: one at a time, and another when that one is gone.
+"""Which of several services releases a stream: one at a time, and another when that one is gone.
+
+Each stream has a turn of its own: servers may serve different streams of one state.
 
 A turn keeps servers from working against each other. It is not what keeps a release from happening
 twice: that is the stream, whose writer is the latest to open it. So a server that was paused, and
@@ -9,8 +11,10 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from counton.errors import CountonError, StreamConflict
 from counton.store import schema
@@ -31,7 +35,7 @@ _MAKING = schema.APPLICATION_ID + 2
 
 
 class Turn(Closing):
-    """The turn of one process at a state.
+    """The turns of one process at streams of a state.
 
     Of a state on a server it lasts for some seconds, by the server's clock, and is asked for again
     before they are over; of a SQLite file it lasts as long as the process, and nobody else may
@@ -42,18 +46,22 @@ class Turn(Closing):
     >>> folder = tempfile.TemporaryDirectory()
     >>> state = folder.name + "/visits.db"
     >>> Store(state, create=True).close()
-    >>> with Turn(state) as one, Turn(state) as other:
+    >>> with Turn(state, ["visits"]) as one, Turn(state, ["visits"]) as other:
     ...     one.mine(), other.mine()
-    (True, False)
+    (frozenset({'visits'}), frozenset())
     >>> folder.cleanup()
 
     Args:
         state: path of a SQLite file, or a database URL.
+        names: of the streams; of a state on a server they are there already.
         lasts: seconds.
     """
 
-    def __init__(self, state: str | os.PathLike[str], lasts: float = LASTS) -> None:
+    def __init__(
+        self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
+    ) -> None:
         self._database, self._lasts = Database(state), lasts
+        self._names = frozenset(names)
         self._me, self._handle = secrets.token_hex(16), -1
         if self.alone:
             return
@@ -62,8 +70,7 @@ class Turn(Closing):
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not sa.inspect(connection).has_table(_turns.name):
                     metadata.create_all(connection)
-                    first = _turns.insert().values(id=1, holder="", until=sa.func.now())
-                    connection.execute(first)
+                self._enter(connection)
         except BaseException:
             self._database.close()
             raise
@@ -73,23 +80,36 @@ class Turn(Closing):
         """Whether the state is a file, which one service at a time may serve."""
         return self._database.is_sqlite
 
-    def mine(self) -> bool:
-        """Whether it is this process's turn; asks for it, or for more of it."""
+    def _enter(self, connection: Connection) -> None:
+        """A row for each stream, with its number in the state."""
+        table = schema.streams.c
+        found = connection.execute(
+            sa.select(table.id, table.name).where(table.name.in_(self._names))
+        )
+        self._streams = {int(row.id): str(row.name) for row in found}
+        there = set(connection.execute(sa.select(_turns.c.id)).scalars())
+        for id in self._streams.keys() - there:
+            connection.execute(_turns.insert().values(id=id, holder="", until=sa.func.now()))
+
+    def mine(self) -> frozenset[str]:
+        """Of which streams it is this process's turn; asks for it, or for more of it."""
         if self.alone:
-            return self._handle >= 0 or self._locked()
+            return self._names if self._handle >= 0 or self._locked() else frozenset()
         now = sa.func.clock_timestamp()
         until = now + sa.func.make_interval(0, 0, 0, 0, 0, 0, self._lasts)
         table = _turns.c
         asked = (
             _turns.update()
+            .where(table.id.in_(self._streams))
             .where(sa.or_(table.holder == self._me, table.until < now))
             .values(holder=self._me, until=until)
+            .returning(table.id)
         )
         try:
             with self._database.transaction(write=True) as connection:
-                return connection.execute(asked).rowcount == 1
+                return frozenset(self._streams[id] for id in connection.execute(asked).scalars())
         except CountonError:  # a server that cannot be reached gives no turn
-            return False
+            return frozenset()
 
     def take(self) -> None:
         """Take the turn at a file, or refuse.
@@ -97,7 +117,7 @@ class Turn(Closing):
         Raises:
             StreamConflict: another process has it.
         """
-        if not self.mine():
+        if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that one, or keep "
                 f"the state in PostgreSQL, which several may serve"
