@@ -19,7 +19,7 @@ from counton import PureDP, release
 from counton.cli.app import app
 from counton.errors import NotDrawnWarning
 from counton.jobs import export
-from counton.plots import Curves, plot_totals
+from counton.plots import Curves, plot_totals, statistic_charts, tables, totals
 from counton.plots.style import save_figure
 from counton.plots.totals import reach
 
@@ -56,9 +56,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("no room for an axis")
 
-    for name in ("style.heading_inches", "totals.heading_inches", "tables.heading_inches"):
-        monkeypatch.setattr(f"counton.plots.{name}", fail)
-    monkeypatch.setattr("counton.plots.statistic_charts.heading_inches", fail)
+    for module in (totals, tables, statistic_charts):
+        monkeypatch.setattr(module, "heading_inches", fail)
 
 
 @pytest.mark.parametrize("bounds", ["0:7,0:5", "0:70000,0:50000"])

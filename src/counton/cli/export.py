@@ -22,6 +22,7 @@ from counton.errors import InvalidInput
 from counton.jobs.exports import Exported, export, methods, publish
 from counton.jobs.outputs import PICTURES
 from counton.jobs.tables import Fit
+from counton.results.shown import LOOK
 
 #: Rows that the screen shows.
 _ROWS = 40
@@ -33,8 +34,13 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
     Raises:
         CountonError: see `counton.jobs.export`.
     """
-    if options.panels and (options.out is None or options.out.suffix.lower() not in PICTURES):
-        raise InvalidInput("--panels belongs to a chart: give --out with .png, .svg or .pdf too")
+    drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
+    look = {name: getattr(options, name) for name in LOOK}
+    for given, value in {"panels": options.panels or None, **look}.items():
+        if value is not None and drawn is None:
+            raise InvalidInput(
+                f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
+            )
     found = export(
         options.state,
         options.out,
@@ -45,6 +51,7 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
         groups=options.groups,
         level=options.level,
         panels=options.panels,
+        **look,
         fit=Fit(fit.integers, fit.nonnegative, fit.known),
     )
     if options.json:

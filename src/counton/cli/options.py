@@ -149,6 +149,10 @@ class TableOutputs:
     plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
     level: float = option(0.95, "probability that an interval holds the true count")
     json: bool = _json()
+    title: str | None = option(None, "of the chart, in other words")
+    axis: str | None = option(None, "what the chart's axis shows")
+    source: str | None = option(None, "where the numbers come from, a line below the chart")
+    width: float | None = option(None, "of the chart in inches, as in 4 for a telephone")
 
 
 @dataclass(frozen=True)
@@ -344,6 +348,12 @@ class ExportOptions:
     until: str | None = option(None, "windows that end by then")
     groups: str | None = option(None, "only these, in this order: A,B,C")
     panels: bool = option(False, "with a chart: one for each group, the largest 24", "--panels")
+    title: str | None = option(None, "of the chart, in other words than the statistic's own")
+    axis: str | None = option(None, "what the chart's axis shows")
+    source: str | None = option(None, "where the numbers come from, a line below the chart")
+    width: float | None = option(
+        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+    )
     level: float = option(0.95, "probability that an interval holds the true number")
     json: bool = _json()
 
@@ -453,7 +463,7 @@ def left_out(name: str) -> dict[str, Any]:
 
 
 #: What is shown of readings: of some statistics.
-_OF_READINGS = ("shares", "ask", "cut", "over", "title", "axis", "sums")
+_OF_READINGS = ("shares", "ask", "cut", "over", "sums")
 
 
 def option_names(*kinds: type) -> dict[str, str]:

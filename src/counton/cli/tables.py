@@ -41,6 +41,7 @@ from counton.jobs.tables import (
     run_ranges,
 )
 from counton.mechanisms.intervals import check_level
+from counton.results.shown import LOOK, check_look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +66,8 @@ def perform_ranges(request: RangesRequest, outputs: TableOutputs) -> None:
         from counton.plots.tables import plot_ranges
 
         title = f"{request.value.capitalize()} of {release.shape[0]:,} cells"
-        return plot_ranges(release, title, f"{_promise(outcome)}; strategy {release.strategy}")
+        said = f"{_promise(outcome)}; strategy {release.strategy}"
+        return plot_ranges(release, outputs.title or title, said, **_look(outputs))
 
     failed = _draw(draw, outputs)
     how = f"{release.strategy} with {release.family} noise"
@@ -97,7 +99,14 @@ def perform_hierarchy(
         from counton.plots.tables import plot_hierarchy
 
         title = f"{request.value.capitalize()} by {', '.join(release.tree.levels[1:])}"
-        return plot_hierarchy(release, title, _promise(outcome), outcome.estimates, outcome.stds)
+        return plot_hierarchy(
+            release,
+            outputs.title or title,
+            _promise(outcome),
+            outcome.estimates,
+            outcome.stds,
+            **_look(outputs),
+        )
 
     failed = _draw(draw, outputs)
     how = f"{release.plan.family}, children add up to their parents exactly"
@@ -227,7 +236,8 @@ def _once(job: Job, printing: Printing, request: _Request) -> TableOutputs:
             f"{field('out')} is missing: a table that is released once is written; give it"
         )
     plot = None if job.plot is None else Path(job.plot)
-    return TableOutputs(Path(job.out), plot, job.level, printing.json)
+    look = {name: getattr(job, name) for name in LOOK}
+    return TableOutputs(Path(job.out), plot, job.level, printing.json, **look)
 
 
 def perform_contingency(
@@ -250,7 +260,9 @@ def perform_contingency(
 
         title = f"Rows by {' and '.join(release.columns)}"
         shown = {name: table[name].to_numpy() for name in table.columns}
-        return plot_contingency(release.columns, shown, title, _promise(outcome))
+        said, axis = _promise(outcome), outputs.axis or "count"
+        titled = outputs.title or title
+        return plot_contingency(release.columns, shown, titled, said, axis, **_look(outputs))
 
     failed = _draw(draw, outputs)
     cells = " x ".join(f"{count:,}" for count in release.terms.shape)
@@ -295,6 +307,7 @@ def _end(
 
 def _check_files(request: _Request, read: list[Any], outputs: TableOutputs) -> None:
     check_level(outputs.level)
+    check_look(outputs)
     check_outputs(outputs.out, outputs.plot, state=request.state, key=request.key, read=read)
 
 
@@ -304,6 +317,14 @@ def _promise(outcome: TableOutcome) -> str:
         f"{outcome.release.guarantee} protects each single {contribution.unit} "
         f"({contribution.neighbours})"
     )
+
+
+def _look(outputs: TableOutputs) -> dict[str, Any]:
+    """What stands below a chart, and how wide it is."""
+    from counton.plots.style import check_width
+
+    foot = "" if outputs.source is None else f"Source: {outputs.source}."
+    return {"foot": foot, "width": check_width(outputs.width)}
 
 
 def _draw(draw: Callable[[], Figure], outputs: TableOutputs) -> str | None:

@@ -132,11 +132,22 @@ class Exported:
         """The rows of `table`, made some at a time while they are written."""
         return self._what.lazy() if isinstance(self._what, Released) else self.table().lazy()
 
-    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+    def figures(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> dict[str, Figure]:
         """Charts by what they show, ``totals`` or ``windows``; of many groups the largest.
 
         Args:
             panels: one small chart for each group.
+            title, axis: what is shown, in other words.
+            source: where the numbers come from, below the chart.
+            width: in inches; None: 7.5.
 
         Raises:
             InvalidInput: the stream counts no windows of time, so that it has no axis of time.
@@ -144,28 +155,30 @@ class Exported:
         """
         what = self._what
         if isinstance(what, Released | ReleasedStatistic):
-            return what.figures(panels=panels)
+            return what.figures(panels=panels, title=title, axis=axis, source=source, width=width)
         if panels:
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of a stream of events: leave it out"
             )
+        from counton.plots.style import check_width
         from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
 
+        look: dict[str, Any] = {"foot": "" if source is None else f"Source: {source}."}
+        look["width"] = check_width(width)
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
         if isinstance(what, HierarchyOutcome):
-            levels = ", ".join(what.release.tree.levels[1:])
-            drawn = plot_hierarchy(
-                what.release, f"Released counts by {levels}", promise, what.estimates, what.stds
-            )
-            return {"table": drawn}
+            said = title or f"Released counts by {', '.join(what.release.tree.levels[1:])}"
+            parts = what.estimates, what.stds
+            return {"table": plot_hierarchy(what.release, said, promise, *parts, **look)}
         if isinstance(what, RangesRelease) and len(what.shape) == 1:
-            title = f"Released counts of {what.shape[0]:,} cells"
-            return {"table": plot_ranges(what, title, promise)}
+            said = title or f"Released counts of {what.shape[0]:,} cells"
+            return {"table": plot_ranges(what, said, promise, **look)}
         if isinstance(what, ContingencyOutcome):
             names, table = what.release.columns, what.table()
             shown = {name: table[name].to_numpy() for name in table.columns}
-            title = f"Released counts by {' and '.join(names)}"
-            return {"table": plot_contingency(names, shown, title, promise)}
+            said = title or f"Released counts by {' and '.join(names)}"
+            drawn = plot_contingency(names, shown, said, promise, axis or "count", **look)
+            return {"table": drawn}
         raise InvalidInput(
             f"{self.about['released']} {self.about['name']!r} has no times and is no line or "
             f"table, so there is nothing to draw it over: write a table"
@@ -183,6 +196,10 @@ def export(
     groups: str | Sequence[str] | None = None,
     level: float = 0.95,
     panels: bool = False,
+    title: str | None = None,
+    axis: str | None = None,
+    source: str | None = None,
+    width: float | None = None,
     fit: Fit | None = None,
 ) -> Exported:
     """Read what was released again, and write it if a file is named.
@@ -198,6 +215,7 @@ def export(
         groups: only these, in this order; None: all.
         level: probability with which each interval holds.
         panels: of a chart: one for each group.
+        title, axis, source, width: of a chart, as of `Released.figures`.
         fit: how the numbers of a hierarchy or contingency table are made to fit, where that was not
             kept with the release.
 
@@ -245,7 +263,8 @@ def export(
                 notes = [*found.about.get("notes", ()), doubt]
                 found = replace(found, about={**found.about, "notes": notes})
     if path is not None:
-        _write(found, path, panels=panels)
+        look = {"title": title, "axis": axis, "source": source, "width": width}
+        _write(found, path, panels=panels, **look)
     return found
 
 
@@ -445,11 +464,11 @@ def _within(
     return range(steps[int(found[0])], steps[int(found[-1])] + 1)
 
 
-def _write(found: Exported, path: Path, *, panels: bool) -> None:
+def _write(found: Exported, path: Path, **look: Any) -> None:
     if path.suffix.lower() in PICTURES:
 
         def draw() -> dict[Path, Figure]:
-            figures = found.figures(panels=panels)
+            figures = found.figures(**look)
             pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
             return {pictures[kind]: figure for kind, figure in figures.items()}
 

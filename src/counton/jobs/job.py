@@ -119,7 +119,8 @@ class Job:
         append: the file holds new events only.
         out, plot, sums: files of released steps, of a chart, and of sums over periods.
         level: probability with which each interval holds that is shown or written.
-        title, axis, over, shares, ask, cut: what is shown of a statistic's readings.
+        title, axis, source, width: of the chart.
+        over, shares, ask, cut: what is shown of a statistic's readings.
     """
 
     what: str | Statistic
@@ -376,6 +377,12 @@ class Job:
         None, "of the chart, in other words than the statistic's own", group="Output"
     )
     axis: str | None = asked(None, "what the chart's axis shows", group="Output")
+    source: str | None = asked(
+        None, "where the numbers come from, a line below the chart", group="Output"
+    )
+    width: float | None = asked(
+        None, "of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
+    )
     over: int | None = asked(
         None, "show what came in the last so many steps, not in all so far", group="Output"
     )
@@ -591,7 +598,7 @@ _WHOLE = (
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("what", "out", "plot", "shares", "ask", "level"),
+    *("what", "out", "plot", "shares", "ask", "level", "width"),
     *("domain", "also", "levels", "columns", "target", "bounds", "edges", "alphabet", "edge"),
     *("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth"),
 )

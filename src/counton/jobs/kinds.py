@@ -48,7 +48,7 @@ class Kind:
     made: Callable[[Job], Statistic]
     parts: Callable[[Job], Parts]
     reads: tuple[str, ...] = ()
-    shows: tuple[str, ...] = ("over", "title", "axis")
+    shows: tuple[str, ...] = ("over",)
 
 
 def kind_named(name: str) -> Kind:
@@ -557,7 +557,7 @@ KINDS: dict[str, Kind] = {
         _quantiles,
         _value,
         (),
-        ("shares", "over", "title", "axis"),
+        ("shares", "over"),
     ),
     "top-k": Kind(
         "The largest groups of a histogram, with intervals that hold for all of them at once.",
@@ -579,7 +579,7 @@ KINDS: dict[str, Kind] = {
         _ranges,
         _cells("label"),
         ("domain",),
-        ("ask", "over", "title", "axis"),
+        ("ask", "over"),
     ),
     "contingency": Kind(
         "How much there is of all combinations of some columns' values, with all margins.",
@@ -606,7 +606,7 @@ KINDS: dict[str, Kind] = {
         _words("Substrings"),
         _letters,
         (),
-        ("ask", "title", "axis"),
+        ("ask",),
     ),
     "episodes": Kind(
         "How often each word came, with other letters in between.",
@@ -614,7 +614,7 @@ KINDS: dict[str, Kind] = {
         _words("Episodes"),
         _letters,
         (),
-        ("ask", "title", "axis"),
+        ("ask",),
     ),
     "edges": Kind("How many edges a growing graph has.", _EDGES, _graph("Edges"), _ends),
     "triangles": Kind(
@@ -641,7 +641,7 @@ KINDS: dict[str, Kind] = {
         _cuts,
         _sides,
         ("domain",),
-        ("cut", "title", "axis"),
+        ("cut",),
     ),
     "forest": Kind(
         "The weight of a minimum spanning forest of a growing graph.",

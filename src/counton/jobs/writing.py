@@ -21,7 +21,15 @@ from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
 from counton.results.periods import check_periods, parsed_period
 from counton.results.released import Released
-from counton.results.shown import ReleasedStatistic, Shown, check_shown
+from counton.results.shown import (
+    LOOK,
+    Look,
+    ReleasedStatistic,
+    Shown,
+    chart_of,
+    check_look,
+    check_shown,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,11 +96,7 @@ class Outputs:
             read = [*_paths(job), job.domain]
             check_outputs(file, plot, state=job.state, key=job.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
-        for given in ("title", "axis"):
-            if getattr(job, given) is not None and plot is None:
-                raise InvalidInput(
-                    f"{field(given, getattr(job, given))} is of a chart; give {field('plot')} too"
-                )
+        check_look(job)
         level = check_level(job.level)
         return cls(job, out, plot, sums, shown_of(job), level)
 
@@ -176,8 +180,14 @@ class Outputs:
         assert self.plot is not None
         if isinstance(released, Released):
             pictures = pictures_of(released.definition.release, self.plot)
-            return {pictures[what]: figure for what, figure in released.figures().items()}
-        return {self.plot: released.figures(title=self.job.title, axis=self.job.axis)["statistic"]}
+            drawn = released.figures(**self._look)
+            return {pictures[what]: figure for what, figure in drawn.items()}
+        return {self.plot: released.figures(**self._look)["statistic"]}
+
+    @property
+    def _look(self) -> dict[str, Any]:
+        """How the chart is worded, and how wide it is."""
+        return {name: getattr(self.job, name) for name in LOOK}
 
     def _ranked(self, released: Released) -> Written:
         """The largest of groups that nobody declared."""
@@ -199,21 +209,11 @@ class Outputs:
     def _chart_of_ranking(
         self, released: Released, table: pl.DataFrame, top: int
     ) -> dict[Path, Figure]:
-        from counton.plots.statistic_charts import plot_statistic
         from counton.statistics import TopK
 
         assert self.plot is not None
-        ends = released.local_ends()
-        figure = plot_statistic(
-            TopK(list(released.groups), top),
-            {name: table[name].to_numpy() for name in table.columns},
-            lambda steps: ends[steps.start - 1 : steps.stop - 1],
-            released.terms,
-            self.level,
-            title=self.job.title,
-            axis=self.job.axis,
-        )
-        return {self.plot: figure}
+        statistic = TopK(list(released.groups), top)
+        return {self.plot: chart_of(statistic, table, released, Look(**self._look))}
 
 
 def _paths(job: Job) -> list[object]:

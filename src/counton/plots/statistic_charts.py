@@ -13,30 +13,33 @@ from counton.plots.style import (
     WIDTH,
     draw_bars,
     drawing,
+    foot_inches,
     heading_inches,
     shorten,
+    write_foot,
     write_heading,
 )
-from counton.plots.totals import Curves, largest_groups, plot_totals
+from counton.plots.totals import Curves, largest_groups, moment_in_words, plot_totals
 from counton.statistics import Grouped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.mechanisms import StreamTerms
     from counton.statistics import Statistic
 
 #: Columns that name what a row is about; the first that is there.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
 #: What a chart is called, what its axis shows, and which of the rows are drawn; None: all.
+#: "Running" and "so far" go where it shows what came in some steps alone.
 _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Average": ("Running average", "mean", ("mean",)),
     "Cuts": ("Cuts of a growing graph", "weight of a cut", None),
-    "Distinct": ("Distinct users", "users", None),
+    "Distinct": ("Running number of distinct users", "users", None),
     "Edges": ("Edges of a growing graph", "edges", None),
     "Forest": ("Weight of a minimum spanning forest", "weight", None),
     "Contingency": ("Running margins of a table", "count", None),
     "Hierarchy": ("Running counts of a hierarchy", "count", None),
+    "Moments": ("Running means, variances and slopes", "", None),
     "Quantiles": ("Running quantiles", "value", None),
     "Ranges": ("Running counts of a line of cells", "count", None),
     "Stars": ("Stars of a growing graph", "stars", None),
@@ -44,6 +47,8 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Triangles": ("Triangles of a growing graph", "triangles", None),
     "Degrees": ("Degrees of a growing graph", "nodes of each degree", None),
 }
+#: Statistics of the values of one column.
+_OF_VALUES = ("Average", "Quantiles")
 #: Cells that are drawn beside each other, at most.
 _MOST_BARS = 30
 
@@ -53,21 +58,31 @@ def plot_statistic(
     statistic: Statistic,
     table: Mapping[str, NDArray[Any]],
     times: Callable[[range], NDArray[Any]],
-    terms: StreamTerms,
-    level: float,
     *,
+    level: float,
     title: str | None = None,
     axis: str | None = None,
+    when: str = "",
+    by: str | None = None,
+    of: str | None = None,
+    over: int | None = None,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
     """How a statistic grew, or how its cells stand after the last step.
 
     Args:
         statistic: which.
         table: columns of `counton.jobs.StatisticOutcome.table`, at least one row.
-        times: of steps, as `counton.jobs.StatisticOutcome.times`.
-        terms: of the stream.
+        times: of steps, as `counton.jobs.StatisticOutcome.times`; of step 0 the beginning.
         level: probability that an interval holds the truth.
         title, axis: what is shown, instead of the statistic's own words.
+        when: of which times the numbers are, in words.
+        by: by what groups are told apart, in words; None: there are none.
+        of: the column whose values are meant.
+        over: what came in so many steps is shown; None: in all so far.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -75,19 +90,26 @@ def plot_statistic(
     inner = statistic.inner if isinstance(statistic, Grouped) else statistic
     kind = type(inner).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
+    if of is not None and kind in _OF_VALUES:
+        said, shown = f"{said} of {of}", of
+    if over is not None:
+        said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
     if inner is not statistic:
-        table, shown = _by_group(table, chosen, shown)
-        said, chosen = f"{said}, by group", None
+        table, middle = _by_group(table, chosen)
+        share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
+        if middle is not None and middle != "median":
+            share = f"{'Running' if over is None else 'The'} {middle} quantile"
+        said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
+        chosen = None
     table = _of_table(inner, table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
-    promise = f"{terms.guarantee} protects {terms.contribution}; "
-    promise += f"{'lines' if bars else 'bands'}: {100 * level:g}% intervals"
+    promise = f"with {100 * level:g}% intervals"
     if kind == "TopK":  # as `TopKReading.ranking`
         promise += " for all groups at once"
     if names is None:
-        names = np.full(len(place), shown)
+        names = np.full(len(place), of if of is not None and kind in _OF_VALUES else shown)
     if "degree" in table:
         names = np.array([f"degree {name}" for name in names])
     if "share" in table:
@@ -95,32 +117,63 @@ def plot_statistic(
     estimate = "estimate" if "estimate" in table else "value"
     ends = [np.asarray(table[end], float) for end in (estimate, "lower", "upper")]
     last = place == len(steps) - 1
-    when = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
+    when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
+    if kind == "TopK" and by is not None:
+        said = f"{said}, by {by}"
     if bars:
         estimate, low, high = (end[last] for end in ends)
-        heading = title or f"{said}, {_at(when[-1])}"
-        return plot_bars(names[last].tolist(), estimate, low, high, heading, promise, axis or shown)
+        until = f"{_at(when_ended[-1])}; {promise}"
+        named = names[last].tolist()
+        return plot_bars(
+            named, estimate, low, high, title or said, until, axis or shown, foot, width
+        )
     drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
     columns = {name: column for column, name in enumerate(drawn)}
     column = np.array([columns.get(name, -1) for name in names.tolist()])
     grids = np.full((3, len(steps), len(drawn)), np.nan)
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
-    curves = Curves(when, drawn, grids[0], grids[1], grids[2])
-    counts = kind not in ("Average", "Quantiles", "Moments")
-    return plot_totals(curves, title or said, promise, axis or shown, from_zero=counts)
+    starts = None
+    if over == 1 and when_ended.dtype.kind == "M":
+        begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
+        starts = begun[steps - steps[0]]
+    known = {name: number for number, name in enumerate(_groups(statistic))}
+    places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
+    if len(drawn) == 1 and drawn[0] == "mean":
+        drawn = [of or "mean"]
+    curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
+    return plot_totals(
+        curves,
+        title or said,
+        f"{when}; {promise}" if when else promise,
+        axis or shown,
+        panels=kind == "Moments",
+        from_zero=kind not in ("Average", "Quantiles", "Moments"),
+        foot=foot,
+        width=width,
+    )
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _groups(statistic: Statistic) -> Sequence[str]:
+    """All groups of a statistic, by whose places colours are chosen."""
+    found: Sequence[str] = getattr(statistic, "groups", ())
+    return found
 
 
 def _by_group(
-    table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None, shown: str
-) -> tuple[dict[str, NDArray[Any]], str]:
-    """One curve for each group, and what the axis then shows.
+    table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None
+) -> tuple[dict[str, NDArray[Any]], str | None]:
+    """One curve for each group, and which share it is of, if it is one.
 
     Of several numbers of a group the one that a chart of it alone shows, of shares the middle one.
     """
     found = dict(table)
     if chosen is not None and "name" in found:
         kept = np.isin(found.pop("name").astype(str), chosen)
-        return {name: values[kept] for name, values in found.items() if name in table}, shown
+        return {name: values[kept] for name, values in found.items() if name in table}, None
     if "share" in found:
         shares = found.pop("share").astype(float)
         middle = min(np.unique(shares).tolist(), key=lambda share: abs(share - 0.5))
@@ -130,7 +183,7 @@ def _by_group(
         names = found.pop(inner).astype(str).tolist()
         groups = found["group"].astype(str).tolist()
         found["group"] = np.array([f"{a}, {b}" for a, b in zip(groups, names, strict=True)])
-    return found, shown
+    return found, None
 
 
 def _of_table(
@@ -175,7 +228,7 @@ def _share(share: float) -> str:
 
 def _at(time: Any) -> str:
     if isinstance(time, np.datetime64):
-        return f"{time.astype('datetime64[m]')}".replace("T", " ")
+        return f"up to {moment_in_words(time)}"
     return f"after step {int(time):,}"
 
 
@@ -188,6 +241,8 @@ def plot_bars(
     title: str,
     subtitle: str,
     axis: str,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
     """Cells beside each other, each with its interval; of many the largest.
 
@@ -196,6 +251,8 @@ def plot_bars(
         estimates, low, high: of each.
         title, subtitle: what is shown, what is protected.
         axis: what lengths mean.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
 
     >>> counts = np.array([5.0, 2.0])
     >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
@@ -208,15 +265,19 @@ def plot_bars(
     if len(names) > _MOST_BARS:
         kept = largest_groups(estimates, _MOST_BARS)
         subtitle += f"; the {_MOST_BARS} largest of {len(names):,}"
-    head = heading_inches(title, subtitle) + 0.3
-    tall = head + 0.5 + 0.24 * len(kept)
-    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.35 + foot_inches(foot, width)
+    tall = head + 0.15 + bottom + 0.24 * len(kept)
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
     ax = figure.subplots()
     longest = max(len(shorten(names[place])) for place in kept)
     figure.subplots_adjust(
-        left=(0.25 + 0.1 * longest) / WIDTH, right=0.96, bottom=0.35 / tall, top=1 - head / tall
+        left=min((0.25 + 0.1 * longest) / width, 0.5),
+        right=1 - 0.3 / width,
+        bottom=bottom / tall,
+        top=1 - head / tall,
     )
     write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
     shown = [names[place] for place in kept]
     draw_bars(ax, shown, *(numbers[kept] for numbers in (estimates, low, high)))
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)

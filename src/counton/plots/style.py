@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.errors import InvalidInput, field
 from counton.lazy import require
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
 
 INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
-#: Of every picture, in inches: narrow enough for its letters to be read on a telephone.
-WIDTH = 7.5
+#: Of every picture, in inches, unless another is asked for; and which there can be.
+WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
+#: Below so many inches names stand under a chart, not beside it.
+NARROW = 5.5
 #: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
 _LONGEST_NAME = 24
-_TITLE_LETTERS, _SUBTITLE_LETTERS = 50, 88
+_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS = 50, 88, 104
 #: Fonts with letters that the first has not, tried in this order where they are installed.
 _FONTS = (
     "Noto Sans",
@@ -127,31 +130,92 @@ def shade(colour: str, strength: float) -> str:
     return "#" + "".join(f"{round(part):02x}" for part in mixed)
 
 
-def heading_inches(title: str, subtitle: str) -> float:
+def colours_at(places: Sequence[int]) -> list[str]:
+    """A colour for each group by its place among all groups, so that a chart of others agrees.
+
+    Of two groups that are 40 places apart the later one has the next colour that is free.
+
+    >>> colours_at([2, 0]), colours_at([0, 2])
+    (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
+    """
+    palette = colours(len(PALETTE) * len(_SHADES))
+    taken: dict[int, int] = {}
+    for place in sorted(places):
+        number = place % len(palette)
+        while number in taken.values() and len(taken) < len(palette):
+            number = (number + 1) % len(palette)
+        taken[place] = number
+    return [palette[taken[place]] for place in places]
+
+
+def check_width(width: Any) -> float:
+    """How wide a chart is, in inches; None: as wide as all others.
+
+    Raises:
+        InvalidInput: too narrow for words, or too wide.
+
+    >>> check_width(None), check_width(4)
+    (7.5, 4.0)
+    """
+    if width is None:
+        return WIDTH
+    known = isinstance(width, int | float) and not isinstance(width, bool)
+    if not known or not NARROWEST <= width <= WIDEST:  # which NaN is not, either
+        raise InvalidInput(
+            f"{field('width', width)} is no width of a chart; give {NARROWEST:g} to {WIDEST:g} "
+            f"inches: 4 for a telephone, {WIDTH:g} for a page"
+        )
+    return float(width)
+
+
+def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
     """What `write_heading` takes from the top.
 
     >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
     True
     """
-    lines = _lines(title, subtitle)
+    lines = _lines(title, subtitle, width)
     return 0.2 + 0.27 * len(lines[0]) + 0.19 * len(lines[1])
 
 
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
     """Title and subtitle, in as many lines as they need; a dollar sign is no formula."""
-    tall = figure.get_figheight()
-    above, below = _lines(title, subtitle)
+    tall, wide = figure.get_figheight(), figure.get_figwidth()
+    above, below = _lines(title, subtitle, wide)
     styles: tuple[dict[str, Any], ...] = (
         {"size": 15, "weight": "bold", "color": INK},
         {"size": 10, "color": FAINT, "linespacing": 1.25},
     )
     middle = 1 - (0.16 + 0.27 * len(above)) / tall
     for y, lines, style in zip((1 - 0.12 / tall, middle), (above, below), styles, strict=True):
-        figure.text(0.02, y, "\n".join(lines), va="top", parse_math=False, **style)
+        figure.text(0.15 / wide, y, "\n".join(lines), va="top", parse_math=False, **style)
 
 
-def _lines(title: str, subtitle: str) -> tuple[list[str], list[str]]:
-    return wrap(title, _TITLE_LETTERS), wrap(subtitle, _SUBTITLE_LETTERS)
+def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str]]:
+    share = width / WIDTH
+    return wrap(title, int(_TITLE_LETTERS * share)), wrap(subtitle, int(_SUBTITLE_LETTERS * share))
+
+
+def foot_inches(foot: str, width: float = WIDTH) -> float:
+    """What `write_foot` takes from the bottom.
+
+    >>> foot_inches(""), foot_inches("Source: the museums") > 0
+    (0.0, True)
+    """
+    lines = _foot(foot, width)
+    return 0.15 + 0.16 * len(lines) if lines else 0.0
+
+
+def write_foot(figure: Figure, foot: str) -> None:
+    """Small lines at the bottom: where numbers come from, and what is protected."""
+    tall, wide = figure.get_figheight(), figure.get_figwidth()
+    words = "\n".join(_foot(foot, wide))
+    style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
+    figure.text(0.15 / wide, 0.1 / tall, words, va="bottom", parse_math=False, **style)
+
+
+def _foot(foot: str, width: float) -> list[str]:
+    return wrap(foot, int(_FOOT_LETTERS * width / WIDTH))
 
 
 def clean(ax: Axes, *, grid: str | None = None) -> None:
@@ -170,7 +234,8 @@ def tick(value: float) -> str:
     >>> tick(180_000_000.0), tick(0.25)
     ('180,000,000', '0.25')
     """
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
+    shown = f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
+    return shown.replace("-", "−") if value else "0"
 
 
 def shorten(name: str, longest: int = _LONGEST_NAME) -> str:

@@ -16,12 +16,14 @@ from counton.plots.style import (
     PALETTE,
     WIDTH,
     clean,
-    colours,
+    colours_at,
     draw_bars,
     drawing,
+    foot_inches,
     heading_inches,
     shade,
     shorten,
+    write_foot,
     write_heading,
 )
 
@@ -50,6 +52,9 @@ def plot_hierarchy(
     subtitle: str,
     estimates: Sequence[NDArray[Any]] | None = None,
     stds: Sequence[NDArray[Any]] | None = None,
+    *,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
     """Two panels: relative error by level and size, and a map of the two coarsest levels.
 
@@ -61,6 +66,8 @@ def plot_hierarchy(
         title: what is counted.
         subtitle: what is protected.
         estimates, stds: of the nodes by level, where they were made to fit; None: as released.
+        foot: below it: where numbers come from.
+        width: in inches.
 
     >>> from counton import Key, ZCDP, release_hierarchy
     >>> people = {"state": ["CA", "DC"], "count": [39_538_223, 689_545]}
@@ -74,25 +81,32 @@ def plot_hierarchy(
     if stds is None:
         stds = [np.sqrt(part) for part in release.plan.joint_law.variances]
     levels = len(release.tree.levels)
-    figure, (top, bottom) = _stacked(title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL))
+    figure, (top, bottom) = _stacked(
+        title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL), foot, width
+    )
     _error_by_level(top, release.tree, shown, stds)
     _tree_map(bottom, release.tree, shown)
     return figure
 
 
-def _stacked(title: str, subtitle: str, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
+def _stacked(
+    title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
+) -> tuple[Figure, Sequence[Axes]]:
     """Panels below each other, of so many inches."""
     from matplotlib.figure import Figure
 
-    head, gap, foot = heading_inches(title, subtitle) + 0.3, 0.85, 0.55
+    head, gap = heading_inches(title, subtitle, width) + 0.3, 0.85
+    foot = 0.55 + foot_inches(below, width)
     height = head + sum(tall) + gap * (len(tall) - 1) + foot
-    figure = Figure(figsize=(WIDTH, height), dpi=150, facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
     write_heading(figure, title, subtitle)
-    axes, below = [], height - head
+    write_foot(figure, below)
+    axes, place = [], height - head
     for inches in tall:
-        below -= inches
-        axes.append(figure.add_axes((0.13, below / height, 0.84, inches / height)))
-        below -= gap
+        place -= inches
+        left = 0.975 / width
+        axes.append(figure.add_axes((left, place / height, 0.97 - left, inches / height)))
+        place -= gap
     return figure, axes
 
 
@@ -228,7 +242,7 @@ def _worst(row: Sequence[float], short: float) -> float:
 
 
 def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]]) -> None:
-    wide = WIDTH * 0.955
+    wide = ax.figure.get_figwidth() * 0.955  # type: ignore[union-attr]
     ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
     ax.set_xlim(0, wide)
     ax.set_ylim(0, _MAP_TALL)
@@ -240,10 +254,10 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]]) -> None:
         _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
         return
     sizes = np.maximum(estimates[1], 0.0)
-    palette = colours(_MOST_GROUPS)
     groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
-    for number, (node, name, size, box) in enumerate(groups):
-        colour = palette[number]
+    drawn = list(groups)
+    nodes = [len(sizes) if node is None else node for node, *_ in drawn]  # the rest comes last
+    for (node, name, size, box), colour in zip(drawn, colours_at(nodes), strict=True):
         inside = box.tall > 0.6 and box.wide > 0.6 and node is not None and len(tree.levels) > 2
         children = np.flatnonzero(tree.parents[1] == node) if inside else np.array([], np.int64)
         values = np.maximum(estimates[2][children], 0.0) if len(children) else sizes[:0]
@@ -346,20 +360,24 @@ def fitting(
 
 
 @drawing
-def plot_ranges(release: RangesRelease, title: str, subtitle: str) -> Figure:
+def plot_ranges(
+    release: RangesRelease, title: str, subtitle: str, *, foot: str = "", width: float = WIDTH
+) -> Figure:
     """Two panels: the cells with their noise, and noise against the length of an interval.
 
     Args:
         release: what was released, on a line.
         title: what is counted.
         subtitle: what is protected and how.
+        foot: below it: where numbers come from.
+        width: in inches.
 
     >>> from counton import Key, ZCDP, release_ranges
     >>> release = release_ranges([52, 31, 17, 40], guarantee=ZCDP(0.5), key=Key.generate())
     >>> [axes.get_title("left") for axes in plot_ranges(release, "Visits", "").axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
-    figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1))
+    figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1), foot, width)
     _cells_panel(top, release)
     _lengths_panel(bottom, release)
     return figure
@@ -427,6 +445,9 @@ def plot_contingency(
     title: str,
     subtitle: str,
     axis: str = "count",
+    *,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
     """Bars with their intervals: the margin of each column, and of two columns their cells.
 
@@ -437,6 +458,8 @@ def plot_contingency(
         title: what is counted.
         subtitle: what is protected.
         axis: what lengths mean.
+        foot: below it: where numbers come from.
+        width: in inches.
 
     >>> none = np.array([None, "f", "m"], dtype=object)
     >>> counts = np.array([7.0, 5.0, 2.0])
@@ -464,12 +487,14 @@ def plot_contingency(
         order = np.sort(largest) if more else np.arange(len(bars))
         shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
-    figure, all_axes = _stacked(title, subtitle, tall)
+    figure, all_axes = _stacked(title, subtitle, tall, foot, width)
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
     for (called, bars), ax in zip(shown, all_axes, strict=True):
         places = np.array([place for _, place in bars])
-        left = (0.25 + 0.1 * room) / WIDTH
-        ax.set_position((left, ax.get_position().y0, 0.96 - left, ax.get_position().height))
+        left = min((0.25 + 0.1 * room) / width, 0.5)
+        ax.set_position(
+            (left, ax.get_position().y0, 1 - 0.3 / width - left, ax.get_position().height)
+        )
         estimate, low, high = (part[places] for part in numbers)
         draw_bars(ax, [name for name, _ in bars], estimate, low, high)
         ax.set_title(f"{called}", loc="left", size=11, color=INK, parse_math=False)

@@ -1,4 +1,4 @@
-"""Charts of released totals: one curve with its band per group, named where it ends.
+"""Charts of released numbers: totals as curves, windows as bars or steps; each with its band.
 
 Only released values are drawn, and the layout is chosen from them too, so a chart is as private as
 the numbers it shows.
@@ -20,14 +20,16 @@ from counton.exact import quantity
 from counton.plots.style import (
     FAINT,
     INK,
-    PALETTE,
+    NARROW,
     WIDTH,
     clean,
-    colours,
+    colours_at,
     drawing,
+    foot_inches,
     heading_inches,
     shorten,
     tick,
+    write_foot,
     write_heading,
 )
 
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 _MOST_POINTS = 2_000
 #: Groups that one chart can name, how many of more are drawn, and how many in panels of their own.
 MOST_GROUPS, LARGEST_SHOWN, MOST_PANELS = 40, 12, 24
+#: Bars of one group that stand beside each other, at most.
+_MOST_BARS = 80
+_LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
@@ -53,7 +58,10 @@ class Curves:
         groups: a name for each curve.
         estimates, lower, upper: shape ``(steps, groups)``.
         all_groups: how many groups there are; None: these.
-        of_windows: each estimate is of its own window, and groups are as large as their sums.
+        starts: where each estimate is of its own window, the beginnings of these windows, as
+            ``times`` are their ends; groups are then as large as their sums.
+        places: the place of each group among all groups there are, which chooses its colour; None:
+            these are all.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -67,17 +75,25 @@ class Curves:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     all_groups: int | None = None
-    of_windows: bool = False
+    starts: NDArray[np.datetime64] | None = None
+    places: Sequence[int] | None = None
+
+    @property
+    def colours(self) -> dict[int, str]:
+        """Of each curve, by its number; the same group has the same one in every chart."""
+        places = range(len(self.groups)) if self.places is None else self.places
+        return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
         """The largest groups, largest first, if there are more: by totals, or sums of windows."""
         if len(self.groups) <= count:
             return self
-        sizes = np.nansum(self.estimates, axis=0) if self.of_windows else self.estimates[-1]
+        sizes = np.nansum(self.estimates, axis=0) if self.starts is not None else self.estimates[-1]
         kept = largest_groups(sizes, count)
         return replace(
             self,
             groups=[self.groups[index] for index in kept],
+            places=kept if self.places is None else [self.places[index] for index in kept],
             estimates=self.estimates[:, kept],
             lower=self.lower[:, kept],
             upper=self.upper[:, kept],
@@ -91,7 +107,15 @@ class Curves:
         estimates, lower, upper = (
             array[keep] for array in (self.estimates, self.lower, self.upper)
         )
-        return replace(self, times=self.times[keep], estimates=estimates, lower=lower, upper=upper)
+        starts = None if self.starts is None else self.starts[keep]
+        return replace(
+            self,
+            times=self.times[keep],
+            starts=starts,
+            estimates=estimates,
+            lower=lower,
+            upper=upper,
+        )
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
@@ -112,18 +136,25 @@ def plot_totals(
     *,
     panels: bool = False,
     from_zero: bool = True,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
-    """A chart of running totals; groups of very different size get an axis of their own.
+    """A chart of running totals, or of windows; groups of very different size get their own axis.
+
+    A window's number stands on its window: a bar where there is one group and few windows, else a
+    level from its beginning to its end. A group's colour follows from its place.
 
     Of more groups than a chart can name (40) the 12 largest are drawn, and it says so.
 
     Args:
         curves: what to draw; at least one step and one group.
         title: what is counted.
-        subtitle: what is protected and what the bands mean.
+        subtitle: of which times, and what the bands mean.
         ylabel: what the axis shows.
         panels: a small chart for each group, the largest 24, each with an axis of its own.
         from_zero: the axis reaches down to 0, as it should for what is counted.
+        foot: below it: where the numbers come from, and what is protected.
+        width: in inches; on a narrow chart names stand below.
 
     Raises:
         InvalidInput: nothing to draw.
@@ -143,75 +174,118 @@ def plot_totals(
             subtitle += f"; the {most} largest of {several:,} groups"
     curves = curves.thinned()
     if panels:
-        return _small_charts(curves, title, subtitle, ylabel)
-    return _one_chart(curves, title, subtitle, ylabel, from_zero=from_zero)
+        return _small_charts(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
+    return _one_chart(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
 
 
 def _one_chart(
-    curves: Curves, title: str, subtitle: str, ylabel: str, *, from_zero: bool
+    curves: Curves,
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    foot: str,
+    wide: float,
+    *,
+    from_zero: bool,
 ) -> Figure:
     from matplotlib.figure import Figure
 
     panels = split_by_size(curves.estimates[-1])
-    heights = [max(2.2, 0.32 * len(panel)) for panel in panels]
-    head = heading_inches(title, subtitle) + 0.25
-    tall, wide = head + 0.55 + max(4.0, sum(heights)), WIDTH
+    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
+    below = wide < NARROW  # where names stand
+    heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
+    head, bottom = heading_inches(title, subtitle, wide) + 0.25, 0.55 + foot_inches(foot, wide)
+    legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
+    bottom += legend
+    tall = head + bottom + max(2.6 if below else 4.0, sum(heights))
     figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
     axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
-    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
-    room = 0.2 + labels.inches
+    room = 0.25 if below else 0.2 + labels.inches
     ends = [abs(end) for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
-    left = max(0.8, 0.3 + VALUE_INCHES * len(f"{max(ends):,.0f}"))
+    left = max(0.5 if below else 0.8, 0.3 + VALUE_INCHES * len(f"{max(ends):,.0f}"))
     figure.subplots_adjust(
         left=left / wide,
         right=1 - room / wide,
-        bottom=0.45 / tall,
+        bottom=bottom / tall,
         top=1 - head / tall,
-        hspace=0.12,
+        hspace=0.16,
     )
     write_heading(figure, title, subtitle)
-    shades: dict[int, str] = {}
-    for panel in panels:  # no two curves of one panel have one colour
-        shades.update(zip(panel, colours(len(panel)), strict=True))
+    write_foot(figure, foot)
+    shades = curves.colours
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
-    _name_axes(list(axes), panels, ylabel, curves.times)
+    _name_axes(list(axes), panels, ylabel, curves, 5 if below else 8)
+    if below:
+        order = [index for panel in panels for index in panel]
+        _list_below(figure, labels, order, shades, (bottom - 0.55) / tall)
+        return figure
     for ax, panel in zip(axes, panels, strict=True):
         _label_ends(figure, ax, curves, panel, shades, labels)
     return figure
 
 
-def _small_charts(curves: Curves, title: str, subtitle: str, ylabel: str) -> Figure:
+def _list_below(
+    figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
+) -> None:
+    """Names and last values under a narrow chart, a line each."""
+    line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
+    for number, index in enumerate(order):
+        y = top - (number + 0.5) * line
+        named: dict[str, Any] = {"color": shades[index], "weight": "bold", "size": 9}
+        value: dict[str, Any] = {"color": FAINT, "size": 8.5, "ha": "right"}
+        for x, words, style in (
+            (0.15, labels.names[index], named),
+            (wide - 0.25, labels.values[index], value),
+        ):
+            figure.text(x / wide, y, words, va="center", parse_math=False, **style)
+
+
+def _small_charts(
+    curves: Curves,
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    foot: str,
+    wide: float,
+    *,
+    from_zero: bool,
+) -> Figure:
     """Small multiples, two beside each other, so that a telephone shows them too."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    subtitle += f"; {ylabel}, each chart with its own scale"
-    count, columns = len(curves.groups), min(2, len(curves.groups))
-    rows, head = -(-count // columns), heading_inches(title, subtitle) + 0.45
-    tall = head + 1.75 * rows
-    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    subtitle += f"; {ylabel}, each chart with its own scale" if ylabel else ""
+    count, columns = len(curves.groups), 1 if wide < NARROW else min(2, len(curves.groups))
+    rows, head = -(-count // columns), heading_inches(title, subtitle, wide) + 0.45
+    bottom = 0.55 + foot_inches(foot, wide)
+    tall = head + bottom + 1.75 * rows - 0.6
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
-        left=0.1, right=0.97, bottom=0.4 / tall, top=1 - head / tall, hspace=0.62, wspace=0.24
+        left=0.75 / wide,
+        right=1 - 0.22 / wide,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+        hspace=0.7,
+        wspace=0.24,
     )
     write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
     labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
+    shades = curves.colours
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
             continue
-        _draw_panel(ax, curves, [index], {index: PALETTE[0]})
+        _draw_panel(ax, curves, [index], shades, from_zero=from_zero)
         name = f"{labels.names[index]}   {labels.values[index]}"
         ax.set_title(name, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(3))
-        if len(curves.times) == 1:
-            ax.set_xticks([0.98], [_when(curves.times)[:10]], ha="right")
-            continue
-        name_times(ax, curves.times, 2, 5)
+        name_times(ax, curves, 2, 4)
     return figure
 
 
@@ -274,35 +348,73 @@ def _draw_panel(
     *,
     from_zero: bool = True,
 ) -> None:
+    low, high = reach(curves, panel, from_zero=from_zero)
+    ax.set_ylim(low, high)
+    clean(ax, grid="y")
+    if curves.starts is not None:
+        _draw_windows(ax, curves, panel, shades)
+        return
     if len(curves.times) == 1:  # a single step makes no line
         for index in panel:
-            band = [curves.lower[-1, index], curves.upper[-1, index]]
+            band = np.clip([curves.lower[-1, index], curves.upper[-1, index]], low, high)
             ax.plot([0.98, 0.98], band, color=shades[index], alpha=0.4, linewidth=4)
             ax.plot(0.98, curves.estimates[-1, index], "o", color=shades[index])
         ax.set_xlim(0, 1)
-    for index in panel if len(curves.times) > 1 else ():
-        ax.fill_between(
-            curves.times,
-            curves.lower[:, index],
-            curves.upper[:, index],
-            color=shades[index],
-            alpha=0.22,
-            linewidth=0,
+        return
+    times = _numbers(curves.times)
+    for index in panel:
+        _draw_curve(ax, times, curves, index, shades[index])
+        if np.isnan(curves.estimates[-2, index]):  # no line yet
+            ax.plot(times[-1], curves.estimates[-1, index], ".", color=shades[index])
+    ax.set_xlim(times[0], times[-1])
+
+
+def _draw_curve(
+    ax: Axes, times: NDArray[np.float64], curves: Curves, index: int, colour: str, each: int = 1
+) -> None:
+    """A line and its band; every number ``each`` times, for a level."""
+    estimates, lower, upper = (
+        np.repeat(part[:, index], each) for part in (curves.estimates, curves.lower, curves.upper)
+    )
+    low, high = ax.get_ylim()
+    room = high - low  # an infinite band is drawn to beyond the axis
+    lower, upper = np.clip(lower, low - room, None), np.clip(upper, None, high + room)
+    ax.fill_between(times, lower, upper, color=colour, alpha=0.22, linewidth=0)
+    ax.plot(times, estimates, color=colour, linewidth=1.1)
+
+
+def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
+    """Each number on its window: bars of one group in a few windows, else levels."""
+    assert curves.starts is not None
+    starts, ends = _numbers(curves.starts), _numbers(curves.times)
+    ax.set_xlim(float(starts[0]), float(ends[-1]))
+    if len(curves.groups) == 1 and len(starts) <= _MOST_BARS:
+        wide, low, high = ends - starts, *ax.get_ylim()
+        colour, estimates = shades[panel[0]], curves.estimates[:, panel[0]]
+        ax.bar(starts + 0.06 * wide, estimates, 0.88 * wide, align="edge", color=colour, alpha=0.55)
+        middles = (starts + ends) / 2
+        below, above = (
+            np.clip(part[:, panel[0]], low, high) for part in (curves.lower, curves.upper)
         )
-        ax.plot(curves.times, curves.estimates[:, index], color=shades[index], linewidth=1.1)
-        if len(curves.times) > 1 and np.isnan(curves.estimates[-2, index]):  # no line yet
-            ax.plot(curves.times[-1], curves.estimates[-1, index], ".", color=shades[index])
-    ax.set_ylim(*reach(curves, panel, from_zero=from_zero))
-    if len(curves.times) > 1:
-        ax.set_xlim(curves.times[0], curves.times[-1])
-    clean(ax, grid="y")
+        ax.vlines(middles, below, above, color=INK, linewidth=1.3)
+        ax.axhline(0, color="#b0b0b0", linewidth=0.8)
+        return
+    times = np.stack([starts, ends], axis=1).ravel()
+    for index in panel:
+        _draw_curve(ax, times, curves, index, shades[index], each=2)
+
+
+def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
+    """Times as an axis counts them: days; or numbers of steps."""
+    from matplotlib.dates import date2num
+
+    if times.dtype.kind != "M":
+        return np.asarray(times, np.float64)
+    return np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]
 
 
 def _name_axes(
-    axes: Sequence[Axes],
-    panels: list[list[int]],
-    ylabel: str,
-    times: NDArray[np.datetime64] | NDArray[np.int64],
+    axes: Sequence[Axes], panels: list[list[int]], ylabel: str, curves: Curves, most: int
 ) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -310,35 +422,128 @@ def _name_axes(
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
         name = ylabel if number == 0 else f"the {len(panels[number])} smallest, enlarged"
-        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4)
-    if len(times) == 1:
-        axes[-1].set_xticks([0.98], [_when(times).replace("T", " ")])
-        return
-    name_times(axes[-1], times, 4, 8)
+        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    name_times(axes[-1], curves, 3, most)
 
 
-def name_times(
-    ax: Axes, times: NDArray[np.datetime64] | NDArray[np.int64], least: int, most: int
-) -> None:
-    """Ticks of an axis of times, between so many; or of numbers of steps."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
+    """Ticks of an axis of times, between so many; or of numbers of steps.
+
+    A tick is a moment, and its label begins there: a window's number stands to its right. A few
+    windows of days or longer are named themselves.
+    """
+    from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    times, starts = curves.times, curves.starts
     if times.dtype.kind != "M":
+        if len(times) == 1:
+            ax.set_xticks([0.98], [f"step {times[0]:,}"], ha="right")
+            return
         ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"step {tick(value)}"))
         return
+    if starts is None and len(times) == 1:
+        ax.set_xticks([0.98], [f"up to {moment_in_words(times[0])}"], ha="right")
+        return
+    ax.tick_params(axis="x", length=3)
+    if starts is not None and len(starts) <= most:
+        ax.set_xticks(
+            (_numbers(starts) + _numbers(times)) / 2,
+            _aligned(window_names(starts, times.astype("datetime64[us]"))),
+        )
+        ax.tick_params(axis="x", length=0)
+        return
     locator = AutoDateLocator(minticks=least, maxticks=most)  # type: ignore[no-untyped-call]
-    ax.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-    ax.xaxis.set_major_formatter(formatter)
+    first, last = (
+        one.astype("datetime64[us]").item()
+        for one in ((times if starts is None else starts)[0], times[-1])
+    )
+    ticks = np.asarray(locator.tick_values(first, last), np.float64)  # type: ignore[no-untyped-call]
+    ticks = ticks[(ticks >= ax.get_xlim()[0] - 1e-9) & (ticks <= ax.get_xlim()[1] + 1e-9)]
+    ax.set_xticks(ticks, _aligned(tick_names(ticks, float(ax.get_xlim()[1]))))
 
 
-def _when(times: NDArray[np.datetime64] | NDArray[np.int64]) -> str:
-    """The only time there is, to the second; or its step."""
-    if times.dtype.kind != "M":
-        return f"step {times[0]:,}"
-    return str(times[0].astype("datetime64[s]"))
+def _aligned(names: list[str]) -> list[str]:
+    """Names of as many lines each, so that their first ones stand beside each other."""
+    lines = max((name.count("\n") for name in names), default=0)
+    return [name + "\n " * (lines - name.count("\n")) for name in names]
+
+
+def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
+    """Words for moments of an axis, in days since 1970; days, or years, below where they begin.
+
+    Args:
+        ticks: moments, ascending.
+        end: of the axis: midnight there is the end of the day before.
+
+    >>> tick_names(np.array([19783.0, 19783.5, 19784.0]), 19784.0)
+    ['00:00\\n1 Mar 2024', '12:00', '24:00']
+    >>> tick_names(np.array([19783.0, 19814.0]), 19844.0)
+    ['Mar\\n2024', 'Apr']
+    """
+    moments = [np.datetime64(round(one * 86_400), "s").item() for one in ticks.tolist()]
+    gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
+    found, shown = [], None
+    for place, one in enumerate(moments):
+        day = f"{one.day} {one:%b}"
+        if gap >= 360:
+            name, above = f"{one.year}", ""
+        elif gap >= 27 and all(other.day == 1 for other in moments):
+            name, above = f"{one:%b}", f"{one.year}"
+        elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
+            name, above = day, f"{one.year}"
+        else:
+            name, above = f"{one:%H:%M}", f"{day} {one.year}"
+            if gap < 1 / 1440:
+                name = f"{one:%H:%M:%S}"
+            if place and ticks[place] >= end - 1e-9 and name == "00:00":
+                name, above = "24:00", shown or ""
+        found.append(name if above == shown or not above else f"{name}\n{above}")
+        shown = above
+    return found
+
+
+def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -> list[str]:
+    """A name for each of a few windows: what day, month or year it is, or when it begins.
+
+    >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
+    >>> window_names(days[:-1], days[1:])
+    ['Fri 29 Mar\\n2024', 'Sat 30 Mar']
+    """
+    found: list[str] = []
+    shown = None
+    for start, end in zip(
+        starts.astype("datetime64[s]"), ends.astype("datetime64[s]"), strict=True
+    ):
+        first, days = start.item(), (end - start) / np.timedelta64(1, "D")
+        midnight = first.hour == first.minute == first.second == 0
+        above = f"{first.year}"
+        if midnight and first.day == first.month == 1 and 364 < days < 367:
+            name, above = f"{first.year}", ""
+        elif midnight and first.day == 1 and 27 < days < 32:
+            name = f"{first:%b}"
+        elif midnight and days == 1:
+            name = f"{first:%a} {first.day} {first:%b}"
+        elif midnight:
+            last = (end - np.timedelta64(1, "D")).item()
+            name = f"{first.day} {first:%b} –\n{last.day} {last:%b}"
+        else:
+            name = f"{first:%H:%M}–\n{end.item():%H:%M}"
+            above = f"{first.day} {first:%b} {first.year}"
+        found.append(name if above == shown or not above else f"{name}\n{above}")
+        shown = above
+    return found
+
+
+def moment_in_words(time: np.datetime64) -> str:
+    """A day and what clocks show.
+
+    >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
+    '29 Mar 2024, 12:30'
+    """
+    one = time.astype("datetime64[s]").item()
+    return f"{one.day} {one:%b %Y, %H:%M}"
 
 
 def _label_ends(

@@ -156,6 +156,11 @@ class Description:
             return f"sum of {self.value}"
         if self.people is None:
             return f"number of {plural(self.unit)}"
+        if self.people.distinct and not self.people.first:
+            users = plural(self.unit.removesuffix(self.people.of("")))
+            if self.release == "windows":
+                return f"number of distinct {users}"
+            return f"number of {users}, each once in a window"
         if not self.people.first:
             return "number of events"
         users, most = f"number of {plural(self.unit)}", self.people.most

@@ -17,7 +17,7 @@ from counton.errors import (
 )
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
-from counton.results.description import PERIODS, Carried, Description
+from counton.results.description import Carried, Description
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -582,6 +582,10 @@ class Released:
         found: np.datetime64 = self.local_ends()[step - self.steps.start]
         return found
 
+    def times(self, steps: range) -> NDArray[np.datetime64]:
+        """Ends of the windows of some steps in local time; of step 0 the beginning."""
+        return self._local(self.definition.windows.ends(steps))
+
     def local_counted(self) -> NDArray[np.datetime64]:
         """Up to when each release counts, in local time: ends of windows, less the delay."""
         return self._local(self._counted())
@@ -625,13 +629,14 @@ class Released:
                 whole = periods.whole & (edges[:-1] >= self.first - 1)
                 if 1 < whole.sum() <= most:
                     series = self.between(edges[:-1], edges[1:])
-                    ends = self._local(windows.ends(range(self.steps.stop))[edges[1:]])
-                    return replace(self._curves(ends[whole], series, whole), of_windows=True), every
+                    ends = self._local(windows.ends(range(self.steps.stop))[edges])
+                    found = self._curves(ends[1:][whole], series, whole)
+                    return replace(found, starts=ends[:-1][whole]), every
         stops = np.arange(1, self.steps.stop)
         series = self.windows or self.between(stops - 1, stops)
         part = slice(self.first - 1, None)
         drawn = self._curves(self.local_ends()[part], series, part)
-        return replace(drawn, of_windows=True), windows.every
+        return replace(drawn, starts=self._local(windows.starts(self.steps))[part]), windows.every
 
     def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
@@ -645,44 +650,70 @@ class Released:
             estimates, lower, upper = (
                 np.where(hidden, np.nan, a) for a in (estimates, lower, upper)
             )
-        return Curves(times, self.groups, estimates, lower, upper)
+        known = self.definition.groups if self.since is None else tuple(self.since)
+        place = {group: number for number, group in enumerate(known)}
+        places = [place[group] for group in self.groups]
+        return Curves(times, self.groups, estimates, lower, upper, places=places)
 
-    def figures(self, *, panels: bool = False) -> dict[str, Figure]:
+    def figures(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> dict[str, Figure]:
         """Charts of ``totals``, of ``windows``, or both; of many groups the largest.
 
         Args:
             panels: one small chart for each group.
+            title, axis: what is shown, in other words.
+            source: where the numbers come from, below the chart.
+            width: in inches; None: 7.5. A telephone shows 4.
 
         Raises:
+            InvalidInput: no such width.
             MissingExtra: matplotlib is not installed.
         """
+        from counton.plots.style import check_width
         from counton.plots.totals import MOST_GROUPS, plot_totals
+        from counton.results.wording import (
+            foot_of,
+            groups_in_words,
+            series_in_words,
+            times_in_words,
+        )
 
-        definition, part = self.definition, self.largest(MOST_GROUPS + 1)
-        by = f", by {definition.by}" if definition.by else ""
+        definition, part, wide = self.definition, self.largest(MOST_GROUPS + 1), check_width(width)
+        grouped = groups_in_words(definition)
+        by = f", by {grouped}" if grouped else ""
         what = definition.subject
         drawn = {}
         if self.totals is not None:
             late = f", each point released {self.delay:,} windows later" if self.delay else ""
-            since = f"since {self.local_start()}{late}"
-            drawn["totals"] = part.curves(), f"Running {what}{by}", since
+            times = f"{times_in_words(definition)}{late}"
+            drawn["totals"] = part.curves(), f"Running {what}{by}", times
         if definition.release != "totals":
             curves, every = part.window_curves()
-            drawn["windows"] = (
-                curves,
-                f"{what[0].upper()}{what[1:]}{by}",
-                f"in each {PERIODS.get(every, f'window of {every}')}",
-            )
-        protected = (
-            f"{definition.guarantee} protects each single {definition.unit} "
-            f"({definition.contribution.neighbours}); bands: {100 * self.level:g}% intervals"
-        )
+            times = times_in_words(definition, 1, every)
+            drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
         several = len(self.groups)
         return {
             kind: plot_totals(
-                replace(curves, all_groups=several), title, protected, scale, panels=panels
+                replace(
+                    curves,
+                    all_groups=several,
+                    groups=curves.groups if grouped else [series_in_words(definition)],
+                ),
+                said if title is None else title,
+                f"{times}; with {100 * self.level:g}% intervals",
+                what if axis is None else axis,
+                panels=panels,
+                foot=foot_of(definition, source),
+                width=wide,
             )
-            for kind, (curves, title, scale) in drawn.items()
+            for kind, (curves, said, times) in drawn.items()
         }
 
     def describe(self) -> str:

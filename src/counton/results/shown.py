@@ -330,30 +330,31 @@ class ReleasedStatistic:
         return found
 
     def figures(
-        self, *, panels: bool = False, title: str | None = None, axis: str | None = None
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
     ) -> dict[str, Figure]:
-        """A chart of what `table` tells.
+        """A chart of what `table` tells; arguments as of `Released.figures`.
 
         Raises:
-            InvalidInput: panels, of a statistic that has no groups.
+            InvalidInput: panels, of a statistic that has no groups; or no such width.
             MissingExtra: matplotlib is not installed.
         """
         if panels:
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"
             )
-        from counton.plots.statistic_charts import plot_statistic
-
         steps, after = self._some(), self.steps.stop - 1
         drawn = self.table(steps)
         if "rank" in drawn.columns:  # those that are shown last, all along
             last = self._table(range(after, after + 1))["group"].to_list()
             drawn = replace(self, shown=replace(self.shown, ask=tuple(last))).table(steps)
-        columns = {name: drawn[name].to_numpy() for name in drawn.columns}
-        figure = plot_statistic(
-            self.statistic, columns, self.times, self.terms, self.level, title=title, axis=axis
-        )
-        return {"statistic": figure}
+        look = Look(title, axis, source, width)
+        return {"statistic": chart_of(self.statistic, drawn, self, look, over=self.shown.over)}
 
     def _some(self) -> range | None:
         """The steps that a chart shows, the last among them."""
@@ -362,6 +363,95 @@ class ReleasedStatistic:
         count = self.steps.stop - self.first
         stride = max(1, count // _DRAWN)
         return range(self.first + (count - 1) % stride, self.steps.stop, stride)
+
+
+#: How a chart is worded, and how wide it is: fields of whatever asks for one.
+LOOK = ("title", "axis", "source", "width")
+
+
+def check_look(asked: Any) -> None:
+    """Refuse words for a chart that nobody asks for, and a width that is none.
+
+    Args:
+        asked: has the fields of `LOOK`, and ``plot``.
+
+    Raises:
+        InvalidInput: naming the field.
+    """
+    for given in LOOK:
+        if getattr(asked, given) is not None and asked.plot is None:
+            raise InvalidInput(
+                f"{field(given, getattr(asked, given))} is of a chart; give {field('plot')} too"
+            )
+    if asked.width is not None:
+        from counton.plots.style import check_width
+
+        check_width(asked.width)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a chart is worded, and how wide it is: see `counton.jobs.Released.figures`."""
+
+    title: str | None = None
+    axis: str | None = None
+    source: str | None = None
+    width: float | None = None
+
+
+def chart_of(
+    statistic: Statistic,
+    table: pl.DataFrame,
+    released: Timed,
+    look: Look,
+    *,
+    over: int | None = None,
+) -> Figure:
+    """A chart of readings.
+
+    Args:
+        statistic: which.
+        table: its rows.
+        released: where they come from.
+        look: words and width.
+        over: what came in so many steps is shown; None: in all so far.
+    """
+    from counton.plots.statistic_charts import plot_statistic
+    from counton.plots.style import check_width
+    from counton.results.wording import foot_of, groups_in_words, times_in_words
+
+    definition = released.definition
+    columns = {name: table[name].to_numpy() for name in table.columns}
+    width = check_width(look.width)
+    return plot_statistic(
+        statistic,
+        columns,
+        released.times,
+        level=released.level,
+        title=look.title,
+        axis=look.axis,
+        when=times_in_words(definition, over),
+        by=groups_in_words(definition),
+        of=definition.value,
+        over=over,
+        foot=foot_of(definition, look.source),
+        width=width,
+    )
+
+
+class Timed(Protocol):
+    """Released steps with their times."""
+
+    @property
+    def definition(self) -> Description:
+        """Of the stream."""
+
+    @property
+    def level(self) -> float:
+        """Confidence of the intervals."""
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time; of step 0 the beginning."""
 
 
 def _quantiles() -> Any:

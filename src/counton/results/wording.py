@@ -8,7 +8,7 @@ import polars as pl
 
 from counton.columns import BETWEEN
 from counton.mechanisms import StreamTerms
-from counton.results.description import Description
+from counton.results.description import PERIODS, Description
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (
@@ -72,6 +72,55 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
     return (
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."
+    )
+
+
+def series_in_words(definition: Description) -> str:
+    """What the only curve of a chart is called, where there are no groups."""
+    if definition.what == "sum":
+        return str(definition.value)
+    return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
+
+
+def groups_in_words(definition: Description) -> str | None:
+    """By what groups are told apart, as in "region and sex"; None: there are none."""
+    by = definition.by
+    return None if by is None else " and ".join(name.strip() for name in by.split(","))
+
+
+def times_in_words(
+    definition: Description, over: int | None = None, every: str | None = None
+) -> str:
+    """Of which times a chart's numbers are.
+
+    Args:
+        definition: of the stream.
+        over: in so many steps up to each; None: in all so far.
+        every: how long the steps are that are drawn; None: as those of the stream.
+    """
+    cut = definition.cut
+    if cut is None:
+        return "after each row" if over is None else f"in the last {over:,} rows up to each"
+    every = cut.every if every is None else every
+    if over == 1:
+        return f"in each {PERIODS.get(every, f'window of {every}')}"
+    if over is not None:
+        period = PERIODS.get(every)
+        windows = f"windows of {every}" if period is None else f"{period}s"
+        return f"in the {over:,} {windows} up to each point"
+    start = cut.local(cut.start)
+    at = "" if start.hour == start.minute == 0 else f", {start:%H:%M}"
+    return f"since {start.day} {start:%B %Y}{at}"
+
+
+def foot_of(definition: Description, source: str | None) -> str:
+    """What stands below a chart: where its numbers come from, and what is protected."""
+    cut = definition.cut
+    whence = "" if source is None else f"Source: {source}. "
+    zone = "" if cut is None else f"; times: {cut.timezone}"
+    return (
+        f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
+        f"{definition.contribution.neighbours}){zone}"
     )
 
 

@@ -25,7 +25,7 @@ from counton.store import Store
 from counton.store.inbox import Inbox
 from counton.store.keyfile import Kept
 from counton.store.turn import LASTS, Turn
-from counton.windows import microseconds, moment
+from counton.windows import microseconds
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
@@ -141,7 +141,7 @@ class Service:
         if came >= last:
             return (
                 f"the last of the {definition.windows.steps:,} windows of the stream was due at "
-                f"{moment(last).isoformat()}; begin another stream"
+                f"{definition.windows.at(last)}; begin another stream"
             )
         return None
 

@@ -1,0 +1,193 @@
+"""A window's number stands on its window, a colour belongs to a group, words say what is shown."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from counton.jobs.shown import Shown
+from matplotlib.colors import to_hex
+from matplotlib.dates import date2num
+from matplotlib.text import Text
+
+from counton import Average, PureDP, release
+from counton.errors import InvalidInput
+from counton.jobs import export
+from counton.plots import Curves, plot_totals
+from counton.plots.style import PALETTE, colours_at
+from counton.plots.totals import tick_names, window_names
+
+pytestmark = pytest.mark.slow  # most of it draws
+
+GROUPS = ["Cathedral", "Harbour", "Zoo"]
+VISITS = pl.DataFrame(
+    {
+        "at": [datetime(2024, 3, 1 + n // 20, n % 20 + 4) for n in range(620)],
+        "museum": [GROUPS[n % 3] for n in range(620)],
+        "visitor": [f"v{n % 50}" for n in range(620)],
+        "age": [n % 90 for n in range(620)],
+    }
+)
+BASE: dict[str, Any] = {
+    "time": "at",
+    "timezone": "Europe/Berlin",
+    "start": date(2024, 3, 1),
+    "steps": 400,
+    "guarantee": PureDP(1),
+}
+BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
+
+
+def counted(folder: Path, until: date = date(2024, 4, 1), **more: Any) -> Any:
+    asked = {**BASE, "every": "1d", "state": folder / "s.db", "until": until, "unit": "visit"}
+    return release("count", VISITS, **{**asked, **more}).released()
+
+
+def words(figure: Any) -> str:
+    figure.canvas.draw()  # ticks get their names
+    found = [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
+    return " | ".join(" ".join(text.split()) for text in found if text.strip())
+
+
+def spans(axes: Any) -> list[tuple[float, float]]:
+    """Where bars stand."""
+    return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+
+
+@pytest.mark.parametrize(("every", "until"), [("1d", 4), ("1h", 2), ("1mo", 32)])
+def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> None:
+    end = date(2024, 3, until) if until < 32 else date(2024, 4, 1)
+    found = counted(tmp_path, end, every=every, release="windows")
+    axes = found.figures()["windows"].axes[0]
+    table = found.table()
+    assert len(axes.patches) == table.height
+    local = [table[name].dt.replace_time_zone(None) for name in ("window_start", "window_end")]
+    for (low, high), start, stop in zip(spans(axes), *local, strict=True):
+        assert date2num(start) < low < high < date2num(stop)
+        assert high - low > 0.8 * (date2num(stop) - date2num(start))
+    tall = [bar.get_height() for bar in axes.patches]
+    assert tall == pytest.approx(table["window_estimate"].to_list())
+    assert axes.get_xlim() == pytest.approx((date2num(local[0][0]), date2num(local[1][-1])))
+
+
+def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
+    axes = found.figures()["windows"].axes[0]
+    edges = [date2num(datetime(2024, 3, day)) for day in range(1, 9)]
+    wanted = [edge for pair in zip(edges[:-1], edges[1:], strict=True) for edge in pair]
+    lines = [line for line in axes.lines if len(line.get_xdata()) == len(wanted)]
+    assert len(lines) == 3
+    for line in lines:
+        assert list(line.get_xdata()) == pytest.approx(wanted)
+        values = list(line.get_ydata())
+        assert values[::2] == values[1::2]
+
+
+def test_an_average_of_each_window_stands_on_it_and_a_running_one_at_its_end(
+    tmp_path: Path,
+) -> None:
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db"}
+    run = release(Average(0, 90, resolution=1), VISITS, value="age", **asked, **BY)
+    axes = run.shown().figures()["statistic"].axes[0]
+    assert axes.lines[0].get_xdata()[0] == date2num(datetime(2024, 3, 2))
+    assert "Running average of age, by museum" in words(run.shown().figures()["statistic"])
+    each = run.shown(shown=Shown(over=1)).figures()["statistic"]
+    assert each.axes[0].lines[0].get_xdata()[0] == date2num(datetime(2024, 3, 1))
+    said = words(each)
+    assert "Average of age, by museum" in said
+    assert "Running" not in said
+    assert "in each day" in said
+    week = words(run.shown(shown=Shown(over=7)).figures()["statistic"])
+    assert "in the 7 days up to each point" in week
+
+
+def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
+    hours = counted(tmp_path, date(2024, 3, 2), every="1h", release="windows")
+    said = words(hours.figures()["windows"])
+    assert "00:00 1 Mar 2024" in said
+    assert "24:00" in said
+    assert "2 Mar" not in said.replace("2 Mar 2024, ", "")
+    month = np.array(["2024-03-01", "2024-04-01"], "datetime64[us]")
+    assert window_names(month[:1], month[1:]) == ["Mar\n2024"]
+    year = np.array(["2024-01-01", "2025-01-01"], "datetime64[us]")
+    assert window_names(year[:1], year[1:]) == ["2024"]
+    weeks = np.array(["2024-03-25", "2024-04-01"], "datetime64[us]")
+    assert window_names(weeks[:1], weeks[1:]) == ["25 Mar –\n31 Mar\n2024"]
+    hour = np.array(["2024-03-25T05", "2024-03-25T06"], "datetime64[us]")
+    assert window_names(hour[:1], hour[1:]) == ["05:00–\n06:00\n25 Mar 2024"]
+    days = date2num([datetime(2023, 12, 25), datetime(2024, 1, 1), datetime(2024, 1, 8)])
+    assert tick_names(days, days[-1]) == ["25 Dec\n2023", "1 Jan\n2024", "8 Jan"]
+
+
+def drawn_colours(figure: Any) -> dict[str, str]:
+    """Colours by the names that stand beside curves."""
+    return {
+        text.get_text(): to_hex(text.get_color()).upper()
+        for text in figure.findobj(Text)
+        if text.get_text() in GROUPS
+    }
+
+
+def test_a_group_keeps_its_colour_whatever_its_rank(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
+    wanted = dict(zip(GROUPS, PALETTE, strict=False))
+    for width in (7.5, 4):
+        for figure in found.figures(width=width).values():
+            assert drawn_colours(figure) == wanted
+    chosen = export(tmp_path / "s.db", groups=["Zoo", "Cathedral"]).figures()["totals"]
+    assert drawn_colours(chosen) == {name: wanted[name] for name in ("Zoo", "Cathedral")}
+
+
+@pytest.mark.parametrize("last", [[5e4, 4e4, 700.0, 30.0], [30.0, 700.0, 4e4, 5e4]])
+def test_a_second_panel_takes_no_colour_of_the_first(last: list[float]) -> None:
+    estimates = np.linspace(0, 1, 9)[:, None] * np.array(last)
+    curves = Curves(np.arange(9), list("abcd"), estimates, estimates - 1, estimates + 1)
+    figure = plot_totals(curves, "t", "s", "y")
+    assert len(figure.axes) == 2
+    used = [line.get_color() for axes in figure.axes for line in axes.lines]
+    assert len(used) == len(set(used)) == 4
+
+
+def test_groups_that_are_far_apart_have_two_colours() -> None:
+    assert len(set(colours_at([3, 43, 83]))) == 3
+    assert colours_at([43, 3])[1] == colours_at([3])[0]
+
+
+def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
+    alone = words(counted(tmp_path, date(2024, 3, 8)).figures()["totals"])
+    assert "all" not in alone.split(" | ")
+    assert "visits" in alone.split(" | ")
+    assert "Running number of visits" in alone
+    assert "since 1 March 2024; with 95% intervals" in alone
+    assert "Noise protects each single visit (pure differential privacy" in alone
+    assert "times: Europe/Berlin" in alone
+    people = {"user": "visitor", "most": 3, "distinct": True, "name": "people", "unit": "visitor"}
+    windows = counted(tmp_path, date(2024, 3, 8), release="windows", **people, **BY)
+    said = words(windows.figures()["windows"])
+    assert "Number of distinct visitors, by museum" in said
+    assert "events" not in said
+    own = windows.figures(title="Guests", axis="heads", source="City of Harbour")["windows"]
+    said = words(own)
+    assert said.split(" | ")[0] in ("Guests", "heads") or "| Guests |" in said
+    assert "heads" in said
+    assert "Source: City of Harbour. Noise protects each single visitor" in said
+
+
+def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
+    for figure in found.figures(width=4, source="City of Harbour").values():
+        assert figure.get_figwidth() == 4
+        figure.canvas.draw()
+        tall, wide = figure.get_figheight(), figure.get_figwidth()
+        for text in figure.texts:
+            box = text.get_window_extent()
+            assert 0 <= box.x0 < box.x1 <= wide * figure.dpi, text.get_text()
+            assert 0 <= box.y0 < box.y1 <= tall * figure.dpi, text.get_text()
+        assert set(GROUPS) <= {text.get_text() for text in figure.texts}
+    for width in (0.0, 2.9, 31, float("nan"), "4", True):
+        with pytest.raises(InvalidInput, match="no width of a chart"):
+            found.figures(width=width)
