@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from counton.jobs.shown import Shown
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
@@ -19,6 +19,7 @@ from counton.jobs import export
 from counton.plots import Curves, plot_totals
 from counton.plots.style import PALETTE, colours_at
 from counton.plots.totals import tick_names, window_names
+from counton.results.shown import Shown
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -82,7 +83,7 @@ def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
     found = counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
     axes = found.figures()["windows"].axes[0]
     edges = [day_number(datetime(2024, 3, day)) for day in range(1, 9)]
-    wanted = [edge for pair in zip(edges[:-1], edges[1:], strict=True) for edge in pair]
+    wanted = [edge for pair in pairwise(edges) for edge in pair]
     lines = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == len(wanted)]
     assert len(lines) == 3
     for line in lines:
