@@ -149,7 +149,7 @@ class TestWitness:
     def test_a_server_without_a_key_file_has_none(self) -> None:
         assert witness_beside("postgresql://ann@db/visits", Key.generate()).paths == ()
         named = witness_beside("postgresql://ann@db/visits", "my.key")
-        assert named.paths == (Path("my.key.witness"),)
+        assert named.paths == (Path("my.key.witness").resolve(),)
 
 
 class TestPrepared:

@@ -259,8 +259,11 @@ def test_a_key_without_its_state_is_taken_for_a_copy(file: Path) -> None:
     with pytest.raises(WrongKey, match="bring its own state back, or move the key away"):
         line(elsewhere, 6)
     assert not elsewhere.exists()
-    # a key that the caller passes is the caller's to answer for
-    assert not line(elsewhere, 6, key=Key.load(key_path(file))).repeated
+    with pytest.raises(StateError, match="no release"):  # the file's witness knows of it
+        line(elsewhere, 6, key=Key.load(key_path(file)))
+    # a key without a file is the caller's to answer for
+    kept = Key.from_text(key_path(file).read_text(), "a vault")
+    assert not line(elsewhere, 6, key=kept).repeated
     with pytest.raises(WrongKey, match="was released with the key"):
         line(file, key=Key.generate())
     key_path(file).unlink()

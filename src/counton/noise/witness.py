@@ -8,6 +8,7 @@ process the same is remembered of keys without a file.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -71,10 +72,12 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 def witness_of(file: Path) -> Path:
     """Where the witness of a key file is.
 
+    It lies beside the file itself, whatever symbolic link it was named by.
+
     >>> witness_of(Path("visits.key")).name
     'visits.key.witness'
     """
-    return Path(f"{file}.witness")
+    return Path(f"{file.resolve()}.witness")
 
 
 def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
@@ -134,11 +137,43 @@ def note_in(
             return None  # another writer has gone on from here
         text = _text([*(old for old in known if old not in same), entry])
         # In one write, so that a process which is killed leaves the old or the new text.
-        if os.pwrite(descriptor, text, 0) != len(text):  # no space left
+        if os.pwrite(descriptor, text, 0) != len(text):
             os.pwrite(descriptor, before, 0)
-            text = before
+            os.ftruncate(descriptor, len(before))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.ftruncate(descriptor, len(text))
     return None
+
+
+def reserve_in(path: Path, entry: dict[str, Any]) -> None:
+    """Make sure that an entry can be written soon: the file may be written, and has room for it.
+
+    Args:
+        path: of the file; made where there is none.
+        entry: as for `note_in`. One that its key and stream have not yet stands there as of step 0,
+            which says that nothing is released.
+
+    Raises:
+        OSError: it cannot be read or written.
+        ValueError: it holds something else than entries.
+    """
+    if not path.exists():
+        # A text as long as the one to come; what stands after the entries is not read.
+        nothing = _text([{**entry, "step": 0, "digest": ""}])
+        if _begun(path, nothing.ljust(len(_text([entry])))):
+            return
+    descriptor = os.open(path, os.O_RDWR)
+    with os.fdopen(descriptor, "rb+", buffering=0) as file:
+        _lock(descriptor)
+        before = file.read()
+        known = parsed(before)
+        others = [old for old in known if any(old[of] != entry[of] for of in ("key", "stream"))]
+        room = b" " * (len(_text([*others, entry])) - len(before))
+        # Where there is room, bytes as they are: they tell whether the file may be written.
+        data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
+        if os.pwrite(descriptor, data, place) != len(data):
+            os.ftruncate(descriptor, len(before))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _begun(path: Path, text: bytes) -> bool:
@@ -147,7 +182,8 @@ def _begun(path: Path, text: bytes) -> bool:
     descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor)
-        os.pwrite(descriptor, text, 0)
+        if os.pwrite(descriptor, text, 0) != len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.ftruncate(descriptor, len(text))
         os.fsync(descriptor)
         try:

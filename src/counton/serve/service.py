@@ -25,6 +25,7 @@ from counton.store import Store
 from counton.store.inbox import Inbox
 from counton.store.keyfile import Kept
 from counton.store.turn import LASTS, Turn
+from counton.store.watching import note_seen
 from counton.windows import microseconds
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
@@ -182,7 +183,7 @@ class Service:
         for state in self.states.values():
             state.close()
 
-    def _hold(self, _address: str, state: State) -> None:
+    def _hold(self, address: str, state: State) -> None:
         """Ask for the turn, again and again, also while a run takes long."""
         while not self.stopping.is_set():
             leads = state.turn.mine()
@@ -193,7 +194,15 @@ class Service:
                 for name in sorted(names):
                     note(what, stream=name)
             state.leads = leads
+            self._watch(address, state)
             self.stopping.wait(LASTS / 4)
+
+    def _watch(self, address: str, state: State) -> None:
+        """Note in this server's witnesses what another one releases, before it may itself."""
+        for name, served in self.served.items():
+            if str(served.job.state) == address and name not in state.leads:
+                with suppress(CountonError):  # said when it is to release
+                    note_seen(state.store.database, served.job.key, [name])
 
     def _release(self, address: str, state: State) -> None:
         mine = [

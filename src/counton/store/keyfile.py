@@ -18,6 +18,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
-from counton.noise.witness import note_in, parsed
+from counton.noise.witness import note_in, parsed, reserve_in, witness_of
 from counton.store.database import Database, database_url, state_file
 from counton.store.whole_file import sync_folder
 
@@ -65,7 +66,7 @@ def state_files(state: State, key: str | os.PathLike[str] | None = None) -> list
     file, path = state_file(state), file_of(key)
     parts = ("", "-wal", "-shm", "-journal", ".key", ".key.witness")
     kept = [] if file is None else [Path(f"{file}{part}") for part in parts]
-    return kept if path is None else [*kept, path, Path(f"{path}.witness")]
+    return kept if path is None else [*kept, path, witness_of(path)]
 
 
 def beside(file: Path | None, label: str) -> Path:
@@ -188,29 +189,30 @@ def waiting(path: Path, fingerprint: str) -> Path:
 def witness_beside(state: State | Database, key: Kept) -> Witness:
     """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
-    A state on a server whose key is in no file has none.
+    A key that is named through a symbolic link has its witness beside the file itself: by whatever
+    name it is used, it remembers the same. A state on a server whose key is in no file has none.
     """
-    path = file_of(key)
+    path = key.file if isinstance(key, Key) else file_of(key)
     if isinstance(state, Database):
         file, label = state.path, state.label
     else:
         file = state_file(state)
         label = str(file) if file else database_url(state).render_as_string(True)
-    paths = [] if path is None else [Path(f"{path}.witness")]
-    if file is not None and (path is None or not _same_file(path, Path(f"{file}.key"))):
+    paths = []
+    if path is not None:
+        named = Path(f"{path}.witness")  # where earlier versions wrote it
+        paths += [witness_of(path), *([named] if named.exists() else [])]
+    if file is not None:
         paths.append(Path(f"{file}.key.witness"))
-    return Witness(paths, label, state if isinstance(state, Database) else None)
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+    once = {place.resolve(): place for place in reversed(paths)}
+    return Witness(list(once)[::-1], label, state if isinstance(state, Database) else None)
 
 
 class Witness:
     """What is remembered beside a key: of each stream the last step, and a digest of its release.
 
-    It is written after each commit and holds nothing secret. Where it cannot be written, later
-    releases are not known to it; where it stands and cannot be read, the state is refused.
+    It is written after each commit and holds nothing secret. Where it stands and cannot be read or
+    written, nothing is released; nor where none of its places can be written.
 
     Where a key has a file of its own, the same is remembered beside the key and beside the state,
     so that streams of one state under several keys know of each other.
@@ -335,7 +337,7 @@ class Witness:
         """
         for entry in self.entries():
             known = (entry["key"], entry["stream"]) == (fingerprint, noise)
-            if known and entry["digest"] != digest:
+            if known and entry["step"] and entry["digest"] != digest:
                 raise ReplayMismatch(
                     f"state {self._label} does not know {name!r}, but {self.where} says that it "
                     f"was released from other data, so the state was restored from an old copy; "
@@ -405,14 +407,7 @@ class Witness:
             StateError: the witness knows another release of a step, so that another copy of the
                 state is in use; it stays as it is.
         """
-        entry = {
-            "key": fingerprint,
-            "state": self._label,
-            "identity": None if self._database is None else self._database.identity,
-            "stream": name,
-            "step": step,
-            "digest": digest,
-        }
+        entry = self._entry(fingerprint, name, step, digest)
 
         def agrees(old: dict[str, Any]) -> bool:
             if _unkeyed(old["digest"]):
@@ -421,12 +416,122 @@ class Witness:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
+        noted = False
         for path in self.paths:
-            # What cannot be read is left as it is: the next one who opens the state is told of it.
-            with suppress(OSError, ValueError):
+            try:
                 other = note_in(path, entry, agrees)
-                if other is not None:
-                    raise self._other_release(name, other)
+            except (OSError, ValueError) as error:
+                if self._needed(path, noted):
+                    raise self._unwritten(
+                        path,
+                        error,
+                        f"what is released of {name!r} is kept in the state, and is not shown yet; "
+                        f"make the witness writable, then run the same again",
+                    ) from None
+                continue
+            if other is not None:
+                raise self._other_release(name, other)
+            noted = True
+
+    def reserve(self, fingerprint: str, name: str, step: int) -> None:
+        """Make sure that a release can be noted, before it is committed.
+
+        Args:
+            fingerprint: of the key.
+            name: of the stream.
+            step: the last one to be released.
+
+        Raises:
+            StateError: the witness cannot be written.
+        """
+        entry = self._entry(fingerprint, name, step, "0" * 64)
+        noted = False
+        for path in self.paths:
+            try:
+                reserve_in(path, entry)
+            except (OSError, ValueError) as error:
+                if self._needed(path, noted):
+                    raise self._unwritten(
+                        path,
+                        error,
+                        "nothing was released; let it be written (its mode, its folder, the space "
+                        "left), or keep the key where its folder may be written",
+                    ) from None
+                continue
+            noted = True
+
+    def is_behind(self, fingerprint: str, name: str, step: int) -> bool:
+        """Whether one of its files, written or still to be made, does not know a step.
+
+        Args:
+            fingerprint: of the key.
+            name: of the stream.
+            step: the last one released.
+
+        Raises:
+            StateError: one is there and cannot be read.
+        """
+        of = (fingerprint, name, step)
+        return any(
+            all((one["key"], one["stream"], one["step"]) != of for one in self._entries_of(path))
+            for path in self.paths
+        )
+
+    def lacks(self, fingerprint: str, name: str, step: int) -> str | None:
+        """Why it would not notice an old copy of the state, in words; None where it would.
+
+        Args:
+            fingerprint: of the key.
+            name: of the stream.
+            step: the last one that the state knows.
+        """
+        if not (self.paths and step):
+            return None
+        for path in self.paths:
+            try:
+                os.close(os.open(path, os.O_RDWR))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                return f"the witness {path} cannot be written ({error.strerror}): let it be written"
+        for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
+            time.sleep(wait)
+            entries = Witness(self.paths, self._label).entries()
+            known = [
+                entry["step"]
+                for entry in entries
+                if (entry["key"], entry["stream"]) == (fingerprint, name)
+            ]
+            if known and max(known) >= step:
+                return None
+        there = any(path.exists() for path in self.paths)
+        says = f"knows it up to step {max(known, default=0):,}" if there else "is missing"
+        return (
+            f"the state is at step {step:,} and its witness {self.where} {says}, so an old copy "
+            f"would be taken for the newest: bring the witness back, or run the job again, which "
+            f"notes what the state has"
+        )
+
+    def _entry(self, fingerprint: str, name: str, step: int, digest: str) -> dict[str, Any]:
+        return {
+            "key": fingerprint,
+            "state": self._label,
+            "identity": None if self._database is None else self._database.identity,
+            "stream": name,
+            "step": step,
+            "digest": digest,
+        }
+
+    def _needed(self, path: Path, noted: bool) -> bool:
+        """Whether a file has to be written: where it stands, or nobody else remembers."""
+        return (noted is False and path == self.paths[-1]) or os.path.lexists(path)
+
+    def _unwritten(self, path: Path, error: Exception, what: str) -> StateError:
+        why = getattr(error, "strerror", None) or "it was altered, or written in part"
+        return StateError(
+            f"the witness {path} of state {self._label} cannot be written ({why}), and without it "
+            f"an old copy of the state would be taken for the newest: {what}"
+        )
 
 
 def noise_name(name: str, terms: str) -> str:

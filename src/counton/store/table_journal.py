@@ -186,6 +186,7 @@ def _enter(draft: TableDraft[R], state: State, key: Key, kept: keyfile.Kept) -> 
             if _unit(connection, release.contribution) != release.contribution.unit:
                 raise _Named
             ledger.enter(connection, draft.name, release.guarantee, release.contribution)
+            witness.reserve(key.fingerprint, noise, 1)
             connection.execute(schema.tables.insert().values(**row))
         witness.note(key.fingerprint, noise, 1, release.input_digest)
     finally:

@@ -162,13 +162,15 @@ def _remembered(
         if hasattr(row, "checkpoint"):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_witness(connection, row, witness, held)
+            lacking = witness.lacks(row.key_fingerprint, row.name, row.step)
         else:
             noise = keyfile.noise_name(row.name, row.terms)
             digest = bytes(row.input_digest).hex()
             witness.refuse_other_data(row.key_fingerprint, row.name, noise, digest)
+            lacking = witness.lacks(row.key_fingerprint, noise, 1)
     except (StateError, ReplayMismatch) as error:
         return (str(error),)
-    return ()
+    return () if lacking is None else (lacking,)
 
 
 def _forgotten(

@@ -59,10 +59,9 @@ class Writer:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Note the last release where a process was killed between its commit and the note."""
+        """Note the last release: of a process killed before its note, or with another witness."""
         of, step = (self._fingerprint, self.name), self.step
-        entries = self._witness.entries()
-        if any((one["key"], one["stream"], one["step"]) == (*of, step) for one in entries):
+        if not self._witness.is_behind(*of, step):
             return
         digest = self._released_digest(step)
         if digest is not None:
@@ -212,11 +211,15 @@ class Writer:
                 connection, records.find(connection, self.name), step, self._key
             )
 
-    def _check_copy(self, connection: Connection) -> None:
+    def _check_copy(self, connection: Connection, now: int) -> None:
         """Refuse to commit steps which another copy of the state has released, or may have.
 
+        Args:
+            connection: to the state.
+            now: the last step that is to be committed.
+
         Raises:
-            StateError: the witness knows what this state does not.
+            StateError: the witness knows what this state does not, or could not note the commit.
         """
         if not self.step:
             creation.refuse_forgotten(connection, self.database, self._witness)
@@ -229,6 +232,7 @@ class Writer:
             )
 
         self._witness.check(self._fingerprint, self.name, self.step, digest)
+        self._witness.reserve(self._fingerprint, self.name, now)
 
     def _commit(
         self,
@@ -257,7 +261,7 @@ class Writer:
             if advanced != 1:
                 raise self._taken_over()
             if rows:
-                self._check_copy(connection)
+                self._check_copy(connection, counter.step)
                 statements.JOURNAL.run(connection, *rows)
             journal.write_observed(connection, observed)
             journal.write_sources(connection, self.stream_id, sources, counter.step)

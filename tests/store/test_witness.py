@@ -1,0 +1,239 @@
+"""A witness notices every old copy: whatever the key is called, or nothing is released."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from counton import PureDP, Stream, release_ranges
+from counton.errors import StateError, WrongKey
+from counton.noise import Key
+from counton.store import key_path, schema, verify
+from counton.store.database import database_url
+from counton.store.watching import note_seen
+from counton.strategies import Binary
+
+
+def create(state: Any, key: Any = None, name: str = "a") -> None:
+    with Stream.create(state, name, Binary(64), PureDP(1), key=key) as stream:
+        stream.release_many([1, 2])
+
+
+def go_on(state: Any, key: Any, value: int = 3, name: str = "a") -> None:
+    with Stream.open(state, name, key=key) as stream:
+        stream.release(value)
+
+
+class Server:
+    """A PostgreSQL database, whose tables can be kept and put back as from a dump."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def dump(self) -> Any:
+        engine = sa.create_engine(database_url(self.url))
+        with engine.begin() as connection:
+            tables = schema.metadata.sorted_tables
+            rows = [
+                (table, [dict(row._mapping) for row in connection.execute(sa.select(table))])
+                for table in tables
+            ]
+        engine.dispose()
+        return rows
+
+    def restore(self, dump: Any) -> None:
+        engine = sa.create_engine(database_url(self.url))
+        with engine.begin() as connection:
+            for table in reversed(schema.metadata.sorted_tables):
+                connection.execute(table.delete())
+            for table, rows in dump:
+                if rows:
+                    connection.execute(table.insert(), rows)
+        engine.dispose()
+
+
+def linked(key: Path, folder: str) -> Path:
+    """A symbolic link to a key, in a folder of its own."""
+    link = key.parent / folder / "link.key"
+    link.parent.mkdir()
+    link.symlink_to(key)
+    return link
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) -> None:
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    links = linked(key, "one"), linked(key, "two")
+    create(file, key if first else links[0])
+    elsewhere = tmp_path / "elsewhere.db"  # so that the witness beside the state says nothing
+    shutil.copy2(file, elsewhere)
+    go_on(file, links[1])
+    for name in (*links, key, Key.load(links[0])):
+        with pytest.raises(StateError, match="restored from an old copy"):
+            go_on(elsewhere, name, 10)
+    assert not list(tmp_path.glob("*/link.key.witness"))
+
+
+def test_a_witness_beside_a_link_is_read_on(file: Path, tmp_path: Path) -> None:
+    """Where earlier versions wrote it."""
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    link = linked(key, "one")
+    create(file, key)
+    old = file.read_bytes()
+    go_on(file, key)
+    for place in (file.with_name("state.db.key.witness"), tmp_path / "my.key.witness"):
+        place.rename(f"{link}.witness")
+    file.write_bytes(old)
+    with pytest.raises(StateError, match="restored from an old copy"):
+        go_on(file, link, 10)
+
+
+def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    os.link(key, tmp_path / "other.key")
+    with pytest.raises(WrongKey, match="hard links"):
+        create(file, tmp_path / "other.key")
+
+
+@pytest.mark.slow
+def test_a_linked_key_of_a_server(postgres: str, tmp_path: Path) -> None:
+    key, server = tmp_path / "my.key", Server(postgres)
+    Key.generate().save(key)
+    link = linked(key, "one")
+    create(postgres, key)
+    dump = server.dump()
+    go_on(postgres, link)
+    server.restore(dump)
+    for name in (link, key, Key.load(key)):
+        with pytest.raises(StateError, match="restored from an old copy"):
+            go_on(postgres, name, 10)
+
+
+def refuse_writing(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    """As of immutable files, which even their owner cannot write."""
+    plain = os.open
+
+    def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
+        writes = flags & (os.O_RDWR | os.O_WRONLY)
+        if writes and any(str(path).startswith(str(one)) for one in paths):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        return plain(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("stands", [False, True])
+def test_nothing_is_released_that_cannot_be_noted(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool, stands: bool
+) -> None:
+    key = tmp_path / "my.key" if named else None
+    if stands:
+        create(file, key)
+    else:
+        Stream.create(file, "a", Binary(8), PureDP(1), key=key).close()
+    before = verify(file, key=key)[0].values
+    places = [Path(f"{key_path(file)}.witness"), tmp_path / "my.key.witness"]
+    with monkeypatch.context() as patch:
+        refuse_writing(patch, *places)
+        refused = r"witness .* cannot be written \(Operation not permitted\), .*: nothing was"
+        with pytest.raises(StateError, match=refused):
+            go_on(file, key)
+        with pytest.raises(StateError, match=refused):
+            release_ranges([1, 2], guarantee=PureDP(1), state=file, name="line", key=key)
+        (found,) = verify(file, key=key)
+        assert found.values == before
+        assert found.right is not stands
+    go_on(file, key)
+    assert verify(file, key=key)[0].right
+
+
+def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Part of a text is no note, and what stood there stays."""
+    create(file)
+    path = Path(f"{key_path(file)}.witness")
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda *_: 0)
+        with pytest.raises(StateError, match="No space left"):
+            go_on(file, None)
+    assert path.read_bytes() == before
+    go_on(file, None)
+
+
+def test_a_key_in_a_folder_of_others(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As systemd hands keys over: the witness beside the state suffices."""
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    refuse_writing(monkeypatch, tmp_path / "my.key.witness")
+    create(file, key)
+    old = file.read_bytes()
+    go_on(file, key)
+    file.write_bytes(old)
+    with pytest.raises(StateError, match="restored from an old copy"):
+        go_on(file, key, 10)
+
+
+def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is shown the release before it is noted."""
+    create(file)
+    with monkeypatch.context() as patch:
+        patch.setattr("counton.store.keyfile.note_in", full)
+        with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
+            go_on(file, None)
+        with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
+            Stream.open(file, "a")
+    (found,) = verify(file)
+    assert "is at step 3 and its witness" in found.problems[0]
+    Stream.open(file, "a").close()
+    assert verify(file)[0].right
+
+
+def full(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
+    create(file)
+    path = Path(f"{key_path(file)}.witness")
+    old = path.read_bytes()
+    go_on(file, None)
+    path.write_bytes(old)
+    assert "knows it up to step 2" in verify(file)[0].problems[0]
+    path.unlink()
+    assert "is missing" in verify(file)[0].problems[0]
+    Stream.open(file, "a").close()
+    assert verify(file)[0].right
+
+
+@pytest.mark.slow
+def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path) -> None:
+    """Two machines with key files of their own: one that only looked knows what it saw."""
+    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
+    Key.generate().save(keys[0])
+    shutil.copy2(keys[0], keys[1])
+    create(postgres, keys[0])
+    go_on(postgres, keys[1])
+    dump = server.dump()
+    go_on(postgres, keys[1])
+    note_seen(postgres, keys[0])
+    with Stream.open(postgres, "a", key=keys[1]) as stream:
+        note_seen(postgres, keys[0], ["a", "not there yet"])
+        stream.release(8)  # it goes on to write
+    server.restore(dump)
+    with pytest.raises(StateError, match="restored from an old copy"):
+        note_seen(postgres, keys[0])
+    for key in keys:
+        with pytest.raises(StateError, match="restored from an old copy"):
+            go_on(postgres, key, 10)
