@@ -33,6 +33,8 @@ __all__ = ["NoiseState", "private_aggregate", "resumed"]
 
 #: The identity of all runs under a key that somebody chose.
 _SEEDED = "0" * 32
+#: Rows of a run in a state, whose shape stays the same, as checkpoints want it.
+_ROWS = 256
 #: Steps whose gradients are remembered, for programs that compute a step again.
 _REMEMBERED = 4096
 #: By session of a run that is known here: digests of the gradients by step.
@@ -47,7 +49,7 @@ class NoiseState(NamedTuple):
         step: how many steps have been taken.
         buffers: by name of the parameter.
         run: the identity of the run behind a 0, and of its sessions behind their first steps, as
-            uint32 of shape (rows, 5): public.
+            uint32 of shape (256, 5), filled up with zeros: public.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -104,7 +106,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
             for name, array in trees.leaves(parameters)
         }
-        drawn = jax.ShapeDtypeStruct((2, 5), jnp.uint32)
+        drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
         run = jax.experimental.io_callback(lambda: _begun(noise), drawn)
         return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
 
@@ -182,11 +184,11 @@ def resumed(state: Any, identity: str | None = None) -> Any:
             return found
         own = drawn_identity() if identity is None else identity
         sessions = renewed(tuple(map(tuple, run["sessions"])), last, own)
+        rows = _kept({"identity": run["identity"], "sessions": sessions})
         with _giving:
             if own in _given:
                 raise InvalidInput("a run goes on under this identity already: draw another one")
             _given[own] = {}
-        rows = _kept({"identity": run["identity"], "sessions": sessions})
         return found._replace(run=jnp.asarray(rows))
 
     return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
@@ -213,14 +215,23 @@ def _begun(noise: TrainingNoise) -> Any:
 def _kept(run: Any) -> Any:
     """A run as numbers, which a state of JAX can hold."""
     rows = [(0, run["identity"]), *run["sessions"]]
-    words = [[first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()] for first, text in rows]
-    return np.array(words, np.uint32)
+    if len(rows) > _ROWS:
+        raise InvalidInput(
+            f"the run has gone on {_ROWS - 2} times already, and its state holds no more: begin "
+            f"another run under another name"
+        )
+    words = np.zeros((_ROWS, 5), np.uint32)
+    for place, (first, text) in enumerate(rows):
+        words[place] = [first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()]
+    return words
 
 
 def _told(rows: Any) -> dict[str, Any]:
     """The run of such numbers."""
-    texts = [np.asarray(row[1:], "<u4").tobytes().hex() for row in rows]
-    firsts = [int(row[0]) for row in rows]
+    words = np.asarray(rows)
+    used = 1 + int((words[1:, 0] > 0).sum())
+    texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
+    firsts = words[:used, 0].tolist()
     return {"identity": texts[0], "sessions": list(zip(firsts[1:], texts[1:], strict=True))}
 
 

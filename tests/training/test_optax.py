@@ -272,6 +272,36 @@ def test_more_examples_than_the_samplers_batch_are_refused() -> None:
         jax.block_until_ready(summed.update({"w": jnp.full(4, 40.0)}, state))
 
 
+def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
+    zeros, _ = zeros_and_ones()
+    noise = own_noise(strategy=BufferedToeplitz.fit(400))
+    transformation = private_aggregate(noise, batch_size=1, per_example=False)
+    state = transformation.init(zeros)
+    shapes = {state.run.shape}
+    for step in range(255):
+        state = resumed(state._replace(step=jnp.asarray(step, jnp.int32)))
+        shapes.add(state.run.shape)
+    with pytest.raises(InvalidInput, match="another run under another name"):
+        resumed(state._replace(step=jnp.asarray(300, jnp.int32)))
+    assert shapes == {(256, 5)}
+    assert len(told(state.run)["sessions"]) == 255
+
+
+def test_parts_of_batches_are_added_up_before_their_noise() -> None:
+    zeros, ones = zeros_and_ones()
+    noise = own_noise()
+    inner = private_aggregate(noise, batch_size=1, per_example=False)
+    several = optax.MultiSteps(inner, every_k_schedule=2)
+    state, shown = several.init(zeros), []
+    update = jax.jit(several.update)
+    for _ in range(4):
+        found, state = update(ones, state)
+        shown.append(np.asarray(found["w"]))
+    assert not shown[0].any()
+    assert not shown[2].any()
+    assert np.abs(shown[1] - shown[3]).max() > 1e-3
+
+
 def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     key, (zeros, ones) = Key.generate(), zeros_and_ones()

@@ -19,7 +19,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -411,8 +411,7 @@ class TrainingNoise:
         self._be(*read_run(run, self.name))
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
-            fields = self._made(name, parameter.field.size, first, stop).fields
-            parameter.fields, parameter.field = fields, fields[-1][1]
+            parameter.take_over(self._made(name, parameter.field.size, first, stop))
 
     def check_step(self, step: int) -> None:
         """Refuse a step that the strategy or the sampler does not have.
@@ -612,11 +611,14 @@ class TrainingNoise:
     def _made(
         self, name: str, size: int, first: int, stop: int, sessions: Sessions | None = None
     ) -> _Parameter:
-        fields = tuple(
-            (start, self._field(name, size, identity))
-            for start, identity in sessions or self._sessions
+        return _Parameter(
+            self.strategy,
+            sessions or self._sessions,
+            lambda identity: self._field(name, size, identity),
+            self.std,
+            first,
+            stop,
         )
-        return _Parameter(self.strategy, fields, self.std, first, stop)
 
     def _field(self, name: str, size: int, identity: str) -> NormalField:
         address = {**self._terms, "identity": identity, "parameter": name, "size": size}
@@ -661,14 +663,17 @@ class _Parameter:
     def __init__(
         self,
         strategy: TrainingStrategy,
-        fields: tuple[tuple[int, NormalField], ...],
+        sessions: Sessions,
+        make: Callable[[str], NormalField],
         std: float,
         first: int,
         stop: int,
     ) -> None:
-        self.strategy, self.std, self.fields = strategy, std, fields
+        self.strategy, self.std = strategy, std
+        self._sessions, self._make = sessions, make
         #: Of the newest session; all have the same coordinates.
-        self.field = fields[-1][1]
+        self.field = make(sessions[-1][1])
+        self._earlier: dict[str, NormalField] = {}
         self.first, self.stop = first, stop
         self.step = 0
         self.released: set[int] = set()
@@ -754,7 +759,17 @@ class _Parameter:
 
     def _field_of(self, tap: Any) -> NormalField:
         """The field of the session in which a normal was first taken."""
-        if len(self.fields) == 1:
+        if len(self._sessions) == 1:
             return self.field
         begun = self.strategy.first_step(tap.level, tap.index)
-        return next(field for first, field in reversed(self.fields) if first <= begun)
+        if begun >= self._sessions[-1][0]:
+            return self.field
+        own = next(each for first, each in reversed(self._sessions) if first <= begun)
+        if own not in self._earlier:
+            self._earlier[own] = self._make(own)
+        return self._earlier[own]
+
+    def take_over(self, other: _Parameter) -> None:
+        """Draw from the sessions of another one."""
+        self._sessions, self._make, self._earlier = other._sessions, other._make, {}
+        self.field = other.field

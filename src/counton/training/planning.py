@@ -91,7 +91,8 @@ class TrainingChoice:
         from counton.training.noise import _Parameter
 
         size = min(self.dimension, BLOCK)
-        parameter = _Parameter(self.strategy, ((1, NormalField(bytes(32), size)),), 1.0, 0, size)
+        field = NormalField(bytes(32), size)
+        parameter = _Parameter(self.strategy, ((1, ""),), lambda _: field, 1.0, 0, size)
         step, best = (self.strategy.steps + 1) // 2, math.inf
         for _ in range(3):
             began = time.process_time()
