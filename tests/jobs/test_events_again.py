@@ -157,7 +157,7 @@ def test_rows_with_ids_are_told_one_by_one(tmp_path: Path) -> None:
     assert again.known == len(ROWS)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_files_without_rows_are_no_copies(ending: str, tmp_path: Path) -> None:
     frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
     for name, rows in (("a", frame), ("b", frame.clear()), ("c", frame.clear())):

@@ -35,6 +35,7 @@ import polars as pl
 from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field, is_text
 from counton.events.linesums import LineSums
+from counton.events.sifting import Sifted, csv_rows, json_rows, keys_of, sifted
 from counton.events.windows import as_text
 
 #: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
@@ -218,10 +219,9 @@ def _from_table(source: str, column: str) -> list[str]:
 
 def _from_table_of(file: Rows, name: str) -> list[str]:
     try:
-        types = file.frame().collect_schema()
-        if any(types[part].is_nested() for part in file.together.get(name, (name,))):
-            raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+        if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
+            raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
     except UNREADABLE as error:
         raise file.unreadable(error) from error
     return groups.fill_null("").to_list()
@@ -279,6 +279,10 @@ def _digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class UnreadableRow(InvalidInput):
+    """One line of a file cannot be read; the others may be, see `Source.sifted`."""
+
+
 class Rows(ABC):
     """Rows with named columns: one file, standard input, or a data frame.
 
@@ -287,6 +291,9 @@ class Rows(ABC):
         kind: as what it is read, in messages.
         numbered: its rows have an order, so that one is found again by its number.
         together: columns that are made of others, see `joined`.
+        settled: its columns were there when its stream was made: where a format names them in each
+            row, none need be there tonight.
+        unread: numbers of rows that cannot be read, from 0, and what stands there; these are empty.
         still: what to do where it changed while it was read.
         again: what to do where new events turn out to have been counted.
     """
@@ -295,6 +302,8 @@ class Rows(ABC):
     kind: str
     numbered: bool = True
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    settled: bool = False
+    unread: Mapping[int, str] = MappingProxyType({})
     still: str = "try again when it is whole"
     again: str = (
         f"leave it out, or drop {field('append', True)} if the file holds everything since the "
@@ -345,10 +354,9 @@ class Rows(ABC):
             InvalidInput: it cannot be read as what it is, lacks a column or has one twice, a column
                 holds lists or the like, or one of names floating-point numbers.
         """
-        present = self.columns()
-        asked = dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
+        asked, present = self._asked(columns), self.columns()
         for name in asked:
-            if name not in present:
+            if name not in present and not self._may_lack(name):
                 raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
             if f"{name}_duplicated_0" in present:  # as polars calls the second one
                 raise InvalidInput(
@@ -367,6 +375,14 @@ class Rows(ABC):
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
         return found.with_columns(self._made(columns, types)).select(columns)
+
+    def _asked(self, columns: Sequence[str]) -> dict[str, None]:
+        """Those columns of the rows of which some are made, or are."""
+        return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
+
+    def _may_lack(self, name: str) -> bool:
+        """Whether a column that was not found may be missing from all rows."""
+        return False
 
     def _made(self, columns: Sequence[str], types: Mapping[str, pl.DataType]) -> list[pl.Expr]:
         """Those of the columns that are made of others; null where one of these is."""
@@ -446,9 +462,12 @@ class EventFile(Rows):
                 )
         self.path = path
         self._stamp = self._present()
-        if (len(self._bytes) if self._bytes is not None else Path(path).stat().st_size) == 0:
+        size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
+        if not size and self.kind != "jsonl":  # JSON lines without events are no bytes
+            needs = "the header of its columns" if self.kind == "csv" else "Parquet's own frame"
             raise InvalidInput(
-                f"{self.name} is empty (0 bytes); it needs at least one row of events"
+                f"{self.name} is empty (0 bytes); also without events a {self.kind} file holds "
+                f"{needs}: write it again"
             )
 
     def digest(self, columns: Sequence[str] = ()) -> str:
@@ -471,10 +490,6 @@ class EventFile(Rows):
         try:
             if self.kind == "parquet":
                 _write_lines(self.frame(), sums)
-            elif self._start().startswith(_COMPRESSED[1]):
-                unpacked = io.BytesIO(self._bytes) if self._bytes is not None else Path(self.path)
-                for lines in pl.scan_lines(unpacked).collect_batches():
-                    sums.write("\n".join(lines.to_series()).encode() + b"\n")
             else:
                 with self._lines() as stream:
                     while block := stream.read(_BLOCK):
@@ -514,30 +529,65 @@ class EventFile(Rows):
         if self.kind == "parquet":
             return pl.scan_parquet(source, glob=False)
         if columns is None:
-            return pl.scan_ndjson(source, infer_schema_length=_JSON_ROWS)
+            return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
         # Text, as of CSV: types guessed from all rows would let one row change what others say.
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
-    def columns(self) -> list[str]:
-        """See `Rows.columns`."""
-        try:
-            return self.frame().collect_schema().names()
-        except (*UNREADABLE, UnicodeDecodeError) as error:
-            found = self._keys() if self.kind == "jsonl" else None
-            if found is None:
-                raise self.unreadable(error) from error
-            return found
+    @cached_property
+    def _keys(self) -> list[str]:
+        """Names in the first JSON lines; lines that are no objects have none."""
+        found = dict[str, None]()
+        for keys in islice(self._keys_of_lines(), _JSON_ROWS):
+            found |= keys
+        return list(found)
 
-    def _keys(self) -> list[str] | None:
-        """Names in the first JSON lines, whose types may contradict each other; None: not read."""
+    def _keys_of_lines(self) -> Iterator[dict[str, None]]:
         try:
             with self._lines() as lines:
-                rows = [json.loads(line) for line in islice(lines, _JSON_ROWS) if line.strip()]
-        except (OSError, EOFError, zlib.error, ValueError):
-            return None
-        if not all(isinstance(row, dict) for row in rows):
-            return None
-        return list(dict.fromkeys(name for row in rows for name in row))
+                for line in lines:
+                    if line.strip():
+                        yield dict.fromkeys(keys_of(line.decode("utf-8", "replace")))
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+
+    def _may_lack(self, name: str) -> bool:
+        """See `Rows._may_lack`: of JSON lines each row names its own columns."""
+        if self.kind != "jsonl":
+            return False
+        return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
+
+    def sifted(self, columns: Sequence[str], most: int) -> Rows:
+        """The rows with those empty that cannot be read; itself where all can be.
+
+        Args:
+            columns: that are asked for.
+            most: so many rows that cannot be read at most.
+
+        Raises:
+            InvalidInput: more of them.
+        """
+        asked = list(self._asked(columns))
+        if self.kind == "parquet":
+            return self
+        try:
+            self.frame(asked).select(pl.col(asked).is_null().any()).collect(engine="streaming")
+            return self
+        except UNREADABLE as error:
+            reason = error
+        read = csv_rows if self.kind == "csv" else json_rows
+        try:
+            with self._lines() as lines:
+                found = sifted(read(lines, asked), asked, most)
+        except (*UNREADABLE, EOFError, zlib.error):
+            raise self.unreadable(reason) from reason
+        if isinstance(found, Sifted):
+            return SiftedFile(self, found)
+        row, line = found
+        with self._lines() as lines:
+            header = b"" if self.kind == "jsonl" else lines.readline()
+        wrong = _wrong_row(io.BytesIO(header + line), self.kind)
+        what = {"csv": "is no CSV", "jsonl": "is no JSON object"}[self.kind]
+        raise self._wrong(row + 1, what if wrong is None else wrong[1])
 
     def unreadable(self, error: BaseException) -> InvalidInput:
         """See `Rows.unreadable`; names the first row that is wrong, if it can be found."""
@@ -549,9 +599,11 @@ class EventFile(Rows):
         except (OSError, EOFError, zlib.error):
             wrong = None
         if wrong is None:
-            return super().unreadable(error)
-        row, what = wrong
-        return InvalidInput(
+            return UnreadableRow(str(super().unreadable(error)))
+        return self._wrong(*wrong)
+
+    def _wrong(self, row: int, what: str) -> UnreadableRow:
+        return UnreadableRow(
             f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); repair it or "
             f"state its format"
         )
@@ -560,7 +612,15 @@ class EventFile(Rows):
         return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
 
     def _lines(self) -> IO[bytes]:
+        """The file without its compression.
+
+        Raises:
+            PolarsError: it is compressed by zstd, and no text in UTF-8.
+        """
         held = self._bytes
+        if self._start().startswith(_COMPRESSED[1]):
+            packed = Path(self.path) if held is None else io.BytesIO(held)
+            return io.BytesIO("\n".join(pl.scan_lines(packed).collect().to_series()).encode())
         if self._start().startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
@@ -575,11 +635,47 @@ class EventFile(Rows):
             raise self.unreadable(error) from error
         if first.startswith(_COMPRESSED):
             return
-        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first:
+        # Of CSV the header alone is looked at, and of JSON lines no row, which decides for itself.
+        header = first.split(b"\n")[0] if self.kind == "csv" else b""
+        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in header:
             raise InvalidInput(
                 f"{self.name} is UTF-16 or no text at all, and {self.kind} is text in UTF-8; "
                 f"convert it, or state its format ({field('file_format')})"
             )
+
+
+class SiftedFile(Rows):
+    """Rows of a file of which some cannot be read.
+
+    Args:
+        file: of CSV or JSON lines.
+        found: what can be read of it.
+    """
+
+    def __init__(self, file: EventFile, found: Sifted) -> None:
+        self.name, self.kind, self.file = file.name, file.kind, file
+        self.together, self.settled, self.again = file.together, file.settled, file.again
+        self._rows, self.unread = found.rows, found.unread
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """See `Rows.frame`."""
+        return self._rows.lazy()
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """See `Rows.digest`."""
+        return self.file.digest(columns)
+
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """See `Rows.row_digest`."""
+        return self.file.row_digest(columns)
+
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        """See `Rows.has_bytes_of`."""
+        return self.file.has_bytes_of(other)
+
+    def changed(self) -> bool:
+        """See `Rows.changed`."""
+        return self.file.changed()
 
 
 #: What a frame lends its columns by, without a copy (the Arrow PyCapsule interface).
@@ -721,8 +817,9 @@ def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
     texts = _decoded(lines)
     try:
         if kind == "jsonl":
-            for row, text in enumerate(texts, 1):
-                if text.strip() and not isinstance(json.loads(text), dict):
+            for text in texts:
+                row += bool(text.strip())
+                if text.strip() and not isinstance(json.loads(text, parse_int=str), dict):
                     return row, "is no JSON object"
             return None
         reader = csv.reader(texts, strict=True)
@@ -732,6 +829,8 @@ def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
                 return row, f"has {len(fields)} fields, {len(fields) - width} more than the header"
     except UnicodeDecodeError:
         return row + 1, "has bytes that are not UTF-8"
+    except RecursionError:
+        return row, "is nested too deeply"
     except ValueError:
         return row, "is no JSON object"
     except csv.Error as error:
@@ -781,6 +880,23 @@ class Source:
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Whether a file is a part, by whatever path, or holds the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
+
+    def sifted(self, columns: Sequence[str], most: int) -> Source:
+        """The same with rows empty that cannot be read: see `EventFile.sifted`."""
+        parts = list[Rows]()
+        for part in self.parts:
+            left = most - sum(len(one.unread) for one in parts)
+            parts.append(part.sifted(columns, left) if isinstance(part, EventFile) else part)
+        return Source(tuple(parts), self.name)
+
+    def settled(self) -> Source:
+        """The same for a stream that there is: see `Rows`."""
+        if type(self) is not Source:
+            return self
+        parts = [copy(part) for part in self.parts]
+        for part in parts:
+            part.settled = True
+        return Source(tuple(parts), self.name)
 
     def without(self, parts: Sequence[Rows]) -> Source:
         """The other parts."""

@@ -21,7 +21,7 @@ _RETURN: Final = 13
 #: Lines of more bytes have a digest of another kind.
 _LONG: Final = 512
 #: So many bytes at a time: what is computed of them stays in the processor's cache.
-_BLOCK: Final = 2**20
+BLOCK: Final = 2**20
 #: The first 0 to 8 bytes of a word.
 _MASKS: Final = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 #: Odd numbers without a pattern: digits of e, pi and the golden ratio.
@@ -49,7 +49,7 @@ class LineSums:
         data = bytes(data)
         begin = 0
         while begin < len(data):
-            stop = data.rfind(b"\n", begin, begin + _BLOCK) + 1
+            stop = data.rfind(b"\n", begin, begin + BLOCK) + 1
             if not stop:  # a long line: as far as its end
                 stop = data.find(b"\n", begin) + 1
             if not stop:

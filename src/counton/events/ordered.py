@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
-from counton.events.tally import Problem, collected, texts_of
+from counton.events.tally import Problem, collected, of_unread, texts_of, unread_marked
 from counton.events.windows import ClockChange, as_text, moments
 from counton.windows import NO_MOMENT, Windows
 
@@ -109,7 +109,10 @@ def ordered_rows(
             given = _flag(text) if name in flags else number if name in numbers else text
             taken[f"part {place}"] = given
         if time is not None and windows is not None:
-            taken["us"] = moments(time, types[time], windows.timezone, clock_change, time_format)
+            us = moments(time, types[time], windows.timezone, clock_change, time_format)
+            if part.unread:
+                frame, us = unread_marked(frame, us, part)
+            taken["us"] = us
         rows = collected(Source((part,), part.name), frame.select(**taken))
         if policies == Policies():
             _check(rows, part, columns, numbers, time, windows)
@@ -178,13 +181,15 @@ def _sorted_out(
     named = list(dict.fromkeys([*([time] if time is not None else []), *columns]))
     texts = collected(Source((part,), part.name), texts_of(part, named))
     empty = pl.any_horizontal((pl.col(name).is_null() | (pl.col(name) == "")) for name in named)
-    lacks = texts.select(empty.alias("lacks"))["lacks"]
     found = told["problem"] > 0
+    lacks = texts.select(empty.alias("lacks"))["lacks"]
+    lacks &= told["problem"] != int(Problem.UNREADABLE_ROW)
     gone = found & lacks if policies.missing == "skip" else found & ~found
     skipped = int(gone.sum())
     if policies.quarantine is not None:
         for row, why in told.filter(found & ~gone).iter_rows():
-            aside.append((part.name, row, Problem(why).words, *texts.row(row - 1)))
+            cells = of_unread(part, row - 1, texts.row(row - 1))
+            aside.append((part.name, row, Problem(why).words, *cells))
         gone = gone | found
     return rows.filter(~gone), skipped
 

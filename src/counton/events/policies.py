@@ -42,6 +42,15 @@ class Policies:
     most: int = MOST
     missing: Missing = "refuse"
 
+    @property
+    def unread(self) -> int:
+        """How many lines may be such that they cannot be read.
+
+        >>> Policies().unread, Policies(Path("bad.csv")).unread
+        (0, 1000)
+        """
+        return 0 if self.quarantine is None else self.most
+
     @classmethod
     def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
         """Policies as they are asked for.

@@ -93,6 +93,7 @@ class Problem(IntEnum):
     NO_ID = 8
     NO_FLAG = 9
     NO_COUNT = 10
+    UNREADABLE_ROW = 11
 
     @property
     def words(self) -> str:
@@ -120,6 +121,7 @@ _WORDS = {
     Problem.NO_ID: "no id",
     Problem.NO_FLAG: "neither true nor false",
     Problem.NO_COUNT: "no whole number from 0 to 2^32",
+    Problem.UNREADABLE_ROW: "a line that cannot be read",
 }
 _REMEDIES = {
     Problem.NONE: "count it",
@@ -141,6 +143,7 @@ _REMEDIES = {
     Problem.NO_ID: "give each row an id of its own, or remove such rows",
     Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
     Problem.NO_COUNT: "write how often the row counts, or split the row",
+    Problem.UNREADABLE_ROW: "write it anew",
 }
 
 
@@ -538,7 +541,8 @@ def _unreadable(source: Source, error: BaseException) -> Exception:
     """The error of the part that cannot be read."""
     for part in source.parts[:-1]:
         try:
-            part.frame().select(pl.all().is_null().any()).collect(engine="streaming")
+            names = part.columns()
+            part.frame(names).select(pl.col(names).is_null().any()).collect(engine="streaming")
         except UNREADABLE:
             return part.unreadable(error)
     return source.parts[-1].unreadable(error)
@@ -583,6 +587,8 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     )
     if watch is not None:
         us = _watched(us, watch)
+    if part.unread:
+        frame, us = unread_marked(frame, us, part)
     taken = {"us": us}
     for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
         if column is not None:
@@ -623,6 +629,15 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step=step, total=total)
+
+
+def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
+    """Rows and their times where some rows of a part cannot be read, which have this for a time."""
+    number = _beside(frame.collect_schema().names())
+    unread = pl.Series(list(part.unread), dtype=pl.UInt32)
+    problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
+    us = pl.when(pl.col(number).is_in(unread.implode())).then(problem).otherwise(us)
+    return frame.with_row_index(number), us
 
 
 def _parts(reading: Reading) -> Sequence[Part | None]:
@@ -706,10 +721,18 @@ def _without_bad_rows(source: Source, reading: Reading) -> tuple[int, int]:
             cells = collected(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
             for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
                 place = row if part.numbered else ""
-                kept.append((part.name, place, Problem(NO_MOMENT - step).words, *values))
+                shown = of_unread(part, row - 1, values)
+                kept.append((part.name, place, Problem(NO_MOMENT - step).words, *shown))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
+
+
+def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
+    """Cells of a row; of one that cannot be read its line, in the first of them."""
+    if row not in part.unread:
+        return values
+    return [part.unread[row], *[None] * (len(values) - 1)]
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:

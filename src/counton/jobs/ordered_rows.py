@@ -82,6 +82,13 @@ def read_rows(job: Job, definition: Definition, source: Source, policies: Polici
     )
 
 
+def columns_of(definition: Definition) -> list[str]:
+    """All columns that are read."""
+    parts = [definition.called(name) or name for name in definition.parts.names]
+    time = definition.columns.time
+    return list(dict.fromkeys([*([time] if time else []), *parts]))
+
+
 def in_any_order(definition: Definition) -> bool:
     """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
     timed = definition.cut is not None

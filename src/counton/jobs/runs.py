@@ -27,6 +27,7 @@ from counton.errors import (
 )
 from counton.events.files import (
     Source,
+    UnreadableRow,
     event_paths,
     joined,
     open_source,
@@ -386,7 +387,7 @@ def _run(
     else:
         check(definition, asked)
     if source is not None:
-        source = joined(source, definition.columns.group)
+        source = joined(source if saved is None else source.settled(), definition.columns.group)
     kept = _remembered(request, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
@@ -402,18 +403,26 @@ def _run(
     if store is not None and saved is not None and request.append:
         source = without_counted(source, definition, partial(store.has_source, request.name))
     reading = reading_of(request, asked, definition, policies)
-    labels, counted_by = None, definition
-    if definition.discovery is not None:
-        from counton.jobs.discovery import Found as FoundLabels
-        from counton.jobs.discovery import labels_in
-
-        known = () if store is None or saved is None else store.labels(request.name)
-        labels = FoundLabels(known, labels_in(source, reading, known))
-        counted_by = replace(definition, domain=labels.all)  # what is kept names none of them
-    bounding = _bounding(request, counted_by, store, saved)
-    held = None if bounding is None else bounding.hold(source)
+    known_labels = () if store is None or saved is None else store.labels(request.name)
     watch = None if progress is silent else _Counted(progress)
-    found = tally(source, reading, counted_by.domain, bound=held, watch=watch)
+
+    def read(source: Source) -> tuple[FoundLabels | None, Bounding | None, Tally]:
+        labels, counted_by = None, definition
+        if definition.discovery is not None:
+            from counton.jobs.discovery import Found as FoundLabels
+            from counton.jobs.discovery import labels_in
+
+            labels = FoundLabels(known_labels, labels_in(source, reading, known_labels))
+            counted_by = replace(definition, domain=labels.all)  # what is kept names none of them
+        bounding = _bounding(request, counted_by, store, saved)
+        held = None if bounding is None else bounding.hold(source)
+        return labels, bounding, tally(source, reading, counted_by.domain, bound=held, watch=watch)
+
+    try:
+        labels, bounding, found = read(source)
+    except UnreadableRow:
+        source = source.sifted(definition.columns.names, policies.unread)
+        labels, bounding, found = read(source)
     marks, one_by_one = marks_of_all(source, definition), definition.columns.id is not None
     if (part := source.changed()) is not None:
         raise changed(part)
@@ -537,14 +546,18 @@ def _run_ordered(
     now: datetime | None,
 ) -> Outcome:
     """The same where rows are taken one after the other."""
-    from counton.jobs.ordered_rows import Taking, fitting, read_letters, read_rows
+    from counton.jobs.ordered_rows import Taking, columns_of, fitting, read_letters, read_rows
 
     released = None if saved is None else saved.step
     refuse_of_ordered(request, definition.statistic, each_row=definition.cut is None)
     if source is None:
         rows = read_letters(request, definition.statistic)
     else:
-        rows = read_rows(request, definition, source, policies)
+        try:
+            rows = read_rows(request, definition, source, policies)
+        except UnreadableRow:
+            source = source.sifted(columns_of(definition), policies.unread)
+            rows = read_rows(request, definition, source, policies)
     if source is not None and (part := source.changed()) is not None:
         raise changed(part)
     if source is not None and len(source.parts) > 1:

@@ -1,0 +1,274 @@
+"""Rows of a text file of which some lines cannot be read: the others, and which these are.
+
+Polars reads a file or refuses it; one line would so decide about all. Here lines that it refuses
+are found, by reading fewer and fewer at a time, and all others say what they say in a file without
+them. Of JSON lines only the keys that are asked for are read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import IO, Final, NamedTuple
+
+import polars as pl
+
+from counton.events.linesums import BLOCK
+
+#: Lines on which a cell in quotation marks may go on.
+_MOST_LINES: Final = 1000
+_REPLACED: Final = "\ufffd"
+#: What stands in a line of JSON: texts, signs, and all else.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+#: Texts of records that can be read, and of one that cannot.
+Piece = tuple[pl.DataFrame | None, bytes]
+
+
+def wanted(line: str, keys: Sequence[str]) -> str | None:
+    """A JSON object with some of its keys alone; None where a line is none.
+
+    Values of other keys are passed over, whatever they hold.
+
+    >>> wanted('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
+    '{"at":"9:00"}'
+    """
+    found = _values(line)
+    if found is None:
+        return None
+    return "{" + ",".join(f"{json.dumps(key)}:{said}" for key, said in found if key in keys) + "}"
+
+
+def keys_of(line: str) -> list[str]:
+    """The keys of a JSON object; none of a line that is no object.
+
+    >>> keys_of('{"at": 1e999, "n": {"deep": 2}}'), keys_of("[1]")
+    (['at', 'n'], [])
+    """
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return [key for key, _ in _values(line) or ()]
+    return list(found) if isinstance(found, dict) else []
+
+
+def _values(line: str) -> list[tuple[str, str]] | None:
+    """Keys of a JSON object and what stands at each, which is not read."""
+    found, key, depth, done = list[tuple[str, str]](), "", 0, False
+    before, at, begin = "", 0, 0
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if done or line[at : match.start()].strip():
+            return None
+        if depth == 0:
+            if token != "{":
+                return None
+            depth, before = 1, "{"
+        elif depth == 1 and token in (",", "}"):
+            if before not in ("value", "{") or (before == "{" and token == ","):
+                return None
+            if before == "value":
+                found.append((key, line[begin:at]))
+            before, done = ",", token == "}"
+        elif depth == 1 and before in ("{", ","):
+            name = _name(token)
+            if name is None:
+                return None
+            key, before = name, "key"
+        elif depth == 1 and before == "key":
+            if token != ":":
+                return None
+            before = ":"
+        elif depth == 1 and (before == "value" or token in ("]", ":")):
+            return None
+        else:
+            if depth == 1:
+                begin = match.start()
+            depth += (token in ("{", "[")) - (token in ("}", "]"))
+            before = "value"
+        at = match.end()
+    return found if done and not line[at:].strip() else None
+
+
+def _name(token: str) -> str | None:
+    try:
+        found = json.loads(token)
+    except ValueError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
+    """Rows of JSON lines, as texts of some columns; of lines that are no objects none."""
+    schema = dict.fromkeys(columns, pl.String)
+
+    def parsed(records: list[bytes]) -> pl.DataFrame:
+        frame = pl.scan_ndjson(io.BytesIO(b"".join(records)), schema=schema).collect()
+        return _of_height(frame, len(records))
+
+    for lines in _blocks(stream):
+        given = [line for line in lines if line.strip()]
+        records = []
+        for line in given:
+            kept = wanted(line.decode("utf-8", "surrogateescape"), columns)
+            records.append((kept or "").encode("utf-8", "surrogateescape") + b"\n")
+        while given:
+            frame, read = _prefix(records, parsed)
+            yield frame, b""
+            if read < len(given):
+                yield None, given[read]
+            given, records = given[read + 1 :], records[read + 1 :]
+
+
+def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
+    """Rows of CSV, as texts of some columns; of lines that cannot be read none."""
+    header = b""
+
+    def parsed(records: list[bytes]) -> pl.DataFrame:
+        rows = io.BytesIO(header + b"".join(records))
+        frame = pl.scan_csv(rows, infer_schema=False).collect().select(columns)
+        return _of_height(frame, len(records))
+
+    lines: list[bytes] = []
+    for more in _blocks(stream):
+        lines += more
+        if not header:
+            size = _records(lines)[0][0]
+            header, lines = b"".join(lines[:size]), lines[size:]
+        lines = yield from _read_csv(lines, parsed, whole=False)
+    yield from _read_csv(lines, parsed, whole=True)
+
+
+def _read_csv(
+    lines: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame], *, whole: bool
+) -> Generator[Piece, None, list[bytes]]:
+    """Read lines; those of a last record that may go on are returned."""
+    while lines:
+        sizes, goes_on = _records(lines)
+        records, at = list[bytes](), 0
+        for size in sizes[:-1] if goes_on and not whole else sizes:
+            records.append(b"".join(lines[at : at + size]))
+            at += size
+        frame, read = _prefix(records, parsed)
+        yield frame, b""
+        if read == len(records):
+            return lines[at:]
+        begin = sum(sizes[:read])
+        lossy = _without_bytes(records[read], parsed)
+        yield (None, lines[begin]) if lossy is None else (lossy, b"")
+        # Where a quotation mark was open, the lines after it may be rows.
+        lines = lines[begin + (1 if lossy is None else sizes[read]) :]
+    return []
+
+
+def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:
+    """On how many lines each record lies, and whether the last goes on.
+
+    It does where a quotation mark is open, as long as that may be so.
+    """
+    sizes, at, goes_on = list[int](), 0, False
+    marks = [line.count(b'"') % 2 for line in lines]
+    while at < len(lines):
+        size = 1
+        if marks[at]:
+            try:
+                size = marks.index(1, at + 1, at + _MOST_LINES) + 1 - at
+            except ValueError:
+                goes_on = at + _MOST_LINES > len(lines)
+                size = len(lines) - at if goes_on else 1
+        sizes.append(size)
+        at += size
+    return sizes, goes_on
+
+
+def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
+    if frame.height != rows:
+        raise pl.exceptions.ComputeError("records that are not a row each")
+    return frame
+
+
+def _without_bytes(
+    record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
+) -> pl.DataFrame | None:
+    """A record whose bytes that are no UTF-8 are in columns that nobody reads."""
+    text = record.decode("utf-8", "replace").encode()
+    if text == record:
+        return None
+    frame, read = _prefix([text], parsed)
+    shown = frame.select(pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True)))
+    return frame if read and not any(shown.to_series().fill_null(False)) else None
+
+
+def _prefix(
+    records: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame]
+) -> tuple[pl.DataFrame, int]:
+    """The rows up to the first that cannot be read, and how many they are."""
+    try:
+        return parsed(records), len(records)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        good, bad, frame = 0, len(records), parsed([])
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            frame, good = parsed(records[:middle]), middle
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            bad = middle
+    return frame, good
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
+    """Lines with their ends, some at a time."""
+    rest, first = b"", True
+    while block := stream.read(BLOCK):
+        if first:
+            block, first = block.removeprefix(b"\xef\xbb\xbf"), False
+        whole, newline, rest_of = (rest + block).rpartition(b"\n")
+        rest = rest_of
+        if newline:
+            yield [line + b"\n" for line in whole.split(b"\n")]
+    if rest:
+        yield [rest]
+
+
+class Sifted(NamedTuple):
+    """Rows of a file; those that cannot be read are empty.
+
+    Attributes:
+        rows: texts of some columns.
+        unread: numbers of those that cannot be read, from 0, and the lines that stand there.
+    """
+
+    rows: pl.DataFrame
+    unread: dict[int, str]
+
+    def __repr__(self) -> str:
+        return "Sifted(secret)"
+
+
+def sifted(
+    pieces: Iterator[Piece], columns: Sequence[str], most: int
+) -> Sifted | tuple[int, bytes]:
+    """The rows of a file, if no more than ``most`` cannot be read; else the first such row.
+
+    Args:
+        pieces: of `json_rows` or `csv_rows`.
+        columns: of the rows.
+        most: bound on the lines that cannot be read.
+
+    Returns:
+        Of a row its number, from 0, and its line.
+    """
+    schema = dict.fromkeys(columns, pl.String)
+    frames, unread, row = [pl.DataFrame(schema=schema)], dict[int, str](), 0
+    empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
+    first: tuple[int, bytes] | None = None
+    for frame, line in pieces:
+        if frame is None:
+            first = first or (row, line)
+            unread[row] = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+            if len(unread) > most:
+                return first
+        frames.append(empty if frame is None else frame)
+        row += frames[-1].height
+    return Sifted(pl.concat(frames), unread)
