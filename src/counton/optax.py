@@ -9,7 +9,8 @@ A state is a value, of which a program may keep old ones. The host remembers for
 had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
 process, or an older one, goes on by `resumed`, with noise of its own.
 
-JAX and optax are imported when `private_aggregate` is called: ``pip install 'counton[jax]'``.
+JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
+'.[jax]'``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Opacus's ``GradSampleModule`` leaves the gradient of every example in ``paramete
 What `make_private` adds to an optimiser clips and sums them and adds the noise, before each of its
 steps; the optimiser stays what it is, so that schedulers and checkpoints work as ever.
 
-PyTorch is imported when `make_private` is called: ``pip install 'counton[torch]'``.
+PyTorch is imported when `make_private` is called; in a checkout: ``pip install '.[torch]'``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -123,3 +124,27 @@ def test_a_package_that_is_there_and_broken_is_not_called_missing() -> None:
     assert isinstance(error, MissingExtra)
     assert isinstance(error, CountonError | ImportError)
     assert "psycopg, which cannot be imported (no pq wrapper available): install" in str(error)
+
+
+def test_nobody_is_told_to_install_by_name_what_no_index_has() -> None:
+    """It would fail, or install whatever takes the name; extras come from a checkout or a wheel."""
+    by_name = re.compile(
+        r"\b(pipx?|uv|uvx|conda)\b[^\n`#]* (install|add|run) [^\n`#]*(?<![\w./-])['\"]?counton\b(?!-)"
+    )
+    for told in ("pip install counton", "pipx install --global 'counton[cli]'", "uv add counton"):
+        assert by_name.search(told)
+    for told in ("pip install '.[cli]'", 'pip install "$(ls dist/counton-*.whl)[cli]"'):
+        assert not by_name.search(told)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md", "*.py", "*.toml", "*.service", "*.ipynb", "Containerfile"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    here = Path(__file__).relative_to(ROOT).as_posix()
+    found = [
+        f"{name}: {line.strip()}"
+        for name in listed.stdout.splitlines()
+        if name != here
+        for line in (ROOT / name).read_text("utf-8").splitlines()
+        if by_name.search(line)
+    ]
+    assert not found

@@ -1,6 +1,6 @@
 """Jobs over frames of Spark: one run, the same bits, rows added up where they are.
 
-PySpark is imported when it is first used: ``pip install 'counton[spark]'``; it needs Java.
+PySpark is imported when it is first used; in a checkout: ``pip install '.[spark]'``. It needs Java.
 """
 
 from __future__ import annotations
