@@ -12,6 +12,7 @@ import pytest
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
 from counton.jobs.kinds import KINDS
+from counton.statistics import Average
 
 HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
 ROWS = [
@@ -200,3 +201,54 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
             released = outcome.released()
             assert released.own.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
+
+
+TABLES: dict[str, dict[str, Any]] = {
+    "hierarchy": {"levels": "page,user", "domain": {"page": ["home"], "user": ["ann"]}},
+    "ranges": {"label": "page", "domain": "home,shop"},
+    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob"},
+    "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name in OWN or name in TABLES])
+def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_path: Path) -> None:
+    """Each part alone, and all but each."""
+    own, end = OWN.get(name, TABLES.get(name, {})), "2024-03-01T03:00"
+    common = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6, "epsilon": 1}
+    events = written(tmp_path, [row for row in ROWS if name != "hierarchy" or "home,ann" in row])
+    first = Job(name, events, tmp_path / "s.db", until=end, name="it")
+    whole = {**common, **own}
+    run(replace(first, **whole)).close()
+    for part in whole:
+        for said in ({part: whole[part]}, {key: whole[key] for key in whole if key != part}):
+            with run(replace(first, **said)) as outcome:
+                assert (outcome.before, outcome.after) == (3, 3), said
+
+
+def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
+    events = written(tmp_path, [row for row in ROWS if "home,ann" in row])
+    first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
+    run(replace(first, time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
+                **TABLES["hierarchy"])).close()  # fmt: skip
+    with pytest.raises(InvalidInput, match="levels=user,page are not those of the tree, page, us"):
+        run(replace(first, levels="user,page"))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
+    grouped: bool, tmp_path: Path
+) -> None:
+    by = {"by": "page", "domain": "home,shop"} if grouped else {}
+    first = replace(made("average", tmp_path), **{**dict.fromkeys(OWN["average"]), **by})
+    first = replace(first, what=Average(0, 9, resolution=1), value="paid")
+    run(first).close()
+    later = Job("average", first.events, first.state, until=first.until, name="it")
+    for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
+        with run(replace(later, **said)) as outcome:
+            assert (outcome.before, outcome.after) == (3, 3), said
+    with run(replace(later, what=Average(0, 9, resolution=1))) as outcome:
+        assert outcome.before == 3
+    for wrong in ({"lower": 1}, {"value": "id"}):
+        with pytest.raises(StateError):
+            run(replace(later, **wrong))

@@ -129,7 +129,8 @@ def test_a_package_that_is_there_and_broken_is_not_called_missing() -> None:
 def test_nobody_is_told_to_install_by_name_what_no_index_has() -> None:
     """It would fail, or install whatever takes the name; extras come from a checkout or a wheel."""
     by_name = re.compile(
-        r"\b(pipx?|uv|uvx|conda)\b[^\n`#]* (install|add|run) [^\n`#]*(?<![\w./-])['\"]?counton\b(?!-)"
+        r"\b(pipx?|uv|uvx|conda)\b[^\n`#]* (install|add|run) "
+        r"[^\n`#]*(?<![\w./-])['\"]?counton\b(?!-)"
     )
     for told in ("pip install counton", "pipx install --global 'counton[cli]'", "uv add counton"):
         assert by_name.search(told)

@@ -451,12 +451,13 @@ def _statistic(
         return None, None  # is refused later, or has no parameters
     if isinstance(request.what, str):
         kinds.refuse_others(request)
+        stated = saved.stated or _said_by(saved, kinds.kind_named(name).takes)
         known: dict[str, Any] = {
             given: value
-            for given, value in saved.stated.items()
+            for given, value in stated.items()
             if getattr(request, given) is None or getattr(request, given) is False
         }
-        says_nothing = set(known) == set(saved.stated) and not kinds.stated(request)
+        says_nothing = set(known) == set(stated) and not kinds.stated(request)
         of_domain = request.domain is not None and "domain" in kinds.kind_named(name).reads
         if says_nothing and not of_domain:
             return None, None
@@ -464,16 +465,34 @@ def _statistic(
             if column in known:
                 known[column] = saved.called(known[column])
         if request.domain is None:
-            known["domain"] = saved.domain or getattr(saved.statistic, "nodes", None)
+            kept = getattr(saved.statistic, _DOMAINS.get(name, ""), None)
+            known["domain"] = kept if saved.domain is None else saved.domain
         if request.time is None and saved.columns.time:
             known["time"] = saved.columns.time
         for given in ("by", "user"):
             if getattr(request, given) is None:
                 known[given] = getattr(saved.columns, {"by": "group"}.get(given, given))
         request = replace(request, **known)
+    elif request.columns is None and request.value is None and saved.parts.names:
+        names = [saved.called(column) or column for column in saved.parts.names]
+        request = replace(request, columns=names)
     return kinds.settled(request)
 
 
+def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
+    """What a job could have said of a statistic that was given as such."""
+    kept = saved.statistic.inner if isinstance(saved.statistic, Grouped) else saved.statistic
+    found = {
+        name: value
+        for name, value in kept.parameters.items()
+        if name in takes and isinstance(value, str | int | float)
+    }
+    column = _value_of(saved)
+    return {**found, "value": column} if "value" in takes and column else found
+
+
+#: What a statistic keeps of what was declared, where this is no list of groups.
+_DOMAINS = {"hierarchy": "tree", "ranges": "labels", "contingency": "columns", "cuts": "nodes"}
 #: Columns that statistics read; they may be called otherwise some day.
 _COLUMNS_OF = ("value", "letter", "weight", "comes")
 

@@ -99,7 +99,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     """The tree whose leaves are the rows of a public table.
 
     Args:
-        domain: a file, or a mapping from level names to labels.
+        domain: a file, a mapping from level names to labels, or the tree itself.
         levels: names of the columns, coarsest first.
         value: column of the private counts, which a public table has not.
 
@@ -107,6 +107,13 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
         InvalidInput: no such file, or no tree.
     """
     named = levels_of(levels)
+    if isinstance(domain, Tree):
+        if (known := list(domain.levels[1:])) != named:
+            raise InvalidInput(
+                f"{field('levels', ','.join(named))} are not those of the tree, "
+                f"{', '.join(known)}; give these, or leave them out"
+            )
+        return domain
     if isinstance(domain, str | os.PathLike):
         refuse_counts(domain, value)
         domain = labels_of(read_table(domain, named), named)
