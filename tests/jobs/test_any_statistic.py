@@ -239,11 +239,13 @@ def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
 def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     grouped: bool, tmp_path: Path
 ) -> None:
-    by = {"by": "page", "domain": "home,shop"} if grouped else {}
+    by: dict[str, Any] = {"by": "page", "domain": "home,shop"} if grouped else {}
     first = replace(made("average", tmp_path), **{**dict.fromkeys(OWN["average"]), **by})
     first = replace(first, what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
     later = Job("average", first.events, first.state, until=first.until, name="it")
+    said: dict[str, Any]
+    wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
         with run(replace(later, **said)) as outcome:
             assert (outcome.before, outcome.after) == (3, 3), said
