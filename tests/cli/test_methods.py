@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from counton import ZCDP, Key, release_contingency, release_hierarchy, release_ranges, statistics
 from counton.literature import REFERENCES
 from counton.mechanisms.tables import TableRelease
+from counton.results.wording import _CALLED, statistic_in_words
 from counton.statistics.known import KNOWN
 from counton.strategies import StreamStrategy, lines, public_strategies
 from counton.strategies.base import exported
@@ -104,3 +107,63 @@ def test_tables_say_it_too(release: Any) -> None:
     found: TableRelease = release(Key.generate())
     for part in PARTS:
         assert part in found.methods()
+
+
+AGES = "--time time --every 1h --from 2013-01-01 --steps 6 --state s.db --epsilon 1"
+WORDS = [
+    (
+        "average --value age --lower 0 --upper 90 --resolution 1 --by group --domain a,b",
+        "The running average of age, each value kept from 0 to 90, by group (2 declared groups)",
+    ),
+    (
+        "quantiles --value age --edges 0,10,90",
+        "The running distribution of age over ranges from 0 to 90, with its quantiles, was",
+    ),
+    ("top-k --by group --domain a,b,c --top 2", "The running ranking of the 2 largest groups by"),
+    (
+        "moments --columns age,size --bounds 0:90,0:9",
+        "slopes of age and size was released after each of up to 6 windows of 1h",
+    ),
+    (
+        "count --by group --unknown discover --delta 1e-9",
+        "The running number of events by group (each group shown once it is large enough) was",
+    ),
+    (
+        "top-k --by group --unknown discover --delta 1e-9 --top 2",
+        "by group (each group shown once it is large enough) was released",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "words"), WORDS, ids=[asked.split()[0] for asked, _ in WORDS])
+def test_a_paragraph_calls_a_statistic_by_words(
+    asked: str, words: str, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.folder)
+    place.write("a.csv", ["00:30,a,7,1", "01:30,b,30,2", "02:10,a,8,3"], "time,group,age,size")
+    name, *more = asked.split()
+    command = [name] if name == "count" else ["statistic", name]
+    done = place(*command, "a.csv", *more, *AGES.split(), "--until", "2013-01-01T03:00")
+    assert done.code == 0, done.err
+    told = place("methods", "--state", "s.db")
+    assert told.code == 0, told.err
+    assert words in told.out
+    assert not re.search(r"Grouped\(|Average\(|TopK\(|=['\"]", told.out.partition("Noise is")[0])
+    for part in PARTS:
+        assert part in told.out
+
+
+def test_every_statistic_has_words() -> None:
+    assert {*KNOWN} - {"Count", "Sum", "Grouped"} <= {*_CALLED}
+    for statistic, words in (
+        (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),
+        (statistics.Stars(degree=3, leaves=2), "number of stars with 2 leaves of a growing graph"),
+        (statistics.Triangles(degree=3), "number of triangles of a growing graph"),
+        (statistics.Forest(largest=9), "weight of a minimum spanning forest of a growing graph"),
+        (statistics.Cuts(["a", "b"]), "weight of the cuts of a growing graph"),
+        (statistics.Distinct(changes=2), "number of distinct users"),
+        (statistics.Substrings("ab", 2), "number of times that each word came in a stream of"),
+        (statistics.Contingency({"sex": ["f", "m"]}), "contingency table of sex"),
+    ):
+        described: Any = SimpleNamespace(inner=statistic, value=None)
+        assert statistic_in_words(described).startswith(words)

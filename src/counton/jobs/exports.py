@@ -33,9 +33,9 @@ from counton.jobs.released import read_cells, read_released
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
-from counton.mechanisms.intervals import check_level
+from counton.mechanisms.intervals import check_level, halfwidths
 from counton.mechanisms.ranges import RangesRelease
-from counton.results.released import Released
+from counton.results.released import Released, Series, error_in_words
 from counton.results.shown import ReleasedStatistic
 from counton.store import Store, published
 from counton.store.keyfile import state_files
@@ -307,12 +307,26 @@ def methods(
             one: (
                 store.table(one).methods()
                 if one in store.tables
-                else _of_stream(
-                    store.reader(one), None, None, None, None, check_level(level)
-                ).methods()
+                else _methods_of(store.reader(one), check_level(level))
             )
             for one in names
         }
+
+
+def _methods_of(reader: Reader, level: float) -> str:
+    """The paragraph about a stream; of groups that nobody declared it names none."""
+    if not reader.step or "discovery" not in reader.details:
+        return _of_stream(reader, None, None, None, None, level).methods()
+    from counton.results.wording import methods_of
+
+    definition, terms = (
+        Definition.reopen(reader.terms, reader.details, discovering=True),
+        reader.terms,
+    )
+    steps = range(1, reader.step + 1)
+    half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
+    noise = Series(np.zeros((len(steps), 1)), np.asarray(terms.std(steps), np.float64), half)
+    return methods_of(definition, terms, len(steps), [error_in_words(noise, "total", level)])
 
 
 def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:

@@ -740,7 +740,7 @@ class Released:
         Also where the mechanism is described, and what is not protected. All of it is public.
         """
         errors = [
-            _error(series, what, self.level)
+            error_in_words(series, what, self.level)
             for what, series in (("total", self.totals), ("window's own number", self.windows))
             if series is not None and len(series.std)
         ]
@@ -821,7 +821,7 @@ class Released:
         return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
 
 
-def _error(series: Series, what: str, level: float) -> str:
+def error_in_words(series: Series, what: str, level: float) -> str:
     """A sentence about the noise of some numbers."""
     low, high, last = (
         f"{one:,.4g}" for one in (series.std.min(), series.std.max(), series.std[-1])

@@ -221,6 +221,10 @@ class ReleasedStatistic:
             last = self.last
             if "std" in last.columns and last["std"].drop_nulls().len():
                 errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        if not errors:  # what is read has no deviation of its own
+            after = self.steps.stop - 1
+            std = float(self.terms.std(range(after, after + 1))[0])
+            errors = [f"A cell of what it is read from has the standard deviation {std:,.4g}."]
         errors.append(
             f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
             f"unless the table says else."

@@ -8,6 +8,7 @@ import polars as pl
 
 from counton.columns import BETWEEN
 from counton.mechanisms import StreamTerms
+from counton.privacy.guarantees import plural
 from counton.results.description import PERIODS, Description
 
 #: What is known of every stream of events besides its numbers.
@@ -59,7 +60,7 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
         elif definition.release == "windows":
             what += " in each window"
     else:
-        what = f"The statistic {definition.statistic!r}"
+        what = f"The running {statistic_in_words(definition)}"
     if definition.discovery is not None:
         what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:
@@ -73,6 +74,60 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."
     )
+
+
+#: What statistics are called in a sentence that begins "The running"; parameters in braces.
+_CALLED = {
+    "Average": "average of {value}, each value kept from {lower} to {upper},",
+    "Contingency": "contingency table of {columns}",
+    "Cuts": "weight of the cuts of a growing graph",
+    "Degrees": "number of nodes of each degree up to {degree} of a growing graph",
+    "Distinct": "number of distinct {units}",
+    "Edges": "number of edges of a growing graph",
+    "Episodes": "number of times that each word came as an episode of a stream of letters",
+    "Forest": "weight of a minimum spanning forest of a growing graph",
+    "Hierarchy": "table of counts at the levels {levels} of a hierarchy",
+    "Moments": "table of means, variances, covariances and least-squares slopes of {columns}",
+    "Quantiles": "distribution of {value} over ranges from {first} to {last}, with its quantiles,",
+    "Ranges": "line of counts, for sums over any of its ranges,",
+    "Stars": "number of stars with {leaves} leaves of a growing graph",
+    "Substrings": "number of times that each word came in a stream of letters",
+    "TopK": "ranking of the {k} largest groups",
+    "Triangles": "number of triangles of a growing graph",
+}
+
+
+def statistic_in_words(definition: Description) -> str:
+    """What is released over time, without an article, for a sentence."""
+    inner = definition.inner
+    kind, given = type(inner).__name__, dict(inner.parameters)
+    edges = given.get("edges") or [0, 0]
+    columns = given.get("columns") or ()
+    names = [str(one if isinstance(one, str) else one[0]) for one in columns]
+    tree = getattr(inner, "tree", None)
+    given |= {
+        "value": definition.value or "the values",
+        "units": plural(given.get("unit", "user")),
+        "first": _plain(edges[0]),
+        "last": _plain(edges[-1]),
+        "columns": _listed(names),
+        "levels": _listed([] if tree is None else list(tree.levels)),
+    }
+    said = _CALLED.get(kind)
+    return f"statistic {kind}" if said is None else said.format_map(given)
+
+
+def _plain(edge: object) -> str:
+    return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["a", "b", "c"]), _listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def series_in_words(definition: Description) -> str:
