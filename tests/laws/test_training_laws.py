@@ -88,6 +88,13 @@ class Forgetful(Echo):
         return super().taps(step)[:1]
 
 
+class TooLate(Octave):
+    """Says that its normals begin when their numbers say so, which those of octaves do not."""
+
+    def first_step(self, level: int, index: int) -> int:
+        return index
+
+
 def test_the_laws_have_power() -> None:
     arguments = (12, (0.9, 0.5), (0.7, 0.2))
     schedule = training_schedule(12, 3)
@@ -97,3 +104,5 @@ def test_the_laws_have_power() -> None:
         check_training_variance(TooModest(*arguments, schedule))
     with pytest.raises(LawBroken, match="identity"):
         check_training_factorisation(Forgetful(*arguments, 0.2, 0.5, schedule))
+    with pytest.raises(LawBroken, match="for the first step of"):
+        check_training_factorisation(TooLate(8, (1.0, 0.8, 0.8, 0.8, 1.2)))
