@@ -252,3 +252,13 @@ def test_all_other_lines_say_what_they_say_without_it(
         assert list(found.unread) == [place], rows
         assert [row for at, row in enumerate(found.rows.rows()) if at != place] == known, rows
         assert of(rows).rows.rows() == known, rows
+
+
+def test_a_format_is_remembered_for_files_whose_names_say_nothing(tmp_path: Path) -> None:
+    log, table = tmp_path / "e.log", tmp_path / "e.csv"
+    log.write_bytes(GOOD["jsonl"])
+    run(asked(log, "count", tmp_path, file_format="jsonl")).close()
+    table.write_bytes(HEADER["csv"] + GOOD["csv"])
+    for events in (table, log, [table], tmp_path / "e.c?v"):
+        found, tally = released(asked(events, "count", tmp_path))  # type: ignore[arg-type]
+        assert (tally.rows, len(found)) == (3, 4)

@@ -985,6 +985,29 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     return paths
 
 
+def names_tell_format(events: object) -> bool:
+    """Whether the names of all files say what they are; of a frame nothing has to be said.
+
+    >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
+    (True, False)
+    """
+    if not isinstance(events, str | os.PathLike | list | tuple):
+        return True
+    given = [events] if isinstance(events, str | os.PathLike) else list(events)
+    names = list[str]()
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            return False
+        path = os.fspath(one)
+        if os.path.isdir(path):
+            hidden = (".", "_")
+            inside = [entry for entry in os.scandir(path) if not entry.name.startswith(hidden)]
+            names += [entry.path for entry in inside if entry.is_file()]
+        else:
+            names += glob.glob(path, recursive=True) if glob.has_magic(path) else [path]
+    return all(_ending(name) in _SUFFIXES for name in names)
+
+
 def refuse_among_events(events: object, out: Path | None) -> None:
     """Refuse a table that a later run would take for events, since it lies in their folder.
 

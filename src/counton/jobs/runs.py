@@ -30,6 +30,7 @@ from counton.events.files import (
     UnreadableRow,
     event_paths,
     joined,
+    names_tell_format,
     open_source,
     refuse_among_events,
 )
@@ -292,6 +293,8 @@ def _as_before(job: Job, saved: Found) -> Job:
         for name, value in kept.items()
         if getattr(job, name) == defaults[name] and not (own and name in OUTPUTS)
     }
+    if "file_format" in told and names_tell_format(job.events):
+        del told["file_format"]  # of files whose names say nothing
     return replace(job, **told) if told else job
 
 
@@ -305,6 +308,8 @@ def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
     defaults = {item.name: item.default for item in fields(Job)}
     writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
     found = {} if writes else {name: before[name] for name in OUTPUTS if name in before}
+    if job.file_format is None and "file_format" in before:
+        found["file_format"] = before["file_format"]  # for nights whose files need it again
     for name in (*POLICIES, *OUTPUTS) if writes else POLICIES:
         value = getattr(job, name)
         if value == defaults[name] or (name == "unknown" and value == "discover"):
