@@ -263,6 +263,27 @@ def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("groups", "column", "number"),
+    [
+        (range(10**7), "page", "10,000,000"),
+        ({"page": range(10**4), "country": range(2000)}, "page,country", "20,000,000"),
+    ],
+)
+def test_more_groups_than_a_state_keeps_are_refused_before_they_are_listed(
+    groups: Any, column: str, number: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"{number} groups, .*fewer than 10,000,000"):
+        read_domain(groups, column)
+
+
+def test_names_longer_than_a_state_keeps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counton.events.files._MOST_BYTES", 10**3)
+    assert len(read_domain(["x" * 200, "y" * 200], "page")) == 2
+    with pytest.raises(InvalidInput, match=r"the names of the 2 groups .* take 1,"):
+        read_domain(["x" * 600, "y" * 600], "page")
+
+
+@pytest.mark.parametrize(
     ("source", "words"),
     [
         ("a,b,a", "'a' twice"),

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import polars as pl
@@ -218,6 +219,32 @@ def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: A
         refused(job("people", tmp_path), frame, "changed while it was read", "cache() it")
         with counton_spark.run(job("people", tmp_path), frame.cache()) as outcome:
             assert outcome.tally.rows == 40
+
+
+def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    rows = events(rows=20)
+    lacking = pl.concat([rows, rows.head(1).with_columns(at=pl.lit(None, pl.String))])
+    aside = tmp_path / "bad.csv"
+    asked = job("groups", tmp_path, missing="skip", bad_rows=f"quarantine:{aside}")
+    with run(replace(asked, events=lacking, state=tmp_path / "here.db")) as outcome:
+        expected, written = told(outcome), aside.read_text()
+    with counton_spark.run(asked, spread(spark, lacking, 2)) as outcome:
+        assert told(outcome) == expected
+    assert aside.read_text() == written
+
+
+def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
+    from counton.spark.source import _guarded
+
+    def made(batches: Any) -> Any:
+        yield from ()
+        raise ValueError("Mrs Aldous cannot be a number")
+
+    with pytest.raises(InvalidInput, match=r"on an executor \(ValueError\)") as raised:
+        list(_guarded(made, ()))
+    assert "Aldous" not in "".join(format_exception(raised.value))
 
 
 def test_the_same_rows_again_are_known_in_any_order(tmp_path: Path, spark: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,14 +100,16 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     shown = table(asked)
     batches(first.repartition(5), 0)
     assert table(asked).equals(shown)
-    with pytest.raises(ReplayMismatch, match="batch 0 of the query has been counted already"):
+    with pytest.raises(ReplayMismatch, match="batch 0 of stream 'it' cannot be counted"):
         batches(second, 0)
+    why = (tmp_path / "s.db.error").read_text()
+    assert "batch 0 of the query has been counted already" in why
     batches(first, 1)  # the same rows, and others' events
     with run(replace(asked, events=events(1).head(0), until="2024-03-19")) as outcome:
         seen = sum(int(kept[:, 0].sum()) for _, kept in outcome.stream.observed_blocks())
         assert seen == 2 * events(1).height
     batches(first.limit(0), 2)
-    with pytest.raises(ReplayMismatch, match="batch 1 of the query has been counted already"):
+    with pytest.raises(ReplayMismatch, match="batch 1 of stream 'it' cannot be counted"):
         batches(second, 1)
 
 
@@ -159,6 +162,43 @@ def test_rows_that_are_set_aside_have_a_file_for_each_batch(tmp_path: Path, spar
     counted(job("groups", tmp_path, until=None), spark, tmp_path)  # the policy is remembered
     assert len((tmp_path / "bad.2.csv").read_text().splitlines()) == 2
     assert sorted(path.name for path in tmp_path.glob("bad*")) == [f"bad.{n}.csv" for n in range(3)]
+
+
+@pytest.mark.parametrize("column", ["at", "page"])
+def test_what_stops_a_query_is_told_to_its_owner_alone(
+    column: str, tmp_path: Path, spark: Any, events_logged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = f"Mrs Aldous of {column}"
+    row = {"at": "2024-03-02T10:00", "page": "a"} | {column: value}
+    written(tmp_path, [*nights()[:1], pl.DataFrame([row])])
+    asked = job("groups", tmp_path, until=None)
+    with pytest.raises(StreamingQueryException, match="why stands in") as raised:
+        counted(asked, spark, tmp_path)
+    file = tmp_path / "s.db.error"
+    assert value in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert str(file) in str(raised.value)
+    assert "Aldous" not in f"{raised.value!r} {raised.value}{caplog.text}"
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    logged = b"".join(path.read_bytes() for path in events_logged.iterdir())
+    assert b"QueryTerminatedEvent" in logged
+    assert b"why stands in" in logged
+    assert b"Aldous" not in logged
+
+
+def test_a_batch_without_a_time_and_no_unreadable_row_is_counted(
+    tmp_path: Path, spark: Any
+) -> None:
+    nothing = pl.DataFrame(
+        {"at": [None], "page": ["a"]}, schema={"at": pl.String, "page": pl.String}
+    )
+    parts = [pl.concat([part, nothing], how="diagonal") for part in nights()[:2]]
+    written(tmp_path, parts)
+    aside = f"quarantine:{tmp_path / 'bad.csv'}"
+    asked = job("groups", tmp_path, until=None, bad_rows=aside, missing="skip")
+    counted(asked, spark, tmp_path)
+    for number in range(2):
+        assert len((tmp_path / f"bad.{number}.csv").read_text().splitlines()) == 1
 
 
 def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(

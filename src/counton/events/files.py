@@ -15,12 +15,13 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import os
 import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,10 @@ _OTHER_TABLES = (
 )
 
 
+#: Names of groups are one value of a database: of fewer, and of no more bytes than this.
+_MOST_GROUPS, _MOST_BYTES = 10**7, 9 * 10**8
+
+
 def read_domain(
     source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
 ) -> tuple[str, ...]:
@@ -64,7 +69,8 @@ def read_domain(
         The groups in the order stated.
 
     Raises:
-        InvalidInput: no such file, no such column, no groups, or a group stated twice.
+        InvalidInput: no such file, no such column, no groups, a group stated twice, or more than a
+            state can keep the names of.
 
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
@@ -76,6 +82,7 @@ def read_domain(
         groups = _listed(source, column)
     else:
         groups = _given(source, column)
+    _refuse_too_many(len(groups), groups)
     for group in groups:
         if not is_text(group):
             raise InvalidInput(
@@ -88,6 +95,23 @@ def read_domain(
     if twice:
         raise InvalidInput(f"domain {source!r} names the group {twice[0]!r} twice; name it once")
     return tuple(groups)
+
+
+def _refuse_too_many(number: int, groups: Sequence[str] = ()) -> None:
+    """Refuse groups whose names no state can keep, before anything is read or promised."""
+    fewer = "declare fewer, such as those of a coarser column"
+    if number >= _MOST_GROUPS:
+        raise InvalidInput(
+            f"{field('domain')} declares {number:,} groups, and a state keeps the names of fewer "
+            f"than {_MOST_GROUPS:,}: {fewer}"
+        )
+    # A letter takes up to 12 bytes where it is written down.
+    if 16 * sum(map(len, groups)) > _MOST_BYTES and len(json.dumps(groups)) > _MOST_BYTES:
+        raise InvalidInput(
+            f"the names of the {number:,} groups of {field('domain')} take "
+            f"{len(json.dumps(groups)):,} bytes, and a state keeps at most {_MOST_BYTES:,}: "
+            f"{fewer}, or shorten their names"
+        )
 
 
 def _given(groups: object, column: str) -> list[str]:
@@ -105,6 +129,7 @@ def _given(groups: object, column: str) -> list[str]:
             f"{field('domain')} is {groups!r}, of type {type(groups).__name__}; give a file, a "
             f"list A,B,C, or a sequence of groups"
         )
+    _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
     return [_label(group, parts) for group in groups]
 
 
@@ -115,6 +140,7 @@ def _combined(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
             f"{field('domain')} declares {', '.join(map(str, groups))}, and {field('by')} names "
             f"{', '.join(parts)}: declare the values of each of these"
         )
+    _refuse_too_many(math.prod(len(list(groups[name])) for name in parts))
     return [_label(group, parts) for group in product(*(list(groups[name]) for name in parts))]
 
 

@@ -763,9 +763,11 @@ def _without_bad_rows_of(
         problems = problems.filter(~lacking)
         which &= ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
     number = int(problems["rows"].sum())
+    if not number:
+        if policies.quarantine is not None:
+            set_aside(policies.quarantine, reading.columns.names, ())
+        return skipped, 0
     if policies.quarantine is None:
-        if not number:
-            return skipped, 0
         raise _explain(_fetched(source, source.some(reading, which, 1)), reading, number)
     rows = source.some(reading, which, policies.most + 1)
     aside = _without_bad_rows(_fetched(source, rows), reading)[1]

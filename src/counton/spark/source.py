@@ -342,6 +342,7 @@ def _collected(
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    made = partial(_guarded, made)
     parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True))
     parts = parts if then is None else then(parts)
     parts = parts if most is None else parts.limit(most)
@@ -351,6 +352,26 @@ def _collected(
         raise _told(error) from error
     assert isinstance(table, pl.DataFrame)
     return table.select(list(schema)).cast(schema)
+
+
+def _guarded(
+    made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: what goes wrong, without words that could quote a row.
+
+    Spark writes the error of a task to its event log, shows it on its page, and logs it.
+    """
+    try:
+        yield from made(batches)
+    except ImportError:
+        raise  # names packages
+    except Exception as error:
+        raise InvalidInput(
+            f"rows cannot be counted on an executor ({type(error).__name__}); its words are left "
+            f"out, since they may quote a row and Spark logs them: count some of these rows with "
+            f"counton.jobs.run to read them"
+        ) from None
 
 
 def _told(error: Exception) -> Exception:

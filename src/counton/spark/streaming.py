@@ -8,17 +8,29 @@ the number of a batch that was counted are refused.
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    MissingExtra,
+    ReplayMismatch,
+    StateError,
+    StreamConflict,
+    WrongKey,
+    field,
+)
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.runs import recalled, run
 from counton.jobs.writing import Outputs
 from counton.spark.source import Batch, SparkSource
 from counton.store import Store, state_file
+from counton.store.keyfile import state_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +43,8 @@ if TYPE_CHECKING:
 #: So many batches one after the other may be empty: the stream has no mark of those.
 _EMPTY: Final = 1000
 _QUARANTINE = "quarantine:"
+#: Errors about states, keys and budgets, whose words hold nothing of a row and no number of rows.
+_WITHOUT_ROWS = (StateError, WrongKey, StreamConflict, BudgetExceeded, MissingExtra)
 _QUERY_ID = "sql.streaming.queryId"
 
 
@@ -98,7 +112,42 @@ class Batches:
     empty: int = 0
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """Count a batch, release what has ended, and write the outputs."""
+        """Count a batch, release what has ended, and write the outputs.
+
+        Spark writes the error of a query to its event log, shows it on its page, and logs it. So
+        what may quote a row is kept in a file of the owner's, and the error names the file.
+
+        Raises:
+            StateError: as in `counton.jobs.run`, and other errors about a state.
+            InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
+        """
+        try:
+            self._count(rows, number)
+        except _WITHOUT_ROWS:
+            raise
+        except Exception as error:
+            kind = ReplayMismatch if isinstance(error, ReplayMismatch) else InvalidInput
+            raise kind(self._kept_apart(number, error)) from None
+
+    def _kept_apart(self, number: int, error: Exception) -> str:
+        """What to say of an error whose words are kept in a file that its owner alone can read."""
+        kind = type(error).__name__
+        said = f"batch {number:,} of stream {self.job.name!r} cannot be counted ({kind})"
+        place = next(iter(state_files(self.job.state, self.job.key)), Path("counton"))
+        file = place.with_name(f"{place.name}.error")
+        words = "".join(format_exception(error))
+        try:
+            descriptor, made = tempfile.mkstemp(prefix=".counton-error-", dir=file.parent)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(f"{said}\n{error}\n\n{words}")
+            os.replace(made, file)
+        except OSError as unwritten:
+            return f"{said}; why is kept out of Spark's logs, and {file} cannot be written: " + str(
+                unwritten.strerror
+            )
+        return f"{said}; why stands in {file}, which its owner alone can read: it may quote rows"
+
+    def _count(self, rows: DataFrame, number: int) -> None:
         if rows.isEmpty():
             self.empty += number == self.empty
             return
