@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -185,3 +186,24 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     assert found.window_curves(most=60)[1] == "1w"
     few, every = replace(found, steps=range(1, 51)).window_curves(most=50)
     assert (every, len(few.times)) == ("1h", 50)
+
+
+@pytest.mark.parametrize(
+    ("what", "stated", "missing"),
+    [
+        ("count", {}, "time, every, start, steps and epsilon or rho"),
+        ("count", {"time": "time", "epsilon": 1}, "every, start and steps"),
+        ("count", {"time": "time", "around": 90}, "every, start and epsilon or rho"),
+        ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
+        ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
+        ("substrings", {"alphabet": "ab"}, "longest, steps and epsilon or rho"),
+        ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
+    ],
+)
+def test_all_that_is_missing_is_named_at_once(
+    what: str, stated: dict[str, Any], missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")
+    with pytest.raises(InvalidInput, match=f"^a new stream needs {missing}"):
+        run(Job(what, tmp_path / "e.csv", tmp_path / "s.db", **stated))
+    assert not (tmp_path / "s.db").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import UTC, datetime
@@ -320,7 +320,15 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     _check_choices(request)
     guards.check_most(request.most)
     guards.check_people_columns(request.user, request.id)
-    statistic, parts = _statistic(request, saved)
+    lacking = [] if saved is not None else _lacking(request)
+    try:
+        statistic, parts = _statistic(request, saved)
+    except kinds.Missing as error:
+        if not lacking:
+            raise
+        raise _lacks([*map(field, error.names), *lacking]) from None
+    if len(lacking) > 1:
+        raise _lacks(lacking)
     if saved is None and kinds.counts_users(request):
         request = replace(request, first=True)
     if isinstance(statistic, TopK) and request.domain is None and request.time is not None:
@@ -358,6 +366,26 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
         metric=None if request.metric is None else metric_from(request.metric),
         unknown=cast(Unknown, request.unknown),
         clock_change=cast(ClockChange, request.clock_change),
+    )
+
+
+def _lacking(request: Job) -> list[str]:
+    """What a new stream of any statistic needs and a request does not state."""
+    each_row = request.time is None and kinds.name_of(request.what) not in ("count", "sum")
+    needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
+    if request.around is not None or request.expire:
+        needed.remove("steps")
+    lacking = [field(name) for name in needed if getattr(request, name) is None]
+    if request.epsilon is None and request.rho is None:
+        lacking.append(f"{field('epsilon')} or {field('rho')}")
+    return lacking
+
+
+def _lacks(lacking: Sequence[str]) -> InvalidInput:
+    several = f"{', '.join(lacking[:-1])} and {lacking[-1]}"
+    return InvalidInput(
+        f"a new stream needs {several}; give them, chosen without looking at the data, or correct "
+        f"{field('state')} and {field('name')} to go on with a stream that exists"
     )
 
 

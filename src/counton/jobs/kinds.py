@@ -170,17 +170,32 @@ def refuse_others(job: Job) -> None:
         )
 
 
+class Missing(InvalidInput):
+    """Something must be stated, and is not.
+
+    Args:
+        said: the message.
+        names: the fields.
+    """
+
+    def __init__(self, said: str, names: Sequence[str]) -> None:
+        super().__init__(said)
+        self.names = tuple(names)
+
+
 def _needed(job: Job, *names: str) -> list[Any]:
     """Parameters that must be stated.
 
     Raises:
-        InvalidInput: naming those that are not.
+        Missing: naming those that are not.
     """
-    missing = [field(name) for name in names if getattr(job, name) is None]
-    if missing:
-        raise InvalidInput(
-            f"{job.what} needs {', '.join(missing)}; choose what it says without looking at the "
-            f"data, or correct {field('state')} and {field('name')} to go on with a stream"
+    absent = [name for name in names if getattr(job, name) is None]
+    if absent:
+        raise Missing(
+            f"{job.what} needs {', '.join(map(field, absent))}; choose what it says without "
+            f"looking at the data, or correct {field('state')} and {field('name')} to go on with a "
+            f"stream",
+            absent,
         )
     return [getattr(job, name) for name in names]
 
@@ -208,15 +223,16 @@ def _nothing(job: Job) -> Parts:
 
 
 def _sum(job: Job) -> Statistic:
-    if job.value is None:
-        raise InvalidInput(f"a sum needs {field('value')}, a column; give it")
     names = ("lower", "upper", "resolution")
-    missing = [field(name) for name in names if getattr(job, name) is None]
-    if missing:
-        raise InvalidInput(
-            f"a sum needs {', '.join(missing)}: values are clipped to bounds and put on a grid, so "
-            f"that one row can change the sum by a known amount; choose them without looking at "
-            f"the data"
+    absent = [name for name in ("value", *names) if getattr(job, name) is None]
+    if absent == ["value"]:
+        raise Missing(f"a sum needs {field('value')}, a column; give it", absent)
+    if absent:
+        raise Missing(
+            f"a sum needs {', '.join(map(field, absent))}: values are clipped to bounds and put on "
+            f"a grid, so that one row can change the sum by a known amount; choose them without "
+            f"looking at the data",
+            absent,
         )
     return _made("Sum", **_given(job, *names))
 
