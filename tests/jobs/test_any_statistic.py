@@ -67,6 +67,21 @@ def test_all_kinds_are_here() -> None:
     assert set(KINDS) - tables == set(OWN)
 
 
+def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
+    """With every way to plan: 105,120 steps, the least budgets, and no last step."""
+    plans = ({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120})
+    for plan in plans:
+        with pytest.raises(InvalidInput, match="epsilon"):
+            run(replace(job, epsilon="0.000000000000001", **plan))
+        assert not Path(str(job.state)).exists()
+
+
+def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
+    """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
+    job = replace(made("average", tmp_path), steps=105_120, strategy=None, upper=100)
+    assert table(replace(job, resolution="0.5")).height
+
+
 @pytest.mark.parametrize(
     ("changed", "error"),
     [

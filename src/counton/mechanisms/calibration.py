@@ -6,6 +6,7 @@ import math
 
 from counton.errors import InvalidInput
 from counton.laws import Family
+from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
     Calibration,
     Contribution,
@@ -17,6 +18,10 @@ from counton.privacy import (
 )
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
+
+#: Nodes of a level are no more than these for horizons below the first; releases read none that is
+#: further from the last step's own than the second.
+_FEW_NODES, _BESIDE = 2**28, 2**20
 
 
 def shift_of(
@@ -67,7 +72,8 @@ def law_for(
     released before: so it depends on whether the strategy is causal.
 
     Raises:
-        InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or the
+            noise is too wide for its sums.
 
     >>> from counton.privacy import PureDP
     >>> from counton.strategies import KAry
@@ -87,12 +93,35 @@ def law_for(
             )
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
         one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
-        return calibrate_expiring(guarantee, one, family)
+        expiring = calibrate_expiring(guarantee, one, family)
+        strategy.check_law(expiring.law)
+        return expiring
     moved = shift_of(strategy, contribution, shape)
     causal, once = strategy.causal, contribution.in_one_step
     found = calibrate(guarantee, moved, family, causal=causal, once=once or causal)
-    strategy.node_law(found.law, level=0)  # refuses noise that the strategy cannot add up
+    strategy.check_law(found.law)
     return found
+
+
+def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
+    """Refuse a stream of several cells whose last nodes have no address for their noise.
+
+    Raises:
+        InvalidInput: naming the number of nodes.
+
+    >>> from counton.strategies import Binary
+    >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
+    (None, None)
+    """
+    if not shape or strategy.horizon is None or strategy.horizon < _FEW_NODES:
+        return
+    steps = range(strategy.horizon - 3, strategy.horizon + 1)
+    last = max(node.index for step in steps for node in strategy.column(step))
+    if last >= ROWS_LIMIT - _BESIDE:
+        raise InvalidInput(
+            f"{strategy!r} would have {last + 1:,} nodes for each of {math.prod(shape):,} cells, "
+            f"and noise of several cells has addresses for {ROWS_LIMIT:,} nodes: plan fewer steps"
+        )
 
 
 def check_contribution(contribution: Contribution) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StreamConflict, WrongKey
-from counton.mechanisms.calibration import law_for, promised
+from counton.mechanisms.calibration import check_addresses, law_for, promised
 from counton.mechanisms.releases import Release, Releases
 from counton.mechanisms.state import Progress, Totals, checked, read_checkpoint, write_checkpoint
 from counton.mechanisms.terms import StreamTerms, check_shape
@@ -140,6 +140,7 @@ class Counter:
                 f"is {shape} and the delay {strategy.delay}: give a shape such as (1000,)"
             )
         law = law_for(strategy, counters or guarantee, contribution, shape).law
+        check_addresses(strategy, shape)
         terms = StreamTerms(
             name=name,
             strategy=strategy,

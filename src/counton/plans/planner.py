@@ -23,7 +23,7 @@ from counton import strategies as known
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer
 from counton.laws import Family, Law, Shift
-from counton.mechanisms.calibration import check_contribution, law_for
+from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key
@@ -586,6 +586,7 @@ def _check_serves(
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")
     if strategy.workload == "windows" != release:
         raise InvalidInput("it releases no totals")
+    check_addresses(strategy, shape)
     cells = math.prod(shape)
     held, drawn = strategy.held, strategy.drawn_ahead
     if held * cells > MOST_HELD:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, WrongKey
 from counton.exact import check_integer
 from counton.mechanisms import Counter, StreamTerms
-from counton.mechanisms.calibration import law_for, promised
+from counton.mechanisms.calibration import check_addresses, law_for, promised
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.state import read_state, write_state
 from counton.mechanisms.terms import check_shape
@@ -273,14 +273,16 @@ def counter_of(
         raise InvalidInput(
             f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
         )
-    guarantee = promised(strategy, guarantee)
+    guarantee, shape = promised(strategy, guarantee), check_shape(statistic.cells)
+    law = law_for(strategy, guarantee, contribution, shape).law
+    check_addresses(strategy, shape)
     return StreamTerms(
         name=name,
         strategy=strategy,
         guarantee=guarantee,
         contribution=contribution,
-        shape=check_shape(statistic.cells),
-        law=law_for(strategy, guarantee, contribution, statistic.cells).law,
+        shape=shape,
+        law=law,
         statistic=said,
     )
 

@@ -463,6 +463,21 @@ class StreamStrategy(Strategy):
         """
         return base
 
+    def check_law(self, law: Law) -> None:
+        """Refuse noise with which some release could leave what is exact.
+
+        It is asked before a stream begins, so that whatever begins can release its last step. A
+        strategy that adds up more than int64 may hold, or whose later nodes have wider noise, says
+        it here.
+
+        Args:
+            law: the calibrated law, of which `node_law` makes those of all nodes.
+
+        Raises:
+            InvalidInput: noise that is too wide, in words.
+        """
+        self.node_law(law, 0)
+
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
         """Exact variance of the released noise at ``steps`` under a calibrated law."""
         return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)

@@ -147,6 +147,25 @@ def test_sums_are_rounded_correctly(strategy: Solved) -> None:
         assert noise[step - 1] == math.floor(scaled + offset)
 
 
+@pytest.mark.parametrize("strategy", [SOLVED[0], *SOLVED[3:]], ids=repr)
+def test_wide_noise_is_added_up_by_a_second_modulus(
+    strategy: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = HashedNoise((2,), spread=1000 * strategy.largest_entry)
+    noise = strategy.noise(table, range(1, strategy.horizon + 1))
+    used = []
+
+    def counted(*given: Any) -> NDArray[np.int64]:
+        used.append(given)
+        return least_squares.modulo_prime(*given)
+
+    # As if int64 alone had less room than it has.
+    monkeypatch.setattr(least_squares, "_ALONE", 22)
+    monkeypatch.setattr(solved, "modulo_prime", counted)
+    assert (strategy.noise(table, range(1, strategy.horizon + 1)) == noise).all()
+    assert used
+
+
 def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = SOLVED[4]
     reader = strategy.reader(HashedNoise((2,), seed=1))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,12 @@ from counton.strategies.lines.base import LineStrategy
 _RESERVE = 1.001
 #: Bits that one further digit adds at most.
 _DIGIT_BITS = 30
+#: Numbers in int64 stay below this, in bits.
+_BITS = 62
+#: Residuals are known modulo 2^64, and where that is not enough modulo this prime besides: how far
+#: from 0 they may then be, in bits.
+_PRIME = 2**31 - 1
+_ALONE, _TOGETHER = 62, 92
 #: Where rounding changes: 1/2 + (sqrt(2) - 1) / 2^20, irrational, so that no rational is a tie.
 _OFFSET_BITS = 20
 
@@ -83,6 +91,14 @@ class IntegerEquations:
         self._floor = factor * equations.floor
         self._prefixes = np.sqrt(np.cumsum(1.0 / self._floor)) * _RESERVE
 
+    @cached_property
+    def _room(self) -> int:
+        """Bits of the largest residual that is known exactly."""
+        # Modulo the prime, sums over a row of H stay within int64.
+        entries = (self._line.cells + self._line.rows) * self._line.largest_entry
+        within = entries * _PRIME < 2**62
+        return _TOGETHER if within else _ALONE
+
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
         """G u, (lines, cells); integers modulo 2^64."""
         found = self._line.under(self._line.over(u))
@@ -90,8 +106,28 @@ class IntegerEquations:
         found += self._diagonal.astype(u.dtype) * u
         return found
 
+    def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
+        """Whether `rounded_prefixes` is exact on a grid of 2^-bits for numbers within bounds.
+
+        Args:
+            largest: of the sum of the magnitudes of what an entry of r is added up from.
+            solved, sums: of the magnitudes of the entries of u, and of their sums.
+            bits: of the grid; may be negative.
+        """
+        least = _least_digit(bits)
+        error = self._rounding * (largest + self._largest * solved) * 2.0**least
+        # What the solver leaves is no more than float64 may be off; and what rounding u leaves.
+        left = _RESERVE * (2 * error + self._largest)
+        small = max(solved, sums) <= 2.0 ** (_BITS - 3 - least)
+        return small and error <= 2.0 ** (self._room - 3) and left < 2.0**self._room
+
     def rounded_prefixes(
-        self, right: Integers, real: Floats, largest: float, bits: int
+        self,
+        right: Integers,
+        real: Floats,
+        largest: float,
+        bits: int,
+        further_right: Callable[[], Integers],
     ) -> Integers:
         """floor(2^bits s + offset) for all sums s of the first 1, 2, .. entries of u.
 
@@ -103,11 +139,13 @@ class IntegerEquations:
                 are cells and rows.
             largest: at least the sum of the magnitudes of what an entry of r was added up from.
             bits: of the grid; may be negative.
+            further_right: r as `modulo_prime` has it; asked for where noise is wide.
 
         Raises:
-            SumOverflow: sums that int64 does not hold on that grid.
+            SumOverflow: sums that int64 does not hold on that grid; never where `holds`.
         """
         residual, places = right, 0
+        further: Integers | None = None  # the residual modulo the prime, where that is needed
         found = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
         # Sums known so far, of the places that are open: none at first.
@@ -119,28 +157,37 @@ class IntegerEquations:
             solved = float(np.abs(digit).max())
             size = max(solved, float(np.abs(sums).max()), 2.0**-60)
             error = self._rounding * (largest + self._largest * solved)
-            more = 60 - math.ceil(math.log2(size))
-            more = min(more, 60 - math.ceil(math.log2(max(error, 2.0**-60))))
+            room = _ALONE if further is None else self._room
+            more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
+            more = min(more, _BITS - 2 - math.ceil(math.log2(size)))
             # 2^more times a half, where rounding changes, stays within int64 on any grid.
-            more = min(more, _DIGIT_BITS if places else 62 + min(bits, 0))
-            least = 1 if places else max(bits, 0) + 2
-            if more < least:
-                raise SumOverflow(
-                    f"sums of noise reach {size:.3g}, which are not exact on a grid of 2^-{bits}: "
-                    f"raise epsilon or rho, or coarsen the resolution"
-                )
-            while True:
+            more = min(more, _DIGIT_BITS if places else _BITS + min(bits, 0))
+            least = 1 if places else _least_digit(bits)
+            while more >= least:
                 digits = np.rint(digit * 2.0**more).astype(np.int64)
                 real_residual = real * 2.0**more - self._times(digits.astype(np.float64))
                 most = float(np.abs(real_residual).max()) + 1.01 * error * 2.0**more
-                if most < 2.0**62:
+                if most < 2.0**room:
                     break
-                if more == least:  # solvers are not that wrong
-                    raise ArithmeticError("the normal equations are not solved well enough")
-                more = max(least, more - math.ceil(math.log2(most)) + 60)
-            # Known modulo 2^64 and, by floats, to be below 2^62: this is the true residual.
+                by = math.ceil(math.log2(most)) - room + 2
+                more = max(least, more - by) if more > least else least - 1
+            if more < least:
+                if further is None and not places and self._room > room:
+                    further = further_right()
+                    continue
+                raise SumOverflow(
+                    f"sums of noise reach {size:.3g}, which are not exact on a grid of "
+                    f"{2.0**-bits:g}: raise epsilon or rho, or coarsen the resolution"
+                )
+            # Known modulo 2^64, or modulo that and the prime, and by floats to be within half of
+            # it: this is the true residual.
             residual = (residual << more) - self._times(digits)
             real = residual.astype(np.float64)
+            if further is not None:
+                rows = self._line.over(digits % _PRIME)
+                times = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
+                further = (further * pow(2, more, _PRIME) - times) % _PRIME
+                real += _multiples(residual, further) * 2.0**64
             largest = float(np.abs(real).max())
             norms = np.sqrt((real**2 / self._floor).sum(axis=1)) * _RESERVE
             sums_of_digits = np.cumsum(digits, axis=1)
@@ -177,7 +224,45 @@ class IntegerEquations:
                 known = [known[place] for place in still]
             keep = np.isin(lines, open_line)
             lines, residual, real = lines[keep], residual[keep], real[keep]
+            further = None if further is None else further[keep]
         return found
+
+
+def modulo_prime(
+    line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
+) -> Integers:
+    """factor H^T rows + weights cells modulo the prime beside 2^64, for integers in any range.
+
+    Args:
+        line: whose H it is.
+        factor: one for all.
+        rows: (lines, rows).
+        weights: one for each cell.
+        cells: (lines, cells).
+    """
+    found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
+    found += weights % _PRIME * (cells % _PRIME) % _PRIME
+    return found % _PRIME
+
+
+def _least_digit(bits: int) -> int:
+    """How many bits the first digit of u has at least, for sums on a grid of 2^-bits."""
+    return max(bits, 0) + 2
+
+
+def _multiples(residual: Integers, further: Integers) -> Floats:
+    """By which multiple of 2^64 a number differs from what is known of it modulo 2^64.
+
+    Args:
+        residual: the number modulo 2^64, as int64.
+        further: the number modulo the prime.
+
+    >>> number = -5 * 2**64 + 7
+    >>> _multiples(np.array([7]), np.array([number % _PRIME])).tolist()
+    [-5.0]
+    """
+    found = (further - residual % _PRIME) % _PRIME * pow(2**64, -1, _PRIME) % _PRIME
+    return np.where(found > _PRIME // 2, found - _PRIME, found).astype(np.float64)
 
 
 def _boundary(places: int) -> int:

@@ -227,6 +227,11 @@ class Expiring(StreamStrategy):
             self.expiry.law(base, self.expiry.top)
         return self.expiry.law(base, level)
 
+    def check_law(self, law: Law) -> None:
+        """See `StreamStrategy.check_law`: of the first or of the highest level."""
+        for level in (0, self.expiry.top):
+            self.node_law(law, level)
+
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the largest intervals down to single steps."""
         self.check_window(steps)

@@ -48,7 +48,12 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
-from counton.strategies.lines.least_squares import IntegerEquations, NormalEquations, OwnCells
+from counton.strategies.lines.least_squares import (
+    IntegerEquations,
+    NormalEquations,
+    OwnCells,
+    modulo_prime,
+)
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
@@ -58,6 +63,8 @@ LARGEST_HORIZON = 2**40
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
+#: Noise, and sums of it, reach so many standard deviations but for one draw in 2^180.
+_REACH = 2**7
 #: Sums of blocks stand on multiples of 2^-14.
 _OUTER = 14
 #: Means over longer streams are taken block by block.
@@ -280,6 +287,36 @@ class Solved(StreamStrategy):
             )
         return base
 
+    def check_law(self, law: Law) -> None:
+        """See `StreamStrategy.check_law`: sums up to every block, and those inside blocks."""
+        super().check_law(law)
+        inner = 2.0**INNER_BITS if self.radices else 1.0
+        factor, weights, bits = self._equation_weights
+        sums, singles, inverse = self._blocks_known
+        reach = _REACH * law.std
+        # What a block knows of itself, and what is solved for, in the units in which they are held.
+        known = np.full(self.line.cells, reach)
+        if self.radices:
+            known *= inner * math.sqrt(float(self.tree.variance)) / self.line.own
+        rows = reach * float(self.line.powers(1).max()) * factor
+        largest = rows + float((known * weights).max())
+        unit = reach * inner * 2.0**-self.lattice_bits
+        solved, total = unit * math.sqrt(singles.max()), unit * math.sqrt(sums.max())
+        widest = 0.0
+        if self.radices:
+            # The estimate of a node, and sums over the children of one.
+            least = min(share for share in self.tree.shares if share)
+            alone = unit * math.sqrt(float(inverse.max())) / least
+            widest = 4 * max(self.radices) * (alone + solved) + total
+        held = self._system.holds(largest, solved, total, bits)
+        if not held or widest >= 2.0**62:
+            raise InvalidInput(
+                f"noise of a node of {type(self).__name__} has a standard deviation of "
+                f"{law.std / self._l1:.3g} times the largest column, of which sums over "
+                f"{self.horizon:,} steps are not exact: raise epsilon or rho, coarsen the "
+                f"resolution, or use KAry"
+            )
+
     def overlaps(self, schedule: Schedule) -> list[int]:
         """See `StreamStrategy.overlaps`: rows over several blocks, and nodes inside one.
 
@@ -406,6 +443,15 @@ class Solved(StreamStrategy):
         diagonal = variance.denominator * self.line.own**2
         equations = self.line.equations(diagonal / factor)
         return IntegerEquations(self.line, factor, diagonal, equations)
+
+    @property
+    def _equation_weights(self) -> tuple[int, Integers, int]:
+        """What z of the line's rows and what blocks know are weighed by, and bits of the grid."""
+        own, variance = self.line.own, self.tree.variance
+        if not self.radices:
+            return 1, own, self.fraction_bits
+        factor = variance.numerator * self.tree.unit << INNER_BITS
+        return factor, variance.denominator * own**2, _OUTER - INNER_BITS
 
     @cached_property
     def _equations(self) -> NormalEquations:
@@ -687,13 +733,8 @@ class _Held(Reader):
 
     def _solved(self, rows: Integers, known: Integers) -> Integers:
         strategy, line = self._strategy, self._strategy.line
-        system, unit, own = strategy._system, strategy.tree.unit, line.own
-        if strategy.radices:
-            variance = strategy.tree.variance
-            factor, weights = variance.numerator * unit << INNER_BITS, variance.denominator * own**2
-            bits = _OUTER - INNER_BITS
-        else:
-            factor, weights, bits = 1, own, strategy.fraction_bits
+        system = strategy._system
+        factor, weights, bits = strategy._equation_weights
         rows, known = np.ascontiguousarray(rows), np.ascontiguousarray(known)
         right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
         right += weights * known
@@ -701,7 +742,11 @@ class _Held(Reader):
         real = line.under(real_rows) * float(factor) + weights.astype(np.float64) * real_known
         most = float(np.abs(real_rows).max(initial=0)) * float(line.powers(1).max()) * factor
         most += float((np.abs(real_known).max(axis=0) * weights).max())
-        return system.rounded_prefixes(right, real, most, bits)
+
+        def further() -> Integers:
+            return modulo_prime(line, factor, rows, weights, known)
+
+        return system.rounded_prefixes(right, real, most, bits, further)
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""

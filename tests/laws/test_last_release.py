@@ -1,0 +1,241 @@
+"""Whatever is accepted can release its last step: with the widest noise and the largest sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from numpy.typing import NDArray
+
+from counton import Contribution, Counter, PureDP
+from counton.errors import InvalidInput
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.mechanisms.calibration import law_for
+from counton.mechanisms.state import Progress
+from counton.mechanisms.terms import StreamTerms
+from counton.noise import NoiseField
+from counton.plans.planner import MOST_DRAWN, MOST_HELD, candidates
+from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.statistics import (
+    Average,
+    Contingency,
+    Count,
+    Cuts,
+    Distinct,
+    Edges,
+    Forest,
+    Grouped,
+    Moments,
+    Quantiles,
+    Ranges,
+    Statistic,
+    Sum,
+    TopK,
+)
+from counton.statistics.running import counter_of
+from counton.strategies import (
+    Binary,
+    Epochs,
+    Expiring,
+    KAry,
+    NodeNoise,
+    Solved,
+    StreamStrategy,
+    public_strategies,
+)
+from counton.strategies.lines import least_squares
+from counton.testing import HashedNoise
+
+#: Strategies that draw all nodes before the last release are looked at up to here.
+_FAR = 2**17
+#: So many standard deviations each node of a hostile table is away from 0.
+_AWAY = 12
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Every node as far from 0 as noise comes, on one side or the other."""
+
+    strategy: StreamStrategy
+    law: Law
+    shape: tuple[int, ...] = ()
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        sign = HashedNoise(self.shape, spread=2**40, seed=3).run(level, nodes) > 0
+        away = int(_AWAY * self.strategy.node_law(self.law, level).std) + 1
+        return np.where(sign, away, -away)
+
+
+def laws(strategy: StreamStrategy) -> list[Law]:
+    """The widest of each family that is accepted, to a factor of 2."""
+    found: list[Law] = []
+    for family in (DiscreteLaplace, DiscreteGaussian):
+        for power in range(40, -1, -1):
+            law = family(Fraction(2 ** (power if family is DiscreteLaplace else 2 * power)))
+            try:
+                strategy.check_law(law)
+            except InvalidInput:
+                continue
+            found.append(law)
+            break
+    return found
+
+
+def last_of(strategy: StreamStrategy, horizon: int) -> int:
+    known = strategy.longest is not None and (strategy.horizon is not None or strategy.local)
+    return strategy.longest if known and strategy.longest is not None else horizon
+
+
+def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
+    """The last steps are released, of wide noise drawn and of a hostile table, within int64."""
+    wide = laws(strategy)
+    assert wide
+    last = last_of(strategy, horizon)
+    for law in wide:
+        drawn = NoiseField(bytes(range(32)), partial(strategy.node_law, law))
+        fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
+        for field in fields:
+            noise = strategy.reader(field).noise(range(max(1, last - 2), last + 1))
+            std = math.sqrt(float(strategy.noise_variance(law, [last])[0]))
+            # Where sums leave int64 they come out anywhere.
+            assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.fraction_bits + 1
+            terms = StreamTerms(
+                name="last", strategy=strategy, guarantee=PureDP(1), shape=(), law=law,
+                contribution=Contribution.add_remove(),
+            )  # fmt: skip
+            exact = terms.largest_sum << strategy.fraction_bits
+            assert exact + int(np.abs(noise).max()) < 2**63
+
+
+EXAMPLES = [
+    pytest.param(strategy, horizon, id=f"{cls.__name__}-{horizon}-{number}")
+    for horizon in (1, 250)
+    for cls in public_strategies()
+    # Those without a last step are looked at where they end.
+    if horizon == 1 or not issubclass(cls, (Epochs, Expiring))
+    for number, strategy in enumerate(cls.examples(horizon))
+]
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_the_last_step_can_be_released(strategy: StreamStrategy, horizon: int) -> None:
+    check_last_release(strategy, horizon)
+
+
+PLANNED = [(horizon, norm) for horizon in (1000, 105_120, 2**25, 2**30) for norm in (1, 2)]
+
+
+@pytest.mark.parametrize(("horizon", "norm"), PLANNED)
+@pytest.mark.slow
+def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, norm: int) -> None:
+    for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
+        for strategy in found.members[:1]:
+            few = strategy.held <= MOST_HELD and strategy.drawn_ahead <= MOST_DRAWN
+            if few and (strategy.local or horizon <= _FAR or isinstance(strategy, Solved)):
+                check_last_release(strategy, horizon)
+
+
+class CarelessEpochs(Epochs):
+    """Takes all noise, though later epochs have wider noise than the first."""
+
+    def check_law(self, law: Law) -> None:
+        pass
+
+
+class CarelessSolved(Solved):
+    """Takes all noise, however small its part of the grid."""
+
+    def check_law(self, law: Law) -> None:
+        pass
+
+    def node_law(self, base: Law, level: int) -> Law:
+        return base
+
+
+def careless_solved() -> StreamStrategy:
+    said = candidates(105_120, norms=(1,), compare=False)[0].members[0].to_dict()
+    return CarelessSolved.from_dict({**said, "strategy": "CarelessSolved"})
+
+
+@pytest.mark.parametrize("careless", [CarelessEpochs, careless_solved])
+def test_what_accepts_too_much_is_found(
+    careless: Callable[[], StreamStrategy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the second modulus residuals of wide noise are not known.
+    monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
+    with pytest.raises((InvalidInput, AssertionError)):
+        check_last_release(careless(), 105_120)
+
+
+def test_a_solved_strategy_refuses_what_it_could_not_add_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
+    assert isinstance(strategy, Solved)
+    wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
+    monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
+    with pytest.raises(InvalidInput, match="of which sums over 105,120 steps are not exact"):
+        Solved.from_dict(strategy.to_dict()).check_law(wide)
+
+
+def at_the_end(terms: StreamTerms, counter: Counter) -> float:
+    """What the last step gives where sums are as large as they may be, less these."""
+    sums = np.full(terms.shape, terms.largest_sum, np.int64)
+    _, before, waiting = counter._done
+    last = last_of(terms.strategy, 10**9)
+    totals = terms.strategy.workload == "totals"
+    counter._done = Progress(last - 1, sums if totals else before, waiting)
+    release = counter.release(np.zeros_like(sums) if totals else sums)
+    away = np.abs(release.value - terms.to_data(sums << terms.strategy.fraction_bits)).max()
+    return float(away / (release.std + 2.0**-52 * terms.largest_sum * float(terms.resolution)))
+
+
+STATISTICS: tuple[Statistic, ...] = (
+    Average(0, 100, "0.5"),
+    Sum(-9, 100, "0.5"),
+    Count(),
+    Quantiles([0, 4, 9, 20, 50], line="identity"),
+    TopK(["a", "b", "c"], 2),
+    Distinct(changes=4),
+    Moments({"x": (0, 10), "y": (0, 1)}),
+    Ranges(["a", "b", "c", "d"]),
+    Contingency({"a": ["x", "y"], "b": ["u", "v", "w"]}),
+    Grouped(Average(0, 100, "0.5"), ["n", "s"]),
+    Edges(),
+    Forest(9),
+    Cuts(4),
+)
+GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"), ZCDP("0.000001"))
+
+
+@pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: type(one).__name__)
+@pytest.mark.slow
+def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
+    for guarantee in GUARANTEES:
+        this = statistic.settled(guarantee, 105_120)
+        for choice in this.plan(105_120, guarantee).choices[:2]:
+            counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
+            if isinstance(counter, Counter):
+                assert at_the_end(counter.terms, counter) < _AWAY**2
+
+
+@pytest.mark.parametrize("strategy", [Binary(2**40), KAry(2**40, 16)], ids=str)
+def test_several_cells_have_addresses_for_all_their_noise(strategy: StreamStrategy) -> None:
+    at_the_end_of = Counter(strategy, PureDP(1), key=chosen_key(), name="one")
+    assert at_the_end(at_the_end_of.terms, at_the_end_of) < _AWAY**2
+    with pytest.raises(InvalidInput, match="addresses for 4,294,967,296 nodes: plan fewer steps"):
+        Counter(strategy, PureDP(1), key=chosen_key(), name="many", shape=(3,))
+
+
+def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
+    key, bound = chosen_key(), Contribution.add_remove()
+    strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
+    for wide, budget in ((strategy, "0.0000001"), (Epochs(), "0.00000000001")):
+        with pytest.raises(InvalidInput, match=r"raise (epsilon|the budget)"):
+            Counter(wide, PureDP(budget), key=key, name="wide", contribution=bound)
