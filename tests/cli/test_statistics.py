@@ -145,6 +145,8 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     assert "for all of up to 1,000,000 groups at once" in done.out
     assert set(pl.read_csv(out)["group"]) == {"a"}
     assert "rare" not in done.out + out.read_text()
+    done = place("verify", *place.again)
+    assert (done.code, "not computed again: groups that nobody" in done.out) == (0, True)
     for more in (["--domain", "a"], ["--over", "2"]):
         done = place(*words, "--unknown", "discover", *more)
         assert (done.code, "--unknown discover" in done.err) == (2, True)

@@ -425,8 +425,8 @@ def print_verification(options: VerifyOptions) -> None:
                 print_line(console, f"  holds: {words}")
             for words in one.problems:
                 print_line(console, f"  WRONG: {words}")
-            if one.skipped is not None:
-                print_line(console, f"  not computed again: {one.skipped}")
+            for why in filter(None, (one.skipped, one.unchecked)):
+                print_line(console, f"  not computed again: {why}")
         right = sum(one.right for one in found)
         values = sum(one.values for one in found if one.right)
         print_line(

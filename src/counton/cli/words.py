@@ -218,7 +218,9 @@ def _succession(definition: Definition, before: Continued) -> list[tuple[str, st
     else:
         cost = (
             f"an event lies in the windows of one of them only, and is protected as that one says; "
-            f"what comes late for {before.name!r} is counted nowhere"
+            f"what comes late for {before.name!r} is counted nowhere; if the state was restored "
+            f"from an old copy, events of the steps that it has forgotten are in both, and lose "
+            f"what both say"
         )
     return [
         ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),

@@ -2,9 +2,10 @@
 
 A successor is a stream of its own: it has its own guarantee in the ledger, its own noise, and a
 key of its own. It takes over what it does not state otherwise, and begins where its
-predecessor ended, so that one row lies in the windows of only one of them. A unit of several rows,
-as a user or an id, may count in both, and the ledger adds both up. The totals go on from the last
-that was released: the noise of that release comes to its own.
+predecessor ended, so that one row lies in the windows of only one of them; where the predecessor
+had released more before its state was restored from an old copy, those rows lie in both. A unit of
+several rows, as a user or an id, may count in both, and the ledger adds both up. The totals go on
+from the last that was released: the noise of that release comes to its own.
 """
 
 from __future__ import annotations

@@ -263,6 +263,8 @@ def database_url(state: str | os.PathLike[str]) -> URL:
     if not text:
         raise InvalidInput("state is an empty text: give the path of a file or a database URL")
     if "://" not in text:
+        if _in_memory(text):
+            raise _memory(text)
         return URL.create("sqlite", database=os.path.realpath(text))
     try:
         url = make_url(text)
@@ -272,13 +274,27 @@ def database_url(state: str | os.PathLike[str]) -> URL:
             "postgresql://USER@HOST/DATABASE"
         ) from None
     backend = url.get_backend_name()
-    if backend == "sqlite" and url.database and url.database != ":memory:":
-        return URL.create("sqlite", database=os.path.realpath(url.database))
     if backend == "sqlite":
-        raise InvalidInput(f"state {text} would live in memory only: give the path of a file")
+        if _in_memory(url.database or "") or url.query.get("mode") == "memory":
+            raise _memory(text)
+        return URL.create("sqlite", database=os.path.realpath(url.database or ""))
     if backend == "postgresql":
         return url.set(drivername="postgresql+psycopg") if url.drivername == backend else url
     raise InvalidInput(
         f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
         f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def _in_memory(name: str) -> bool:
+    """Whether SQLite would take a name for no file: ":memory:", nothing, or an address of both."""
+    if name in ("", ":memory:"):
+        return True
+    return name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
+
+
+def _memory(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"state {text} would live in memory only, and what is released once has to be remembered: "
+        f"give the path of a file, in a temporary folder where it is a trial"
     )

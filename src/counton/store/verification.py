@@ -59,6 +59,7 @@ class Verified:
         checks: what holds, in words.
         problems: what does not; empty if all is well.
         skipped: why nothing could be computed again; None if it was.
+        unchecked: what of such a release is computed again by nobody, in words; None if nothing.
 
     >>> Verified("visits", "stream", 24, ("all values are right",), ()).right
     True
@@ -70,10 +71,11 @@ class Verified:
     checks: tuple[str, ...]
     problems: tuple[str, ...]
     skipped: str | None = None
+    unchecked: str | None = None
 
     @property
     def right(self) -> bool:
-        """Whether all was computed again, and is as it was released."""
+        """Whether all that can be was computed again, and is as it was released."""
         return not self.problems and self.skipped is None
 
 
@@ -225,8 +227,8 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
         checks.append("its public details, and how much it remembers, are what its key has sealed")
     if terms.counters is not None:
         why = "groups that nobody declared are released without a digest of all their counts: "
-        why += "look at its guarantee alone, or run its command again"
-        return Verified(row.name, "stream", 0, tuple(checks), tuple(problems), skipped=why)
+        why += "its command, run again on the same events, compares their values"
+        return Verified(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
     recomputed = _recomputed_stream
     if terms.statistic is not None:
         recomputed = _recomputed_statistic

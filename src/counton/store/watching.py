@@ -44,6 +44,8 @@ def note_seen(
     database = state if isinstance(state, Database) else Database(state)
     try:
         witness = keyfile.witness_beside(database, key)
+        if not witness.paths:
+            return
         wanted = None if names is None else set(names)
         with database.transaction(write=False) as connection:
             query = sa.select(schema.streams.c.name).order_by(schema.streams.c.name)
@@ -60,11 +62,12 @@ def _note(database: Database, witness: keyfile.Witness, key: keyfile.Kept, name:
     known = witness.held()  # read before the state, which knows all that stood there then
     with database.transaction(write=False) as connection:
         row = records.find(connection, name)
+        records.check_witness(connection, row, known, None)
+        if not row.step or not witness.is_behind(row.key_fingerprint, name, row.step):
+            return
         held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         records.check_witness(connection, row, known, held)
-        if not row.step or not witness.is_behind(row.key_fingerprint, name, row.step):
-            return
         digest = records.released_digest(connection, row, row.step, held)
         if digest is not None:
             witness.note(
