@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from typing import Any
 
@@ -248,7 +249,7 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     '<div><pre>1 cell</pre><table><thead><tr>'
     """
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    shown = _readable({name: values[:rows].tolist() for name, values in columns.items()})
+    shown = readable({name: values[:rows].tolist() for name, values in columns.items()})
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>"
         for row in zip(*shown, strict=True)
@@ -262,18 +263,47 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
 
 
 #: Columns of numbers that are as precise as the noise beside them makes sense of.
-_NOISY = (*ADDED, "value")
+_NOISY = (*ADDED, "value", "sum")
 
 
-def _readable(columns: Mapping[str, list[Any]]) -> list[list[str]]:
-    """Columns as texts: no exponents, and no more digits than the noise leaves."""
-    widths = columns.get("std")
-    found = []
+def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """How far off the numbers of some columns may be: a standard deviation for each, or nearly.
+
+    It is what stands in the column of deviations of the same prefix, else in ``std``; without one
+    a quarter of the interval.
+
+    >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
+    ([0.5], {})
+    """
+    found: dict[str, list[Any]] = {}
+    for name in columns:
+        kind = next((one for one in _NOISY if name.endswith(one)), None)
+        if kind is None:
+            continue
+        prefix = name.removesuffix(kind)
+        stds = next((columns[one] for one in (f"{prefix}std", "std") if one in columns), None)
+        ends = [columns.get(f"{prefix}{end}") for end in ("lower", "upper")]
+        if stds is not None:
+            found[name] = [*stds]
+        elif ends[0] is not None and ends[1] is not None:
+            pairs = zip(ends[0], ends[1], strict=True)
+            found[name] = [None if None in pair else (pair[1] - pair[0]) / 4 for pair in pairs]
+    return found
+
+
+def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+    """Columns as texts: no exponents, and no more digits than the noise leaves.
+
+    Files for machines keep what was published, to the last digit, so that totals less earlier ones
+    are the windows; whoever reads sees it rounded here, and nowhere else.
+    """
+    errors, found = errors_of(columns), []
     for name, values in columns.items():
-        if widths is None or not name.endswith(_NOISY):
+        if name not in errors:
             found.append([_shown(value) for value in values])
         else:
-            found.append([_beside(value, std) for value, std in zip(values, widths, strict=True)])
+            both = zip(values, errors[name], strict=True)
+            found.append([_beside(value, std) for value, std in both])
     return found
 
 
@@ -287,6 +317,12 @@ def _beside(value: Any, std: Any) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
     if not isinstance(value, float):
         return str(value)
     if not math.isfinite(value) or not value:

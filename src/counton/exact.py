@@ -248,6 +248,15 @@ def _bound(number: int) -> str:
     return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"
 
 
+def decimals(error: float) -> int:
+    """How many decimals a number has that may be so far off: about two digits of the error.
+
+    >>> decimals(53.2), decimals(4.5), decimals(0.021)
+    (0, 1, 3)
+    """
+    return 0 if error >= 10 else max(0, min(2 - math.ceil(math.log10(error)), 12))
+
+
 def quantity(value: float, error: float, whole: bool = False) -> str:
     """A number with thousands separators and as many decimals as its error makes sense of.
 
@@ -259,12 +268,10 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
     ('58,650', '0.123')
     """
-    if whole or error >= 10:
-        text = f"{value:,.0f}"
-    elif error <= 0:  # known exactly
+    if whole or error > 0:
+        text = f"{value:,.{0 if whole else decimals(error)}f}"
+    else:  # known exactly
         text = f"{value:,.12g}"
-    else:
-        text = f"{value:,.{max(0, min(2 - math.ceil(math.log10(error)), 12))}f}"
     return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 

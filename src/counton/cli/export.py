@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from datetime import datetime
 
 import polars as pl
 from rich.console import Console
@@ -18,6 +17,7 @@ from counton.cli.options import (
     PublishOptions,
 )
 from counton.cli.printing import print_json, print_line, print_table, print_words
+from counton.columns import readable
 from counton.errors import InvalidInput
 from counton.jobs.exports import Exported, export, methods, publish
 from counton.jobs.outputs import PICTURES
@@ -107,17 +107,9 @@ def _shown(table: pl.DataFrame) -> Table:
     shown = Table()
     for name, kind in table.schema.items():
         shown.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in table.iter_rows():
-        shown.add_row(*(_cell(value) for value in row))
+    for row in zip(*readable(table.to_dict(as_series=False)), strict=True):
+        shown.add_row(*row)
     return shown
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
-    return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
 
 
 def print_methods(options: MethodsOptions) -> None:

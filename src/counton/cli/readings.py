@@ -9,6 +9,7 @@ from rich.table import Table
 
 from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.cli.words import progress_line, protection
+from counton.columns import readable
 from counton.jobs.job import TABLES
 from counton.jobs.writing import ROOM, Outputs, Written
 
@@ -72,21 +73,13 @@ def print_rows(console: Console, rows: pl.DataFrame) -> None:
     most = rows
     if rows.height > _ROWS and "estimate" in rows.columns:
         most = rows.sort("estimate", descending=True, maintain_order=True)
-    for row in most.head(_ROWS).iter_rows():
-        shown.add_row(*(_cell(value) for value in row))
+    for row in zip(*readable(most.head(_ROWS).to_dict(as_series=False)), strict=True):
+        shown.add_row(*row)
     print_table(console, shown)
     if rows.height > _ROWS:
         print_line(
             console, f"the {_ROWS} largest of {rows.height:,} rows: a table (--out) has them all"
         )
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
 
 
 def finite(table: pl.DataFrame) -> pl.DataFrame:

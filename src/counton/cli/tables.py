@@ -26,6 +26,7 @@ from counton.cli.printing import (
     print_words,
     warn_of_weak,
 )
+from counton.columns import ADDED, readable
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
@@ -278,13 +279,13 @@ def _margins_table(columns: Sequence[str], table: Any) -> Table:
     """The total and the margins of single columns: the first rows of all margins."""
     shown = Table()
     shown.add_column("margin", overflow="fold")
-    for name in ("estimate", "std", "lower", "upper"):
+    for name in ADDED:
         shown.add_column(name, justify="right")
     for row in table.head(_MARGINS).iter_rows(named=True):
         named = [f"{name} {row[name]}" for name in columns if row[name] is not None]
         if len(named) > 1:
             break
-        numbers = (f"{row[name]:,.6g}" for name in ("estimate", "std", "lower", "upper"))
+        numbers = [one[0] for one in readable({name: [row[name]] for name in ADDED})]
         shown.add_row(named[0] if named else "total", *numbers)
     return shown
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, quantity
 from counton.mechanisms.intervals import check_level, interval_halfwidth
 from counton.mechanisms.terms import StreamTerms
 
@@ -88,10 +88,16 @@ class Answer:
         return data_frame(self.table_columns())
 
     def describe(self) -> str:
-        """The number and its interval, in words."""
+        """The number and its interval, in words, to the digits that its error leaves."""
+        value, lower, upper = (
+            quantity(one, self.std)
+            if math.isfinite(one) and math.isfinite(self.std)
+            else f"{one:g}"
+            for one in (self.value, self.lower, self.upper)
+        )
         return (
-            f"{self.what}: {self.value:,.4g}, and with probability {100 * self.level:g}% between "
-            f"{self.lower:,.4g} and {self.upper:,.4g}"
+            f"{self.what}: {value}, and with probability {100 * self.level:g}% between "
+            f"{lower} and {upper}"
         )
 
     def __str__(self) -> str:

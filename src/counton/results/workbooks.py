@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import islice
 from tempfile import TemporaryDirectory
@@ -11,12 +12,15 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
+from counton.columns import errors_of
+from counton.exact import decimals
 from counton.lazy import require
 
 #: Rows of a sheet, one of which is the header.
 _ROWS = 1_048_576
 #: Characters that a cell can hold.
 _TEXT = 32_767
+_MOST_DECIMALS = 12
 #: A spreadsheet shows 15 digits; what has more is written as text.
 _SHOWN = 10**15
 
@@ -71,6 +75,10 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
     bold = book.add_format({"bold": True})
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     time = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+    numbers: dict[int | None, Any] = {
+        places: book.add_format({"num_format": "#,##0" + "." * (places > 0) + "0" * places})
+        for places in range(_MOST_DECIMALS + 1)
+    }
     for first in range(0, max(table.height, 1), _ROWS - 1):
         sheet = book.add_worksheet("table" if not first else f"table {first // (_ROWS - 1) + 1}")
         sheet.freeze_panes(1, 0)
@@ -79,18 +87,35 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
             sheet.set_column(column, column, max(wide, min(len(words) + 2, 60)))
             sheet.write_string(0, column, words, bold)
         for row, values in enumerate(islice(rows, _ROWS - 1), 1):
+            digits = _digits(table.columns, values)
             for column, value in enumerate(values):
                 if value is None:
                     continue
                 if isinstance(value, bool):
                     sheet.write_boolean(row, column, value)
                 elif isinstance(value, int | float) and _is_number(value):
-                    sheet.write_number(row, column, value)
+                    sheet.write_number(row, column, value, numbers.get(digits[column]))
                 elif isinstance(value, date) and value.year >= 1900:
                     style = time if isinstance(value, datetime) else day
                     sheet.write_datetime(row, column, value, style)
                 else:
                     sheet.write_string(row, column, str(value))
+
+
+def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
+    """How many decimals the cells of a row show; None: as many as they have.
+
+    A cell holds what was published. It shows what the noise leaves of it, as a screen does.
+    """
+    errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
+    found: list[int | None] = []
+    for name, value in zip(names, values, strict=True):
+        error = errors.get(name, [None])[0]
+        if not isinstance(error, int | float) or not math.isfinite(error) or error <= 0:
+            found.append(None)
+        else:
+            found.append(0 if isinstance(value, int) else decimals(error))
+    return found
 
 
 def _is_number(value: int | float) -> bool:
