@@ -52,7 +52,16 @@ ODD = {
     "csv": [b"2024-03-01T00:20,a,ann,1,\xff\n", b"2024-03-01T00:20,a,ann,1,\0\n"],
     "jsonl": [
         b'{"time":"2024-03-01T00:20","group":"a","user":"ann","value":1,"note":%s}\n' % note
-        for note in (b"1e999", b"9" * 400, b"[" * 2000 + b"]" * 2000, b"NaN", b'"\xff"', b'"\x00"')
+        # The first names no column that there could be.
+        for note in (
+            b'1,"\\ud800":1',
+            b"1e999",
+            b"9" * 400,
+            b"[" * 2000 + b"]" * 2000,
+            b"NaN",
+            b'"\xff"',
+            b'"\x00"',
+        )
     ],
 }
 ENDS = ("", ".gz", ".zst")

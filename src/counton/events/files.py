@@ -572,7 +572,8 @@ class EventFile(Rows):
             with self._lines() as lines:
                 for line in lines:
                     if line.strip():
-                        yield dict.fromkeys(keys_of(line.decode("utf-8", "replace")))
+                        keys = keys_of(line.decode("utf-8", "replace"))
+                        yield dict.fromkeys(filter(is_text, keys))
         except (*UNREADABLE, EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
 
