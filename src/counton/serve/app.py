@@ -72,8 +72,9 @@ def application(service: Service) -> FastAPI:
     async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
         return JSONResponse({"detail": told(error)}, 422)
 
+    @app.exception_handler(OSError)
     @app.exception_handler(CountonError)
-    async def _unavailable(_request: Request, error: CountonError) -> JSONResponse:
+    async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
         warn("a request failed", error=type(error).__name__)
         return JSONResponse(
             {"detail": "the state cannot be read now; ask again"}, 503, {"Retry-After": "2"}

@@ -258,12 +258,48 @@ def _arrow_rows(body: bytes, name: str) -> int:
                     raise _no_arrow(name)  # compressed
                 place = _slot(message, batch, 0)
                 count = struct.unpack_from("<q", message, batch + place)[0] if place else 0
-                if count < 0:
+                if count < 0 or not _is_bounded(message, batch, count, length):
                     raise _no_arrow(name)
                 rows += count
     except (struct.error, IndexError) as error:
         raise _no_arrow(name) from error
     return rows
+
+
+def _is_bounded(message: memoryview, batch: int, rows: int, length: int) -> bool:
+    """Whether no part of a batch of records says that it is larger than what there is.
+
+    A reader takes the memory for a part before it reads it, and ends the process if there is none.
+    """
+    buffers = _pairs(message, batch, 2)
+    if not all(0 <= at <= length and 0 <= size <= length - at for at, size in buffers):
+        return False
+    nodes = _pairs(message, batch, 1)
+    most = max(rows, 8 * length)  # of lists, in bits: more items than rows
+    if not all(0 <= many <= most and 0 <= none <= many for many, none in nodes):
+        return False
+    at, many = _vector(message, batch, 4, 8)  # how many buffers texts have
+    counts = struct.unpack_from(f"<{many}q", message, at)
+    return all(0 <= count <= len(buffers) for count in counts)
+
+
+def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]:
+    at, many = _vector(message, table, field, 16)
+    found = struct.unpack_from(f"<{2 * many}q", message, at)
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
+    """Where the items of a vector of a table begin, and how many there are."""
+    place = _slot(message, table, field)
+    if not place:
+        return 0, 0
+    (forward,) = struct.unpack_from("<I", message, table + place)
+    begin = table + place + forward
+    (many,) = struct.unpack_from("<I", message, begin)
+    if begin + 4 + many * size > len(message):
+        raise struct.error
+    return begin + 4, many
 
 
 #: Kinds of messages in Arrow's format.

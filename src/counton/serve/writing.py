@@ -201,7 +201,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             except InvalidInput as error:
                 count(name, "refused", 0)
                 raise HTTPException(422, told(error)) from None
-            except (Full, CountonError):
+            except (Full, CountonError, OSError):
                 count(name, "put off", 0)
                 if await asyncio.to_thread(service.is_old_copy, name):
                     raise later(503, UNSURE, 60) from None

@@ -1,0 +1,117 @@
+"""Whatever fails, and whenever: what is acknowledged is counted once, and what is not, not at all.
+
+``COUNTON_BATCHES=5000`` sends so many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections import Counter
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inside import EXACT, Inside, metric, visit
+from services import START, job_file
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from counton.errors import CountonError
+
+pytestmark = pytest.mark.slow
+
+BATCHES = int(os.environ.get("COUNTON_BATCHES", "120"))
+MINUTES = 20
+
+
+class Faults:
+    """Lets what a service asks of its database fail now and then, before and after it is done."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance, self.on, self.seen = chance, False, 0
+
+    def __call__(self, *_given: Any) -> None:
+        if self.on and self._chance.random() < 0.004:
+            self.seen += 1
+            raise sqlite3.OperationalError("disk I/O error")
+
+    def __enter__(self) -> Faults:
+        for when in _WHEN:
+            event.listen(Engine, when, self)
+        return self
+
+    def __exit__(self, *_given: object) -> None:
+        for when in _WHEN:
+            event.remove(Engine, when, self)
+
+
+_WHEN = ("before_cursor_execute", "after_cursor_execute", "commit")
+
+
+@pytest.mark.parametrize("policies", [True, False])
+def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: Path) -> None:
+    """Statements and commits fail, services end in between; senders repeat what is not answered.
+
+    Rows of each batch are for its own minute, an earlier one, or none; some cannot be read.
+    """
+    chance = random.Random(2026 + policies)
+    more: dict[str, Any] = {"bad-rows": f"quarantine:{tmp_path}/bad.csv"} if policies else {}
+    job: dict[str, Any] = {**EXACT, **more, "steps": MINUTES, "watermark": "5s"}
+    file = job_file(tmp_path, **job)
+    counted, answers, restarts = Counter[str](), Counter[int](), 0
+    service = Inside(file)
+    end = START + timedelta(minutes=MINUTES, seconds=5)
+    with Faults(chance) as faults:
+        try:
+            for number in range(BATCHES):
+                came = timedelta(minutes=(MINUTES + 0.3) * number / BATCHES)
+                service.time = START + came
+                rows = []
+                for _ in range(chance.randrange(1, 5)):
+                    minute = came.total_seconds() / 60 - chance.choice((0, 0, 1, 3, 30))
+                    rows.append(visit(minute, chance.choice(("home", "shop"))))
+                pages = Counter(row["page"] for row in rows if row["time"] >= START.isoformat())
+                if policies and chance.random() < 0.2:
+                    rows.append({"time": "soon", "page": "home"})
+                faults.on = True
+                for _ in range(50):
+                    answer = service.post(f"b{number}", rows)
+                    answers[answer.status_code] += 1
+                    if answer.status_code != 503:
+                        break
+                faults.on = False
+                if answer.status_code in (200, 202):
+                    counted += pages
+                else:
+                    assert answer.status_code == 410
+                    assert service.time >= end
+                if chance.random() < 0.05:
+                    service.service.close()
+                    service, restarts = Inside(file), restarts + 1
+                    service.time = START + came
+                if chance.random() < 0.3:
+                    faults.on = True
+                    with suppress(CountonError):
+                        service.work()
+                    faults.on = False
+            service.time = end + timedelta(minutes=1)
+            for _ in range(50):
+                faults.on = True
+                with suppress(CountonError):
+                    service.work()
+                faults.on = False
+            service.work()
+            told = {row["group"]: row["estimate"] for row in service.rows(last=1)}
+            lost = metric(service, "left_out_rows"), metric(service, "waiting_rows")
+        finally:
+            faults.on = False
+            service.service.close()
+    assert lost == (0, 0)
+    assert (len(told), told) == (2, {page: counted[page] for page in told})
+    assert faults.seen > BATCHES / 60
+    assert answers[410]
+    assert restarts
