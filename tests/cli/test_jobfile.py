@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -385,3 +386,31 @@ def test_every_option_is_a_key_of_the_schema() -> None:
     known = schema()["$defs"]["job"]["properties"]
     for kind in KINDS.values():
         assert {name.replace("_", "-") for name in kind.takes} <= known.keys()
+
+
+def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any) -> None:
+    more = '\n[limit]\nepsilon = 1\n[publish]\nto = "public.db"\n'
+    file.write_text(FILE + more)
+    done = place("run", str(file))
+    assert done.code == 0, done.err
+    assert done.out.count("published 3 new steps, 3 in all, in ") == 2
+    ledger = json.loads(place("ledger", "--state", str(file.parent / "v.db"), "--json").out)
+    assert (ledger["limit"]["epsilon"], ledger["remaining"]) == ("1", None)
+    with sqlite3.connect(file.parent / "public.db") as public:
+        names = {row[0] for row in public.execute("SELECT stream FROM counton_releases")}
+    assert names == {"visits", "paid"}
+    again = place("run", str(file), "--json")
+    assert (again.code, again.err) == (0, "")
+    file.write_text(FILE + more + '[jobs.third]\nepsilon = "0.1"\n')
+    assert place("run", str(file), "--only", "third").code == 4  # the limit holds
+    for wrong, words in (
+        ("[limit]\nepsilon = 2\n", "and state .* has pure differential privacy with epsilon = 1"),
+        ("[limit]\n", "says no 'epsilon' and no 'rho'"),
+        ("[limit]\nunit = 3\n", "takes epsilon, delta, rho, and not 'unit'"),
+        ("[publish]\n", "says no 'to'"),
+        ("[publish]\nto = 3\n", "to is 3, of type int"),
+    ):
+        file.write_text(f"{FILE}\n{wrong}")
+        done = place("run", str(file))
+        assert done.code == 2
+        assert re.search(words, " ".join(done.err.split())), done.err

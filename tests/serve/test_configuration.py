@@ -117,6 +117,15 @@ def test_jobs_that_set_rows_aside_into_one_file_are_refused(tmp_path: Path) -> N
     assert "which job 'visits' writes too (bad-rows)" in message
 
 
+def test_a_limit_of_the_file_holds_and_publishing_is_for_runs(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    text = file.read_text()
+    file.write_text(f"{text}\n[publish]\nto = 'public.db'\n")
+    assert "a service answers readers itself" in refused(file)
+    file.write_text(f"{text}\n[limit]\nepsilon = 0.5\n")
+    assert "0.5" in refused(file)
+
+
 def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
     file = job_file(tmp_path)
     first = Service(file, clock=lambda: START)

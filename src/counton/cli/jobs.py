@@ -14,10 +14,11 @@ from counton.cli.options import RunOptions, option_names
 from counton.cli.printing import print_json, print_line
 from counton.cli.run import carried_out
 from counton.errors import CountonError, InvalidInput
+from counton.jobs.exports import publish
 from counton.jobs.job import Job
-from counton.jobs.jobfile import chosen, load, schema_text
+from counton.jobs.jobfile import chosen, for_all, load, schema_text
 from counton.jobs.runs import ended_at, is_known, recalled
-from counton.jobs.sharing import refuse_shared
+from counton.jobs.sharing import keep_within, refuse_shared
 from counton.lazy import NEEDED, missing
 
 
@@ -36,7 +37,8 @@ def perform(options: RunOptions) -> None:
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
     refuse_shared({name: _recalled(job) for name, job in loaded.items()})
-    jobs = chosen(loaded, only)
+    shared, jobs = for_all(options.file), chosen(loaded, only)
+    keep_within(jobs, shared.limit)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     errors, console = Console(stderr=True), Console()
@@ -53,6 +55,8 @@ def perform(options: RunOptions) -> None:
             reports[name] = carried_out(
                 _until(job, options.until), silently=options.json, about=f"job {name}: "
             )
+            if shared.publish is not None:
+                _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
                 print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
@@ -67,6 +71,18 @@ def perform(options: RunOptions) -> None:
         print_json({"jobs": reports})
     if failed:
         raise SystemExit(int(failed))
+
+
+def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
+    """Publish what a job has released, where all are published.
+
+    Raises:
+        CountonError: see `counton.jobs.publish`.
+    """
+    done = publish(job.state, to, name=job.name, key=job.key)
+    if not silently:
+        new = done.after - done.before
+        print_line(console, f"published {new:,} new steps, {done.after:,} in all, in {done.place}")
 
 
 def _recalled(job: Job) -> Job:

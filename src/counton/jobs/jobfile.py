@@ -27,18 +27,23 @@ from dataclasses import Field, fields
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import Kind, called, default_of, kind_of
-from counton.jobs.job import Events, Job
+from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.kinds import KINDS, others
 from counton.store.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from counton.privacy import ZCDP, ApproxDP, PureDP
 
 #: How a field is called that says which statistic it is.
 STATISTIC = "statistic"
 #: The table of a job file for what a service needs besides its jobs.
 SERVICE = "serve"
+#: The tables of what holds for all jobs: what their states may spend, and where they publish.
+LIMIT, PUBLISH = "limit", "publish"
 #: Fields that name files; of a domain only where there is such a file.
 _FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows")
 #: Fields whose values are numbers or texts that say one.
@@ -75,7 +80,7 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
     'count'
     """
     file, read = Path(path), read_file(path)
-    unknown = [name for name in read if name not in ("defaults", "jobs", SERVICE)]
+    unknown = [name for name in read if name not in ("defaults", "jobs", SERVICE, LIMIT, PUBLISH)]
     if unknown or not isinstance(read.get("jobs"), dict) or not read["jobs"]:
         raise InvalidInput(
             f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
@@ -83,6 +88,59 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
         )
     defaults = read.get("defaults", {})
     return {name: _job(name, own, defaults, file, events) for name, own in read["jobs"].items()}
+
+
+class ForAll(NamedTuple):
+    """What a file says of all its jobs.
+
+    Attributes:
+        limit: what each of their states may spend; None: nothing is said.
+        publish: the database into which their streams are published; None: into none.
+    """
+
+    limit: PureDP | ApproxDP | ZCDP | None
+    publish: str | None
+
+
+def for_all(path: str | os.PathLike[str]) -> ForAll:
+    """What a file says of all its jobs.
+
+    Raises:
+        InvalidInput: no such file, or a key or value that there is not.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
+    >>> print(for_all(file).limit)
+    pure differential privacy with epsilon = 3
+    """
+    file, read = Path(path), read_file(path)
+    limit = _table(file, read, LIMIT, ("epsilon", "delta", "rho"), (int, float, str))
+    to = _table(file, read, PUBLISH, ("to",), (str,)).get("to")
+    if PUBLISH in read and to is None:
+        raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
+    stated = guarantee_from(*(limit.get(name) for name in ("epsilon", "delta", "rho")))
+    if LIMIT in read and stated is None:
+        raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
+    return ForAll(stated, None if to is None else _seen_from("state", to, file.parent))
+
+
+def _table(
+    file: Path, read: Mapping[str, Any], name: str, keys: Sequence[str], types: tuple[type, ...]
+) -> dict[str, Any]:
+    table = read.get(name, {})
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{name!r} of {str(file)!r} is no table: write [{name}]")
+    for key, value in table.items():
+        if key not in keys:
+            raise InvalidInput(
+                f"[{name}] of {str(file)!r} takes {', '.join(keys)}, and not {key!r}"
+            )
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise InvalidInput(
+                f"[{name}] of {str(file)!r}: {key} is {value!r}, of type {type(value).__name__}"
+            )
+    return {key: repr(one) if isinstance(one, float) else one for key, one in table.items()}
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -343,6 +401,16 @@ def schema() -> dict[str, Any]:
             "defaults": {"$ref": "#/$defs/job"},
             "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
             SERVICE: {"type": "object", "description": "settings of counton serve"},
+            LIMIT: {
+                "type": "object",
+                "description": "what each state may spend: epsilon, delta, or rho",
+                "properties": {name: {"type": "number"} for name in ("epsilon", "delta", "rho")},
+            },
+            PUBLISH: {
+                "type": "object",
+                "description": "where all streams are published",
+                "properties": {"to": {"type": "string", "description": "SQLite file or URL"}},
+            },
         },
         "required": ["jobs"],
         "additionalProperties": False,

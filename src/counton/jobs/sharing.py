@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from counton.errors import CountonError, InvalidInput
 from counton.events.files import event_paths, is_file, refuse_among_events
@@ -18,8 +18,12 @@ from counton.events.policies import Policies
 from counton.jobs.job import Job
 from counton.jobs.outputs import TABLES, beside, pictures_of
 from counton.jobs.writing import files_of_sums
+from counton.store import Store
 from counton.store.database import database_url, state_file
 from counton.store.keyfile import state_files
+
+if TYPE_CHECKING:
+    from counton.privacy import ZCDP, ApproxDP, PureDP
 
 
 class _Use(NamedTuple):
@@ -89,6 +93,28 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                     refuse_among_events(job.events, use.path)
                 except InvalidInput as error:
                     raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
+
+
+def keep_within(jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None) -> None:
+    """Set what the states of jobs may spend, where none is set yet.
+
+    Raises:
+        InvalidInput: a state has another limit, which is not changed by the way.
+        BudgetExceeded: more is spent already.
+    """
+    if limit is None:
+        return
+    for job in {_state(job): job for job in jobs.values()}.values():
+        with Store(job.state, create=True) as store:
+            known = store.ledger
+            if known is None:
+                store.set_limit(limit)
+            elif known.limit != limit:
+                raise InvalidInput(
+                    f"the limit of the job file is {limit}, and state {os.fspath(job.state)!r} has "
+                    f"{known.limit}; correct the file, or set the other limit by itself (counton "
+                    f"ledger)"
+                )
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:

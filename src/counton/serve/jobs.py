@@ -20,9 +20,9 @@ from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
 from counton.jobs.fields import called
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.jobfile import chosen, load
+from counton.jobs.jobfile import chosen, for_all, load
 from counton.jobs.runs import reading_of, recalled, run
-from counton.jobs.sharing import refuse_shared
+from counton.jobs.sharing import keep_within, refuse_shared
 from counton.store import Store, state_file
 
 #: Fields of a job that say what a service does by itself.
@@ -114,7 +114,7 @@ def about(name: str) -> Iterator[None]:
 
 
 def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
-    """The jobs of a file, by name, if all of them can be served; changes nothing.
+    """The jobs of a file, by name, if all of them can be served; changes nothing but a limit.
 
     Args:
         path: of the job file.
@@ -138,6 +138,13 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
                 )
         names.add(found[name].job.name)
     refuse_shared({name: each.job for name, each in found.items()})
+    shared = for_all(path)
+    if shared.publish is not None:
+        raise InvalidInput(
+            f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
+            f"itself: leave it out, or run counton publish beside it"
+        )
+    keep_within({name: each.job for name, each in found.items()}, shared.limit)
     return found
 
 
