@@ -109,7 +109,7 @@ def _planned(horizon: int, guarantee: str, metric: Metric) -> Plan:
 def _error(strategy: StreamStrategy, guarantee: str, metric: Metric) -> float:
     """Standard deviation: root of the mean or of the largest variance, with the law that it has."""
     asked = plan(strategy.horizon or 1, GUARANTEES[guarantee][0], metric, strategies=[strategy])
-    return asked.best.std(metric)
+    return asked.best.by(metric)
 
 
 @lru_cache(maxsize=16)
@@ -154,7 +154,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                     yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"
-                yield ErrorRow(*at, PLANNED, source, ranked.best.std(metric))
+                yield ErrorRow(*at, PLANNED, source, ranked.best.by(metric))
                 (least,) = ranked.lower_bounds.values()
                 yield ErrorRow(*at, BOUND, "counton.plans.bounds", least)
 
@@ -216,7 +216,7 @@ def _compared(longest: int) -> Iterator[Comparison]:
     for horizon, bars in GAUSSIAN.items():
         for metric, printed in zip(METRICS, bars, strict=True):
             if horizon <= longest:
-                found = _planned(horizon, gaussian, metric).best.std(metric)
+                found = _planned(horizon, gaussian, metric).best.by(metric)
                 yield _at_most(f"Gaussian, root {metric} variance, T = {horizon:,}", printed, found)
     for horizon, known in NORMALISED.items():
         for metric, printed in zip(METRICS, known, strict=True):

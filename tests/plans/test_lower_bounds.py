@@ -107,7 +107,7 @@ def test_no_plan_is_below_the_bound(
             ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
             (least,) = ranked.lower_bounds.values()
             family = next(iter(ranked.lower_bounds))
-            found = [choice.std(metric) for choice in ranked if choice.family == family]
+            found = [choice.by(metric) for choice in ranked if choice.family == family]
             assert found or isinstance(guarantee, ApproxDP)
             assert all(least <= std * (1 + 1e-9) for std in found)
 
@@ -235,7 +235,7 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
             ranked = plan(500, guarantee, metric)
             factors = {factor.beside.split(" with ")[0]: factor for factor in ranked.factors}
             least = factors["any mechanism"]
-            assert least.factor == pytest.approx(ranked.best.std(ranked.metric) / least.at_least)
+            assert least.factor == pytest.approx(ranked.best.by(ranked.metric) / least.at_least)
             assert least.factor >= 1
             assert "Theorem 3; with its constant (counton)" in str(least)
             if ranked.best.family in ranked.lower_bounds:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter, Key
@@ -32,6 +33,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.base import ReleaseForm
+from counton.testing import simulate
 
 UNIT = Contribution.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
@@ -65,8 +67,8 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
     ]
     least = min(error_of(strategy, guarantee, metric) for strategy in everything)
     best = plan(horizon, guarantee, metric).best
-    assert best.std(metric) ** 2 == pytest.approx(error_of(best.strategy, guarantee, metric))
-    assert best.std(metric) ** 2 <= least * (1 + 1e-12)
+    assert best.by(metric) ** 2 == pytest.approx(error_of(best.strategy, guarantee, metric))
+    assert best.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
@@ -81,7 +83,7 @@ def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
     result = plan(8760, PureDP(1), metric)
-    stds = [choice.std(metric) for choice in result]
+    stds = [choice.by(metric) for choice in result]
     assert stds == sorted(stds)
     assert [choice.rank for choice in result] == list(range(1, len(result) + 1))
     assert result.best.why.startswith("least " + ("mean" if metric == "mean" else "largest"))
@@ -202,7 +204,7 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
     for guarantee in GUARANTEES:
         for metric in metrics:
             ranked = plan(horizon, guarantee, metric, contribution, shape=(5,))
-            found = {choice.kind: choice.std(metric) for choice in reversed(ranked.choices)}
+            found = {choice.kind: choice.by(metric) for choice in reversed(ranked.choices)}
             for kind, strategies in everything.items():
                 least = min(
                     strategy.overall_variance(metric) * laws[strategy, guarantee]
@@ -387,8 +389,8 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
 
     ranked = plan(horizon, guarantee, metric, release="both", simple=True)
     least = min(error(strategy) for kind in all_trees(horizon).values() for strategy in kind)
-    assert ranked.best.std(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
-    assert ranked.best.std(metric) ** 2 <= least * (1 + 1e-12)
+    assert ranked.best.by(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
+    assert ranked.best.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
@@ -495,7 +497,7 @@ def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
 def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric, bar: float) -> None:
     best = plan(horizon, ZCDP(0.5), metric).best
     assert best.kind == "octave"
-    assert best.std(metric) <= bar
+    assert best.by(metric) <= bar
 
 
 def test_wide_noise_takes_the_coarser_octave() -> None:
@@ -562,3 +564,42 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     low, high = released.interval()
     assert low.dtype == high.dtype == np.int64
     assert (high - low >= 2 * 1.9 * released.std).all()
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
+def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
+    """Of planned strategies too, whose lattice is finer than what is counted."""
+    bound = Contribution.clipped(0, 8, resolution="0.5")
+    ranked = plan(600, guarantee, contribution=bound)
+    assert ranked.std(7) == ranked.best.std(7)
+    steps = [1, 7, 600]
+    for choice in ranked:
+        strategy, key = choice.strategy, chosen_key()
+        counter = Counter(strategy, guarantee, key=key, name="asked", contribution=bound)
+        std = choice.std(steps)
+        assert std.tolist() == [choice.std(step) for step in steps]
+        assert std.tolist() == counter.std(steps).tolist() == [counter.std(n) for n in steps]
+        assert counter.release(1).std == pytest.approx(choice.std(1))
+        every = choice.std(range(1, 601))
+        assert math.sqrt((every**2).mean()) == pytest.approx(choice.mean_std)
+        assert every.max() == pytest.approx(choice.max_std)
+    for wrong in ("mean", 1.5, True, [0]):
+        with pytest.raises(InvalidInput):
+            ranked.best.std(wrong)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
+@pytest.mark.slow
+def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
+    for choice in plan(64, guarantee):
+        noise = simulate(choice.strategy, choice.noise_law, 4000, key=chosen_key())
+        assert np.allclose(noise.std(axis=0), choice.std(range(1, 65)), rtol=0.1)
+
+
+@pytest.mark.parametrize("horizon", [2**20 + 1, 10**9])
+def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
+    """What the pages say of it."""
+    ranked = plan(horizon, ZCDP(0.5), compare=False)
+    assert ranked.best.kind == "octave"
+    above = ranked.best.mean_std / ranked.least_std("mean")["gaussian"] - 1
+    assert 0.0225 < above < 0.0335

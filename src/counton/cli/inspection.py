@@ -120,9 +120,9 @@ def print_plan(options: PlanOptions) -> None:
     table.add_column("strategy", overflow="fold")
     for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
         table.add_column(name, justify="right")
-    least = ranked.best.std(chosen)
+    least = ranked.best.by(chosen)
     for choice, taken in zip(ranked, seconds, strict=True):
-        above = choice.std(chosen) / least - 1 if least else 0.0
+        above = choice.by(chosen) / least - 1 if least else 0.0
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
             f"{choice.mean_std:,.2f}",

@@ -48,8 +48,9 @@ class Answer:
         value: the estimate.
         std: standard deviation of its noise; of a ratio by linear approximation.
         lower, upper: ends of the interval, infinite where a ratio's divisor may be 0.
-        level: probability with which the interval holds the true value, at least; of all the
-            answers at once that were asked for together.
+        level: probability with which the interval holds the true value, at least, but for a
+            ten-thousandth with wide Laplace noise; of all the answers at once that were asked for
+            together.
         what: in words.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()

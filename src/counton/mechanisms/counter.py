@@ -267,10 +267,15 @@ class Counter:
         """`std` at the steps that were just released."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
-        return self.std(releases.steps)
+        return releases.std
 
-    def std(self, steps: range) -> NDArray[np.float64]:
-        """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
+    def std(self, steps: Any) -> Any:
+        """Standard deviation of the noise in data units: at one step, or an array for several.
+
+        Raises:
+            InvalidInput: not steps.
+            HorizonExceeded: a step beyond the horizon.
+        """
         return self.terms.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:

@@ -169,7 +169,7 @@ class Releases(_Stated):
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each step's noise in data units, shape ``(len(steps),)``."""
-        return self._terms.std(self.steps)
+        return np.asarray(self._terms.std(self.steps), np.float64)
 
     @property
     def unit(self) -> Fraction:

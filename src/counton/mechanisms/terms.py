@@ -307,11 +307,9 @@ class StreamTerms(Terms):
         """One unit of the released integers, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
 
-    def std(self, steps: range) -> NDArray[np.float64]:
-        """Standard deviation of the noise at ``steps`` in data units, ``(len(steps),)``."""
-        variance = self.strategy.noise_variance(self.law, steps)
-        deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
-        return deviation
+    def std(self, steps: Any) -> Any:
+        """Standard deviation of the noise at ``steps``: see `std_at`."""
+        return std_at(self.strategy, self.law, self.resolution, steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
@@ -327,6 +325,32 @@ class StreamTerms(Terms):
         if not self.strategy.fraction_bits:
             return self.contribution.from_grid(released)
         return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
+
+
+def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any) -> Any:
+    """Standard deviation of what is released at ``steps``, in data units.
+
+    Args:
+        strategy, law: how the noise is correlated, and the law of one node.
+        resolution: one unit of the exact sums, in data units.
+        steps: one step, whose error is a float; or several, as a range or a list, whose errors are
+            an array of as many.
+
+    Raises:
+        InvalidInput: not steps.
+        HorizonExceeded: a step beyond the horizon.
+
+    >>> from counton.laws import DiscreteLaplace
+    >>> from counton.strategies import Binary
+    >>> std_at(Binary(7), DiscreteLaplace(5), Fraction(1), 3)
+    9.98...
+    """
+    one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+    if isinstance(steps, str):
+        raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
+    variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))
+    deviation = np.sqrt(variance) * float(resolution)
+    return float(deviation[0]) if one else deviation
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:

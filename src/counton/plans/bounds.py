@@ -522,7 +522,7 @@ def factors_of(plan: Plan) -> tuple[Factor, ...]:
     See `Plan.factors`.
     """
     metric, best = plan.metric, plan.best
-    achieved, quantity = best.std(metric), f"{metric} std"
+    achieved, quantity = best.by(metric), f"{metric} std"
     found = []
     for family, least in plan.lower_bounds.items():
         if family == best.family and least > 0:
@@ -628,7 +628,7 @@ def _of_variances(plan: Plan) -> Iterator[LowerBound]:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
-        found = [choice.std(metric) for choice in plan if choice.family == family]
+        found = [choice.by(metric) for choice in plan if choice.family == family]
         who, source = f"any strategy with {family} noise", _source_of_variance(plan, metric)
         yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
     if plan.restated is not None or plan.contribution.pattern is not None:
@@ -638,7 +638,7 @@ def _of_variances(plan: Plan) -> Iterator[LowerBound]:
     for metric in metrics:
         least = least_of_any_mechanism(plan, metric)
         who = "any mechanism, over all streams of counts"
-        achieved = min(choice.std(metric) for choice in plan)
+        achieved = min(choice.by(metric) for choice in plan)
         yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
 
 

@@ -25,7 +25,7 @@ from counton.exact import Number, check_integer
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
-from counton.mechanisms.terms import StreamTerms, check_shape
+from counton.mechanisms.terms import StreamTerms, check_shape, std_at
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
 from counton.strategies import Metric, Norm, StreamStrategy
@@ -88,6 +88,7 @@ class Choice:
         why: in words.
         planning_seconds: how long finding it and weighing it took; no part of a comparison.
         held: numbers that a running stream keeps beside its sums, all cells together.
+        resolution: one unit of the exact sums, in data units.
 
     >>> from counton.privacy import PureDP
     >>> best = plan(365, PureDP(1)).best
@@ -104,6 +105,7 @@ class Choice:
     why: str
     planning_seconds: float = field(default=0.0, compare=False, repr=False)
     held: int = 0
+    resolution: Fraction = field(default=Fraction(1), repr=False)
 
     @property
     def noise_law(self) -> Law:
@@ -115,8 +117,32 @@ class Choice:
         """Kind of noise."""
         return self.noise_law.family
 
-    def std(self, metric: Metric) -> float:
-        """``mean_std`` or ``max_std``."""
+    def std(self, steps: Any) -> Any:
+        """Standard deviation of a released cell at each of ``steps``, as `Counter.std` says it.
+
+        In data units. Of a statistic, whose errors are not those of a cell, it is that of a cell.
+
+        Args:
+            steps: one step, whose error is a float; or several, a range or a list.
+
+        Raises:
+            InvalidInput: not steps, such as the name of a metric: see `by`.
+            HorizonExceeded: a step beyond the horizon.
+
+        >>> from counton.privacy import PureDP
+        >>> best = plan(365, PureDP(1)).best
+        >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
+        True
+        """
+        return std_at(self.strategy, self.noise_law, self.resolution, steps)
+
+    def by(self, metric: Metric) -> float:
+        """``mean_std`` or ``max_std``.
+
+        Raises:
+            InvalidInput: an unknown metric.
+        """
+        check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
 
@@ -173,6 +199,10 @@ class Plan:
     def best(self) -> Choice:
         """The choice with the least error."""
         return self.choices[0]
+
+    def std(self, steps: Any) -> Any:
+        """`Choice.std` of the best choice."""
+        return self.best.std(steps)
 
     def __repr__(self) -> str:
         return (
@@ -513,7 +543,7 @@ def plan(
                 refused.append(shorten(said, 240, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
-            if better is None or choice.std(metric) < better.std(metric):
+            if better is None or choice.by(metric) < better.by(metric):
                 least[choice.family] = choice
         if not least:
             notes += refused
@@ -530,7 +560,7 @@ def plan(
         reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
         raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
     other: Metric = "max" if metric == "mean" else "mean"
-    choices.sort(key=lambda choice: (choice.std(metric), choice.std(other)))
+    choices.sort(key=lambda choice: (choice.by(metric), choice.by(other)))
     ranked = tuple(
         replace(choice, rank=i + 1, why=_why(choice, choices, metric))
         for i, choice in enumerate(choices)
@@ -562,7 +592,8 @@ def _choice(
         largest = strategy.released_variance("max", release) * node_variance + rounding
     mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
     held = strategy.held * math.prod(shape)
-    return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held)
+    unit = Fraction(1) if contribution.resolution is None else contribution.resolution
+    return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held, resolution=unit)
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
@@ -602,13 +633,13 @@ def _check_serves(
 
 
 def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
-    best, std = choices[0], choice.std(metric)
+    best, std = choices[0], choice.by(metric)
     if choice is not best:
-        least = best.std(metric)  # 0 where a huge epsilon needs no noise that float64 can tell
+        least = best.by(metric)  # 0 where a huge epsilon needs no noise that float64 can tell
         above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
         return f"{above}; {choice.calibration.reason}"
-    rivals = [other for other in choices if other.kind != best.kind and other.std(metric) > std]
-    ahead = f", {1 - std / rivals[0].std(metric):.1%} below {rivals[0].kind}" if rivals else ""
+    rivals = [other for other in choices if other.kind != best.kind and other.by(metric) > std]
+    ahead = f", {1 - std / rivals[0].by(metric):.1%} below {rivals[0].kind}" if rivals else ""
     return f"least {_MEASURE[metric]} error{ahead}; {choice.calibration.reason}"
 
 

@@ -140,7 +140,7 @@ def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
         return found
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_named(other.best))
-    more = other.best.std(ranked.metric) / best.std(ranked.metric) - 1
+    more = other.best.by(ranked.metric) / best.by(ranked.metric) - 1
     found.append(_Curve(f"{name}\n({more:+.0%})", std, PALETTE[1], 1.7))
     return found
 

@@ -185,7 +185,7 @@ class _InOrder(Reader):
 class Epochs(StreamStrategy):
     """Pure totals of a stream whose end nobody knows; protection never fades.
 
-    1.5 to 2 times the variance of the best for an end that is known, published schemes 11 to 47
+    1.5 to 2.1 times the variance of the best for an end that is known, published schemes 11 to 47
     times. Nothing is held; releases are multiples of 2^-16.
 
     Args:

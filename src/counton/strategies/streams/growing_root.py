@@ -17,8 +17,8 @@ as many of each kind as of the one before; within a block a square root of its o
 An item in a block costs 3/4 in the one and 1/4 in the other.
 
 This mechanism is counton's own; that any positive q with sum 1 / (k q(k)) finite will do is easily
-seen, and this one is within 3 percent of the best for ends that are equally likely on a logarithmic
-scale.
+seen. This one is made for ends of any size; over the first thousands of steps alone other q err
+less, by a tenth or so.
 """
 
 from __future__ import annotations
