@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from counton.strategies.training import (
     public_training_strategies,
     training_schedule,
 )
+from counton.strategies.training.base import Tap
 from counton.testing import LawBroken, check_training_sensitivity, check_training_strategy
 from counton.testing.training_laws import (
     check_training_factorisation,
@@ -106,3 +108,59 @@ def test_the_laws_have_power() -> None:
         check_training_factorisation(Forgetful(*arguments, 0.2, 0.5, schedule))
     with pytest.raises(LawBroken, match="for the first step of"):
         check_training_factorisation(TooLate(8, (1.0, 0.8, 0.8, 0.8, 1.2)))
+
+
+def claiming(**claims: Any) -> TrainingStrategy:
+    """A strategy that says something else."""
+    cls: Any = type("Wrong", (BufferedToeplitz,), claims)
+    made: TrainingStrategy = cls(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3))
+    return made
+
+
+def silent(self: Any, step: int) -> tuple[Tap, ...]:
+    """Noise without a normal, where `increments` says that there is one."""
+    return tuple(tap._replace(weight=0.0) for tap in BufferedToeplitz.taps(self, step))
+
+
+RIGHT = BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3))
+
+#: For each name of `TrainingStrategy`, wrong strategies.
+WRONG: dict[str, list[TrainingStrategy]] = {
+    "buffers": [claiming(buffers=3)],
+    "check_step": [claiming(check_step=lambda self, step: step)],
+    "decays": [claiming(decays=property(lambda self: (0.9,), lambda self, value: None))],
+    "divisor": [claiming(divisor=lambda self, step: 2.0 * self.check_step(step) / step)],
+    "draws": [claiming(draws=0.5)],
+    "encoder": [claiming(encoder=lambda self: 0.9 * BufferedToeplitz.encoder(self))],
+    "first_step": [claiming(first_step=lambda self, level, index: 1)],
+    "increments": [claiming(increments=lambda self: (np.eye(12), RIGHT.increments()[1]))],
+    "mean_variance": [claiming(mean_variance=lambda self: 0.5)],
+    "outputs": [claiming(outputs=property(lambda self: (0.1, 0.1), lambda self, value: None))],
+    "parameters": [claiming(parameters={"steps": 3})],
+    "rmse": [claiming(rmse=0.1)],
+    "squared_sensitivity": [claiming(squared_sensitivity=lambda self: 0.5)],
+    "taps": [
+        claiming(taps=silent),
+        claiming(taps=silent, increments=lambda self: RIGHT.increments()),
+    ],
+    "to_dict": [claiming(to_dict=lambda self: {"strategy": "Wrong"})],
+}
+NO_LAW = {
+    "check_small": "refuses to write out long runs",
+    "name": "what people call it",
+    "with_schedule": "another strategy, of which the laws hold by themselves",
+}
+
+
+def test_every_name_is_in_one_list() -> None:
+    names = {name for name in dir(TrainingStrategy) if not name.startswith("_")}
+    assert not WRONG.keys() & NO_LAW.keys()
+    assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_claim_breaks_a_law(name: str) -> None:
+    check_training_strategy(RIGHT)
+    for strategy in WRONG[name]:
+        with pytest.raises(LawBroken):
+            check_training_strategy(strategy)

@@ -235,6 +235,18 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     assert aside.read_text() == written
 
 
+def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
+    asked = job("two columns", tmp_path, unknown="refuse")
+    frame = spread(spark, events(rows=40), 2)
+    refused(asked, frame, "groups in column 'page,place' that are not declared: 'd / ")
+    lacking = pl.concat(
+        [events(rows=9), events(rows=1).with_columns(place=pl.lit(None, pl.String))]
+    )
+    asked = job("two columns", tmp_path, unknown="refuse", domain=f"{PAGES[0]} / x")
+    refused(asked, spread(spark, lacking, 1), "no group in column 'page,place'")
+    refused(replace(asked, by="page,nowhere"), frame, "has no column 'nowhere'")
+
+
 def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
     from counton.spark.source import _guarded
 

@@ -65,7 +65,17 @@ def table(asked: Job) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "name", ["groups", "windows", "quantiles", "hierarchy", "people", "ids of people", "found"]
+    "name",
+    [
+        "groups",
+        "two columns",
+        "windows",
+        "quantiles",
+        "hierarchy",
+        "people",
+        "ids of people",
+        "found",
+    ],
 )
 def test_a_query_releases_what_runs_over_new_events_do(
     name: str, tmp_path: Path, spark: Any, one_key: None

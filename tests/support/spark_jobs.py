@@ -38,6 +38,14 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
     "other": ("count", {"by": "page", "domain": "a,b", "other": "rest"}),
+    "two columns": (
+        "count",
+        {
+            "by": "page,place",
+            "domain": {"page": list("abc"), "place": list(PLACES)},
+            "unknown": "drop",
+        },
+    ),
     "dropped": ("count", {"by": "page", "domain": "a,b", "unknown": "drop"}),
     "local days": ("count", {**BY, "timezone": "Europe/Paris"}),
     "windows": ("sum", {**BY, **VALUE, "release": "both"}),

@@ -410,6 +410,10 @@ class Rows(ABC):
         """Whether a column that was not found may be missing from all rows."""
         return False
 
+    def of_file(self, columns: Sequence[str]) -> list[str]:
+        """The columns as they are given: what those are made of that are made of others."""
+        return list(self._asked(columns))
+
     def _made(self, columns: Sequence[str], types: Mapping[str, pl.DataType]) -> list[pl.Expr]:
         """Those of the columns that are made of others; null where one of these is."""
         return [
@@ -925,6 +929,12 @@ class Source:
             part.settled = True
         return Source(tuple(parts), self.name)
 
+    def of(self, parts: tuple[Rows, ...]) -> Source:
+        """This source with other parts in the place of its own."""
+        found = copy(self)
+        object.__setattr__(found, "parts", parts)
+        return found
+
     def without(self, parts: Sequence[Rows]) -> Source:
         """The other parts."""
         return Source(tuple(part for part in self.parts if part not in parts), self.name)
@@ -945,24 +955,16 @@ def joined(source: Source, column: str | None) -> Source:
     >>> found = joined(open_source(rows), "sex,adult")
     >>> found.parts[0].scan(["sex,adult"]).collect().to_series().to_list()
     ['f / true', None]
-
-    Raises:
-        InvalidInput: rows that lie on several machines.
     """
     if column is None or "," not in column or column in source.columns():
         return source
     parts = tuple(name.strip() for name in column.split(","))
-    if type(source) is not Source:
-        raise InvalidInput(
-            f"{field('by', column)} names {len(parts)} columns, and rows that lie on several "
-            f"machines are grouped by one: join them there, with {BETWEEN!r} between their values"
-        )
     found = []
     for rows in source.parts:
         one = copy(rows)
         one.together = {column: parts}
         found.append(one)
-    return Source(tuple(found), source.name)
+    return source.of(tuple(found))
 
 
 def open_source(events: object, stated: str | None = None) -> Source:

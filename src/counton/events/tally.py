@@ -407,7 +407,7 @@ def labels_of(cells: pl.DataFrame, reading: Reading) -> pl.DataFrame:
 def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
     """Of some rows, as they are, those of which an expression of marked rows is true."""
     found = _mark(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
-    names = reading.columns.names
+    names = rows.of_file(reading.columns.names)
     number = _beside(names)
     given = rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(found.implode()))
     return given.select(names).collect()
@@ -784,7 +784,9 @@ def _fetched(source: Spread, rows: pl.DataFrame) -> Source:
     """
     if not rows.height:
         raise changed(source.parts[0])
-    return Source((Fetched(rows, source.name),), source.name)
+    found = Fetched(rows, source.name)
+    found.together = source.parts[0].together
+    return Source((found,), source.name)
 
 
 def changed(part: Rows) -> InvalidInput:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -63,13 +64,20 @@ class SparkRows(Rows):
         self._columns: tuple[str, ...] = ()
         self.by_label: pl.DataFrame | None = None
 
+    @property
+    def empty(self) -> EventFrame:
+        """The same columns without rows: types are checked by it."""
+        found = copy(self._empty)
+        found.together = self.together
+        return found
+
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """A frame of the same columns without rows: types are checked by it."""
+        """A frame of the same columns without rows."""
         return self._empty.frame(columns)
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         """See `counton.events.files.EventFrame.scan`."""
-        return self._empty.scan(columns, names)
+        return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of names, types and number of the rows, and of the sums of hashes of the rows.
@@ -110,7 +118,7 @@ class SparkRows(Rows):
             InvalidInput: an earlier pass has found others.
         """
         names = tuple(columns)
-        types = [str(self.frame().collect_schema()[name]) for name in names]
+        types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
         found = dict(halves.group_by("cell").agg(pl.col("rows").sum()).rows())
         hashed = hashlib.sha256(b"counton/spark rows")
         for text in (self._salt, *names, *types):
@@ -188,19 +196,20 @@ class SparkSource(Spread):
     def marked(self, reading: Reading, domain: Sequence[str] | None) -> pl.LazyFrame:
         """See `Spread.marked`."""
         declared = None if reading.unknown == "discover" else domain
-        schema = candidates(EventFrame(self._rows.frame()), reading, declared).schema
-        made = partial(_candidates, _Work(reading, declared), schema)
+        schema = candidates(self._rows.empty, reading, declared).schema
+        made = partial(_candidates, _Work(reading, declared, self._rows), schema)
         columns = reading.columns.names
-        found = _collected(with_hashes(self._rows.spark, columns), made, schema)
+        hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
+        found = _collected(hashed, made, schema)
         halves = found.filter(pl.col("step") < _HALVES)
         self._rows.read(columns, halves.select(cell="step", rows="us"))
         return found.filter(pl.col("step") > _HALVES).lazy()
 
     def some(self, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
         """See `Spread.some`."""
-        columns = reading.columns.names
+        columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
-        made = partial(_picked, _Work(reading, None), which)
+        made = partial(_picked, _Work(reading, None, self._rows), which)
         frame = selected(self._rows.spark, columns)
         return _collected(frame, made, schema, most=most)
 
@@ -215,11 +224,12 @@ class SparkSource(Spread):
 
         columns = reading.columns.names
         self._rows.scan(columns)  # names what is missing
-        hashed, grain = with_hashes(self._rows.spark, columns), self._rows.grain(reading)
+        given, grain = self._rows.of_file(columns), self._rows.grain(reading)
+        hashed = with_hashes(self._rows.spark, given)
         if grain is not None:
-            hashed = alike(hashed, columns.index(reading.columns.time), *grain)
-        work = _Work(reading, domain, alike=grain is not None)
-        schema = cells_of(EventFrame(self._rows.frame()), work.reading, domain).schema
+            hashed = alike(hashed, given.index(reading.columns.time), *grain)
+        work = _Work(reading, domain, self._rows, alike=grain is not None)
+        schema = cells_of(self._rows.empty, work.reading, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
         for name in list(schema)[len(_CELL) :]:
             added = F.try_sum if name.startswith("total") else F.sum
@@ -241,16 +251,27 @@ class _Work:
     """What executors are told: nothing that is secret but the groups and bounds of the job."""
 
     def __init__(
-        self, reading: Reading, domain: Sequence[str] | None, *, alike: bool = False
+        self,
+        reading: Reading,
+        domain: Sequence[str] | None,
+        rows: SparkRows,
+        *,
+        alike: bool = False,
     ) -> None:
         self.reading = replace(reading, policies=Policies())
         self.domain, self.alike = domain, alike
+        self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
+
+    def rows(self, chunk: pl.DataFrame) -> EventFrame:
+        """Some rows, with the columns that are made of others."""
+        found = EventFrame(chunk)
+        found.together = self._together
+        return found
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Rows of several batches at a time: the job's columns, and what stands behind them."""
-        names = self.reading.columns.names
         for chunk in _chunks(batches):
-            yield chunk.rename(dict(zip(chunk.columns, names, strict=False)))
+            yield chunk.rename(dict(zip(chunk.columns, self._names, strict=False)))
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
@@ -435,21 +456,21 @@ class _Hashes:
     def __init__(self) -> None:
         self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
 
-    def add(self, chunk: pl.DataFrame) -> EventFrame:
+    def add(self, chunk: pl.DataFrame) -> pl.DataFrame:
         """Take the hashes from some rows."""
         words = chunk.columns[-_WORDS:]
         sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
         self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
-        return EventFrame(chunk.drop(words))
+        return chunk.drop(words)
 
-    def add_alike(self, chunk: pl.DataFrame) -> tuple[EventFrame, pl.DataFrame]:
+    def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Take them from rows that stand for several; of each how many."""
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())
         sums = [int(chunk[half].sum()) for half in halves]
         self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
         many = ["number", "newest"]
-        return EventFrame(chunk.drop(halves).drop(many)), chunk.select(many)
+        return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
         """Each half, which can be added up without overflow: ``cell``, ``rows``."""
@@ -465,9 +486,9 @@ def _cells(
     for chunk in work.chunks(batches):
         if work.alike:
             rows, many = hashes.add_alike(chunk)
-            held.append(cells_of(rows, work.reading, work.domain, many))
+            held.append(cells_of(work.rows(rows), work.reading, work.domain, many))
         else:
-            held.append(cells_of(hashes.add(chunk), work.reading, work.domain))
+            held.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
             held = [summed(held)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
@@ -480,7 +501,8 @@ def _candidates(
     """On an executor: marked rows that could count."""
     hashes = _Hashes()
     for chunk in work.chunks(batches):
-        yield from _batches(candidates(hashes.add(chunk), work.reading, work.domain), schema)
+        rows = work.rows(hashes.add(chunk))
+        yield from _batches(candidates(rows, work.reading, work.domain), schema)
     halves = hashes.halves().rename({"cell": "step", "rows": "us"})
     yield from _batches(pl.concat([schema.to_frame(), halves], how="diagonal"), schema)
 
@@ -490,4 +512,4 @@ def _picked(
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: rows as they were given."""
     for chunk in work.chunks(batches):
-        yield from _batches(picked(EventFrame(chunk), work.reading, which), chunk.schema)
+        yield from _batches(picked(work.rows(chunk), work.reading, which), chunk.schema)

@@ -25,6 +25,7 @@ from counton.errors import (
     WrongKey,
     field,
 )
+from counton.events.files import joined
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.runs import recalled, run
 from counton.jobs.writing import Outputs
@@ -90,7 +91,7 @@ def _define(batches: Batches, frame: DataFrame) -> None:
     def stop(definition: Definition) -> None:
         batches.check(definition)
         outputs.approve(definition)
-        source.parts[0].scan(definition.columns.names)
+        joined(source, definition.columns.group).parts[0].scan(definition.columns.names)
         raise _Defined
 
     with suppress(_Defined):

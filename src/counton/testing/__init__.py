@@ -81,6 +81,7 @@ from counton.testing.stream_laws import (
 )
 from counton.testing.table_laws import check_columns
 from counton.testing.training_laws import (
+    check_training_description,
     check_training_factorisation,
     check_training_sensitivity,
     check_training_strategy,
@@ -134,6 +135,7 @@ __all__ = [
     "check_statistic_neighbours",
     "check_statistic_rows",
     "check_strategy",
+    "check_training_description",
     "check_training_factorisation",
     "check_training_sensitivity",
     "check_training_strategy",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 import numpy as np
 
 from counton.arrays import Floats
+from counton.errors import InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training.base import TrainingStrategy, mean_of_sums
-from counton.testing.rows import require
+from counton.testing.rows import LawBroken, require
 
 _NEAR = 1e-7
 
@@ -24,9 +28,38 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
     >>> from counton.strategies.training import BufferedToeplitz
     >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
     """
+    check_training_description(strategy)
     check_training_factorisation(strategy)
     check_training_variance(strategy)
     check_training_sensitivity(strategy)
+
+
+def check_training_description(strategy: TrainingStrategy) -> None:
+    """What it says survives JSON; steps beyond its own are refused.
+
+    >>> from counton.strategies.training import Octave
+    >>> check_training_description(Octave.fit(8))
+    """
+    saved = json.loads(json.dumps(strategy.to_dict()))
+    kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
+    kept = kept and saved.get("steps") == strategy.steps
+    kept = kept and saved.get("schedule") == list(strategy.schedule)
+    require(kept, strategy, "to_dict does not hold its parameters, steps and schedule")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
+    require(len(sizes) == 1, strategy, f"has {sorted(sizes)} buffers, decays and outputs")
+    for call in (strategy.check_step, strategy.taps, strategy.divisor):
+        for step in (0, strategy.steps + 1):
+            try:
+                call(step)
+            except InvalidInput:
+                continue
+            raise LawBroken(f"{strategy}: accepts step {step} of {strategy.steps}")
+    count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
+    draws = count / strategy.steps
+    said = f"draws {draws} normals a step, and says {strategy.draws}"
+    require(math.isclose(strategy.draws, draws), strategy, said)
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
@@ -35,8 +68,11 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
     >>> from counton.strategies.training import Octave
     >>> check_training_factorisation(Octave(8, (1.0, 0.8, 0.8, 1.3)))
     """
-    increments, nodes = strategy.increments()
+    increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
+    written, names = strategy.increments()
+    same = names == nodes and np.allclose(written, increments, rtol=0, atol=_NEAR)
+    require(same, strategy, "increments are not what its taps and buffers make")
     begun: dict[tuple[int, int], int] = {}
     for step in range(1, strategy.steps + 1):
         for tap in strategy.taps(step):
@@ -56,9 +92,12 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     >>> from counton.strategies.training import BufferedToeplitz
     >>> check_training_variance(BufferedToeplitz.fit(12).scaled())
     """
-    increments, _ = strategy.increments()
+    increments, _ = TrainingStrategy.increments(strategy)
     true, claimed = mean_of_sums(increments), strategy.mean_variance()
     require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
+    root = math.sqrt(strategy.squared_sensitivity() * claimed)
+    said = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"
+    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, said)
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
