@@ -242,7 +242,7 @@ def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -
     lacking = pl.concat(
         [events(rows=9), events(rows=1).with_columns(place=pl.lit(None, pl.String))]
     )
-    asked = job("two columns", tmp_path, unknown="refuse", domain=f"{PAGES[0]} / x")
+    asked = job("two columns", tmp_path, unknown="refuse")
     refused(asked, spread(spark, lacking, 1), "no group in column 'page,place'")
     refused(replace(asked, by="page,nowhere"), frame, "has no column 'nowhere'")
 

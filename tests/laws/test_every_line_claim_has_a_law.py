@@ -1,0 +1,96 @@
+"""Every claim of a strategy for lines is in a law's list, and a wrong one breaks that law.
+
+As `test_every_claim_has_a_law` does for streams.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.laws import Shift
+from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
+from counton.testing import LawBroken, check_line_strategy
+
+
+def claiming(base: type[LineStrategy], **claims: Any) -> LineStrategy:
+    """An example over eight cells that says something else."""
+    made: Any = copy(base.examples(8)[0])
+    made.__class__ = type(f"Wrong{base.__name__}", (base,), claims)
+    found: LineStrategy = made
+    return found
+
+
+def times(base: type[LineStrategy], name: str, factor: float) -> LineStrategy:
+    held: Any = getattr(base, name)
+    return claiming(base, **{name: lambda self, *args, **more: held(self, *args, **more) * factor})
+
+
+def of_one(base: type[LineStrategy], name: str) -> LineStrategy:
+    """A norm that is 1."""
+    return claiming(base, **{name: lambda self: 1})
+
+
+def shifted_by_one(self: Any, *args: Any, **more: Any) -> Shift:
+    return Shift(1, 1)
+
+
+def one_more(self: Any, *args: Any) -> Any:
+    sums, bits = SquareRoot.running_sums(self, *args)
+    return sums + 1, bits
+
+
+#: For each name of `LineStrategy`, wrong strategies.
+WRONG: dict[str, list[LineStrategy]] = {
+    "consistent": [claiming(SquareRoot, consistent=True, estimate=lambda self, y: 0 * y[:8])],
+    "estimate": [times(Nodes, "estimate", 0.5)],
+    "from_dict": [claiming(Nodes, from_dict=classmethod(lambda cls, saved: Haar.cascade(8)))],
+    "functional_variance": [times(base, "functional_variance", 0.5) for base in (Nodes, Haar)],
+    "l1_move_sensitivity": [
+        claiming(Haar, l1_move_sensitivity=lambda self: Haar.l1_move_sensitivity(self) // 2),
+    ],
+    "l1_sensitivity": [of_one(Haar, "l1_sensitivity")],
+    "largest_entry": [claiming(Haar, largest_entry=0)],
+    "largest_error": [times(SquareRoot, "largest_error", 0.5)],
+    "lattice_bits": [claiming(Nodes, lattice_bits=1)],
+    "least_inner": [claiming(Haar, least_inner=10**12)],
+    "matrix": [times(Nodes, "matrix", 2)],
+    "measure": [times(Nodes, "measure", 2)],
+    "parameters": [claiming(Nodes, parameters={"cells": 3})],
+    "ranges_variance": [times(base, "ranges_variance", 0.5) for base in (Nodes, Haar)],
+    "reads": [times(Nodes, "reads", 0.5)],
+    "running_sums": [claiming(SquareRoot, running_sums=one_more)],
+    "sensitivity": [times(Nodes, "sensitivity", 0.5)],
+    "shift": [claiming(Nodes, shift=shifted_by_one)],
+    "squared_move_sensitivity": [of_one(Haar, "squared_move_sensitivity")],
+    "squared_sensitivity": [of_one(Haar, "squared_sensitivity")],
+    "to_dict": [claiming(Nodes, to_dict=lambda self: {"strategy": "Nodes"})],
+    "unit_columns": [claiming(SquareRoot, unit_columns=True)],
+    "variance": [times(base, "variance", 0.5) for base in (Nodes, Haar)],
+}
+NO_LAW = {
+    "examples": "what the laws run over",
+    "sources": "where it is described",
+    "works_on_grids": "whether a grid takes it: a grid has laws of its own",
+}
+
+
+def test_every_name_is_in_one_list() -> None:
+    names = {name for name in dir(LineStrategy) if not name.startswith("_")}
+    assert not WRONG.keys() & NO_LAW.keys()
+    assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_claim_breaks_a_law(name: str) -> None:
+    for strategy in WRONG[name]:
+        with pytest.raises(LawBroken):
+            check_line_strategy(strategy)
+
+
+def test_right_ones_keep_them() -> None:
+    for base in (Nodes, Haar, SquareRoot):
+        assert np.array_equal(claiming(base).matrix(), base.examples(8)[0].matrix())
