@@ -12,6 +12,8 @@ import pytest
 
 from counton.cli.exits import ExitCode
 from counton.jobs.jobfile import load
+from counton.serve.server import KEPT
+from counton.serve.settings import Settings
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 
@@ -28,8 +30,12 @@ def unit(name: str) -> dict[str, dict[str, list[str]]]:
     return sections
 
 
-def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder() -> None:
-    service = unit("counton.service")["Service"]
+SERVICES = ("counton.service", "counton-serve.service")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder(name: str) -> None:
+    service = unit(name)["Service"]
     on = ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "RestrictSUIDSGID")
     assert {name: service[name] for name in on} == {name: ["yes"] for name in on}
     assert service["ProtectSystem"] == ["strict"]
@@ -39,12 +45,22 @@ def test_it_is_nobody_who_can_write_nowhere_but_in_its_own_folder() -> None:
     assert not {"ReadWritePaths", "User", "AmbientCapabilities"} & service.keys()
 
 
-def test_what_a_person_must_see_is_not_tried_again() -> None:
-    service = unit("counton.service")["Service"]
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_a_person_must_see_is_not_tried_again(name: str) -> None:
+    service = unit(name)["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"][0].split()}
     assert never == {ExitCode.INPUT, ExitCode.BUDGET, ExitCode.KEY}
     assert service["Restart"] == ["on-failure"]
     assert "StartLimitBurst" in unit("counton.service")["Unit"]
+
+
+def test_what_serves_is_one_process_that_starts_with_the_machine() -> None:
+    service = unit("counton-serve.service")
+    (command,) = service["Service"]["ExecStart"]
+    assert command.endswith("counton serve /etc/counton/service.toml --listen 127.0.0.1:8080")
+    assert service["Install"]["WantedBy"] == ["multi-user.target"]
+    assert int(service["Service"]["LimitNOFILE"][0]) >= Settings().readers + KEPT
+    assert "Type" not in service["Service"]  # it runs until it is told to end
 
 
 def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_handed() -> None:
@@ -77,10 +93,10 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
 
 def copied(folder: Path) -> list[str]:
     """The units with a command that there is on this machine."""
-    for name in ("counton.service", "counton.timer"):
+    for name in (*SERVICES, "counton.timer"):
         text = (FOLDER / name).read_text(encoding="utf-8")
         (folder / name).write_text(text.replace("/usr/local/bin/counton", sys.executable))
-    return [str(folder / "counton.service"), str(folder / "counton.timer")]
+    return [str(folder / name) for name in (*SERVICES, "counton.timer")]
 
 
 def test_systemd_finds_no_mistake_in_them(tmp_path: Path) -> None:

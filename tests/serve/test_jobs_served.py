@@ -345,6 +345,42 @@ def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
         Service(tmp_path / "jobs.toml", clock=lambda: START)
 
 
+def test_a_long_series_is_compressed_where_its_reader_takes_that(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.at(40)
+        path, plain = "/v1/streams/visits/series", {"Accept-Encoding": "identity"}
+        for form in ("json", "csv", "arrow"):
+            whole = service("GET", path, params={"format": form}, headers=plain)
+            small = service("GET", path, params={"format": form})
+            assert "Content-Encoding" not in whole.headers
+            assert small.headers["Content-Encoding"] == "gzip"
+            assert small.content == whole.content
+            assert int(small.headers["Content-Length"]) < len(whole.content) / 2
+        short = service("GET", path, params={"last": 1})
+        assert "Content-Encoding" not in short.headers
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ({"level": "2"}, "level is '2'; it must be less than 1.0"),
+        ({"level": "x"}, "level is 'x'; write a number, as in 0.95"),
+        ({"last": "0"}, "last is '0'; it must be 1 or more"),
+        ({"last": "1.5"}, "last is '1.5'; write a whole number"),
+        ({"format": "xml"}, "format is 'xml'; use 'json', 'csv' or 'arrow'"),
+        ({"from": "9" * 65}, "it may have 64 characters"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_with_its_bound(
+    tmp_path: Path, query: dict[str, str], says: str
+) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        answer = service("GET", "/v1/streams/visits/series", params=query)
+        assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+        missing = service("GET", "/v1/streams/visits/difference")
+        assert missing.json()["detail"] == "from is missing; give it; to is missing; give it"
+
+
 def test_undeclared_groups_are_dropped_where_the_job_says_so(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, unknown="drop") as service:
         answer = service.post("a", [visit(0.1), visit(0.2, "cellar")])

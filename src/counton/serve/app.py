@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from time import monotonic
@@ -62,11 +62,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        parts = [
-            f"{'.'.join(str(one) for one in each['loc'][1:]) or 'request'}: {each['msg']}"
-            for each in error.errors()
-        ]
-        return JSONResponse({"detail": "; ".join(parts)}, 422)
+        return JSONResponse({"detail": "; ".join(map(worded, error.errors()))}, 422)
 
     @app.exception_handler(InvalidInput)
     async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
@@ -106,6 +102,44 @@ def application(service: Service) -> FastAPI:
     app.include_router(assets.router())
     _documented(app)
     return app
+
+
+def worded(problem: Mapping[str, Any]) -> str:
+    """What is wrong with a value of a request, its bound and the remedy.
+
+    >>> worded({"type": "missing", "loc": ("query", "from"), "input": None})
+    'from is missing; give it'
+    """
+    name = ".".join(str(one) for one in problem["loc"][1:]) or "the request"
+    kind, bounds = problem["type"], problem.get("ctx", {})
+    if kind == "missing":
+        return f"{name} is missing; give it"
+    for asked, says in _ASKED:
+        if kind in asked:
+            return f"{name} is {_short(problem['input'])}; {says.format(**bounds)}"
+    return f"{name} is {_short(problem['input'])}, which is not read; see /docs"
+
+
+#: By kinds of what pydantic finds: what is asked for.
+_ASKED = (
+    (("greater_than",), "it must be more than {gt}"),
+    (("greater_than_equal",), "it must be {ge} or more"),
+    (("less_than",), "it must be less than {lt}"),
+    (("less_than_equal",), "it must be {le} or less"),
+    (("finite_number", "float_parsing", "float_type"), "write a number, as in 0.95"),
+    (("int_parsing", "int_parsing_size", "int_from_float", "int_type"), "write a whole number"),
+    (("literal_error",), "use {expected}"),
+    (("string_too_long",), "it may have {max_length} characters"),
+    (("string_pattern_mismatch",), "write letters, digits and . _ : -, a letter or digit first"),
+)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+_LONGEST = 80
 
 
 class Told:

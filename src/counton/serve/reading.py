@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,8 @@ Groups = Annotated[
     list[str] | None, Query(description="only this group; several times: only these")
 ]
 _CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
+#: Bytes below which an answer is sent as it is.
+_SHORT = 1000
 _FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
 
 
@@ -183,7 +186,8 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
     ) -> Response:
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
-        return _written(found, format or _accepted(request.headers.get("accept", "")))
+        answer = _written(found, format or _accepted(request.headers.get("accept", "")))
+        return _compressed(answer, request.headers.get("accept-encoding", ""))
 
     @paths.get("/{name}/difference", response_model=Difference)
     def difference(
@@ -238,6 +242,17 @@ def _accepted(accept: str) -> str:
             if kind == media:
                 return name
     return "json"
+
+
+def _compressed(answer: Response, accepted: str) -> Response:
+    """An answer as gzip, where its reader takes that and it is not short."""
+    answer.headers["Vary"] = "Accept, Accept-Encoding"
+    names = [one.split(";")[0].strip().lower() for one in accepted.split(",")]
+    if "gzip" in names and len(answer.body) > _SHORT:
+        answer.body = gzip.compress(bytes(answer.body), 5)
+        answer.headers["Content-Encoding"] = "gzip"
+        answer.headers["Content-Length"] = str(len(answer.body))
+    return answer
 
 
 def _written(found: Answer, format: str) -> Response:

@@ -24,7 +24,7 @@ _HEADERS = 32 * 1024
 #: Seconds for requests that are under way when the service is told to end.
 _GRACE = 15
 #: Descriptors that are kept for the state, the witness and other files: no connection gets them.
-_KEPT = 192
+KEPT = 192
 #: Connections that are accepted at once: fewer than are kept, since all are there before any of
 #: them can be closed.
 _AT_ONCE = 100
@@ -40,21 +40,24 @@ def connections_for(readers: int) -> int:
     Raises:
         InvalidInput: the process may have too few.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = readers + _KEPT
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:  # a sandbox may forbid to ask
+        return readers
+    wanted = readers + KEPT
     if soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft < _KEPT + _FEWEST:
+    if soft < KEPT + _FEWEST:
         raise InvalidInput(
             f"this process may open {soft:,} files and connections, and a service needs "
-            f"{_KEPT + _FEWEST:,} or more; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+            f"{KEPT + _FEWEST:,} or more; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         )
     if soft < wanted:
-        journaling.warn("fewer connections than readers", readers=readers, most=soft - _KEPT)
-    return min(readers, soft - _KEPT)
+        journaling.warn("fewer connections than readers", readers=readers, most=soft - KEPT)
+    return min(readers, soft - KEPT)
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
