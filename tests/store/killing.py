@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from patience import HANGS
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -29,6 +30,9 @@ from counton.strategies import KAry
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
 SHAPE = (3,)
 NAME = "visits"
+
+#: How often each of several writers has released when they end.
+TURNS = 8
 
 #: Where in its work a writer can be when it dies, in order.
 PHASES = (
@@ -135,7 +139,7 @@ def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
     pid = os.fork()
     if pid == 0:
         try:
-            signal.alarm(30)  # should nobody kill it
+            signal.alarm(int(HANGS))  # should nobody kill it
             os.close(reading)
             child(writing)
         except BaseException as error:
@@ -144,6 +148,17 @@ def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
             os._exit(1)
     os.close(writing)
     return pid, reading
+
+
+def ended(pid: int) -> bool:
+    """Whether a child is dead, before anybody has waited for it."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def died(pid: int) -> bool:
+    """Wait for a child; whether it was killed, and did not end by itself."""
+    status = os.waitpid(pid, 0)[1]
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
 def collect(reading: int) -> list[str]:
@@ -163,20 +178,19 @@ def kill(arguments: list[str]) -> dict[str, Any]:
     for number in range(int(count)):
         progress.reset()
         on_purpose = number % 2 == 0
-        target = PHASES[1 + number // 2 % (len(PHASES) - 1)]
+        target = PHASES[number // 2 % len(PHASES)]
         progress.at = dying(target, int(chance.integers(1, 4))) if on_purpose else unharmed
         batches = chance.spawn(1)[0]
         pid, reading = fork(partial(write, state, key, progress, batches))
         if not on_purpose:
-            while number % 8 != 1 and not progress.has_shown:
+            while number % 8 != 1 and not progress.has_shown and not ended(pid):
                 time.sleep(0.0005)
             time.sleep(chance.uniform(0, 0.012 if progress.has_shown else 0.004))
             os.kill(pid, signal.SIGKILL)
         progress.at = unharmed  # the hooks are in this process too
         lines = collect(reading)
         shown += lines
-        status = os.waitpid(pid, 0)[1]
-        if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+        if not died(pid):
             raise RuntimeError(f"a writer ended by itself in {progress.phase}: {shown[-1:]}")
         landed.append((progress.phase, progress.step))
         # what the dead has shown must be in the journal now, before anybody can release it again
@@ -214,11 +228,14 @@ def write(
     state: str, key: Key, progress: Progress, batches: np.random.Generator, pipe: int
 ) -> NoReturn:
     """Release for ever. First repeat the last step, as a user does who did not see its answer."""
+    progress.enter("opening")
     stream = Stream.open(state, NAME, key=key)
     progress.set_step(stream.step)
+    progress.enter("opening")
     if stream.step:
         again = stream.release_many(inputs(stream.step, 1), first_step=stream.step)
         show(pipe, stream.step, again.values)
+    progress.enter("opening")
     while True:
         progress.enter("computing")
         first, count = stream.step + 1, int(batches.choice((1, 1, 2, 5)))
@@ -238,30 +255,27 @@ def race(arguments: list[str]) -> dict[str, Any]:
     state, key_file, count, _ = arguments
     key = Key.load(key_file)
     Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
-    end = time.monotonic() + 2.0
-    children = [fork(partial(contend, state, key, salt, end)) for salt in range(int(count))]
+    shown = mmap.mmap(-1, int(count))
+    children = [fork(partial(contend, state, key, salt, shown)) for salt in range(int(count))]
     lines = [collect(reading) for _, reading in children]
     for pid, _ in children:
         os.waitpid(pid, 0)
     return {"shown": lines}
 
 
-def contend(state: str, key: Key, salt: int, end: float, pipe: int) -> NoReturn:
-    """Release until ``end``; on a busy machine until this writer and the stream got anywhere."""
+def contend(state: str, key: Key, salt: int, shown: mmap.mmap, pipe: int) -> NoReturn:
+    """Release until every writer has done so some times, each with others who want to.
+
+    So each has taken the stream from another one, however fast they are.
+    """
     rest = np.random.default_rng(salt)
-    shown = step = 0
-
-    def wanted() -> bool:
-        late = time.monotonic() - end
-        return late < 0 or (late < 60 and (shown == 0 or step < 12))
-
-    while wanted():
+    while min(shown[:]) < TURNS:
         try:
             with Stream.open(state, NAME, key=key) as stream:
-                while wanted():
+                while min(shown[:]) < TURNS:
                     first = stream.step + 1
                     show(pipe, first, stream.release_many(inputs(first, 2, salt)).values)
-                    shown, step = shown + 1, stream.step
+                    shown[salt] = min(shown[salt] + 1, TURNS)
         except StreamConflict:
             time.sleep(rest.uniform(0, 0.02))
     os._exit(0)
@@ -296,40 +310,48 @@ def create(arguments: list[str]) -> dict[str, Any]:
 
 
 def tables(arguments: list[str]) -> dict[str, Any]:
-    """Kill processes that release a table, at events one after the other and at random moments.
+    """Kill processes that release a table, at events one after the other, up to the last.
 
     After each, somebody releases other data under the same name, and then the same data: of two
-    data sets, at most one is ever shown.
+    data sets, at most one is ever shown. First each table begins a state of its own, with its key;
+    then all are in one.
     """
-    folder, _, count, seed = arguments
-    chance = np.random.default_rng(int(seed))
+    folder, _, count, _ = arguments
     for name in ("one", "two"):  # what is loaded or built once is no part of a release
         release_line(f"{folder}/warm.db", name, 0)
-    events, seconds = measured(f"{folder}/measured.db")
-    found: list[str] = []
-    for number in range(int(count)):
-        # Every fourth table begins a state of its own, with its key.
-        state, name = f"{folder}/{number // 4}.db", f"table {number}"
-        on_purpose = number % 2 == 0
-        deadly = 1 + number * (events + 1) // int(count) if on_purpose else 0
-        pid, reading = fork(partial(release_until_killed, state, name, deadly))
-        if not on_purpose:
-            time.sleep(chance.uniform(0, 1.2 * seconds))
-            os.kill(pid, signal.SIGKILL)
-        shown = [line for line in collect(reading) if not line.startswith("events")]
-        os.waitpid(pid, 0)
-        try:
-            release_line(state, name, 1)
-            kept = 1
-        except ReplayMismatch:
-            kept = 0
-        value = release_line(state, name, kept)
-        if (kept == 1 and shown) or shown not in ([], [value]):
-            raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
-        if Store(state).spends[-1].name != name or len(Store(state).tables) != number % 4 + 1:
-            raise RuntimeError(f"{name}: the ledger does not agree with the tables")
-        found.append("shown" if shown else ("kept" if kept == 0 else "nothing"))
+    found: dict[str, list[str]] = {}
+    for beginning, state in (("new", None), ("old", f"{folder}/warm.db")):
+        events = measured(state or f"{folder}/measured.db", "measured")
+        found[beginning] = [
+            killed_at(state or f"{folder}/{place}.db", f"table {place}", place)
+            for place in places(events, int(count) // 2)
+        ]
     return {"found": found}
+
+
+def places(events: int, count: int) -> list[int]:
+    """Some of these events, with the two last: before and after what was released is shown."""
+    return sorted({*np.linspace(1, events - 1, min(count, events) - 1, dtype=int).tolist(), events})
+
+
+def killed_at(state: str, name: str, deadly: int) -> str:
+    """What a process that was killed at an event left: nothing, a kept table, or a shown one."""
+    before = len(Store(state).tables) if os.path.exists(state) else 0
+    pid, reading = fork(partial(release_until_killed, state, name, deadly))
+    shown = collect(reading)
+    if not died(pid):
+        raise RuntimeError(f"{name} ended by itself before event {deadly}: {shown}")
+    try:
+        release_line(state, name, 1)
+        kept = 1
+    except ReplayMismatch:
+        kept = 0
+    value = release_line(state, name, kept)
+    if (kept == 1 and shown) or shown not in ([], [value]):
+        raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
+    if Store(state).spends[-1].name != name or len(Store(state).tables) != before + 1:
+        raise RuntimeError(f"{name}: the ledger does not agree with the tables")
+    return "shown" if shown else ("kept" if kept == 0 else "nothing")
 
 
 def release_line(state: str, name: str, salt: int) -> str:
@@ -338,13 +360,12 @@ def release_line(state: str, name: str, salt: int) -> str:
     return str(release.cells().tobytes().hex())
 
 
-def measured(state: str) -> tuple[int, float]:
-    """Events and seconds of a release that nobody kills."""
-    start = time.monotonic()
-    pid, reading = fork(partial(release_until_killed, state, "measured", 0))
+def measured(state: str, name: str) -> int:
+    """Events of a release that nobody kills."""
+    pid, reading = fork(partial(release_until_killed, state, name, 0))
     lines = collect(reading)
     os.waitpid(pid, 0)
-    return int(lines[-1].split()[1]), time.monotonic() - start
+    return int(lines[-1].split()[1])
 
 
 def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoReturn:
@@ -352,7 +373,8 @@ def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoRet
     value = release_line(state, name, 0)
     count()
     os.write(pipe, f"{value}\n".encode())
-    os.write(pipe, f"events {count()}\n".encode())
+    events = count()
+    os.write(pipe, f"events {events}\n".encode())
     os._exit(0)
 
 
