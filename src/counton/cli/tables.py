@@ -30,7 +30,7 @@ from counton.columns import ADDED, readable
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
-from counton.jobs.outputs import about, check_outputs, write_charts, write_table
+from counton.jobs.outputs import check_outputs, write_charts, write_table
 from counton.jobs.runs import is_stream
 from counton.jobs.tables import (
     Fit,
@@ -42,6 +42,7 @@ from counton.jobs.tables import (
     run_ranges,
 )
 from counton.mechanisms.intervals import check_level
+from counton.results.files import about
 from counton.results.shown import LOOK, check_look
 
 if TYPE_CHECKING:

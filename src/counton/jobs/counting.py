@@ -12,8 +12,8 @@ from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, checked, silent
 from counton.jobs.released import read_released
-from counton.jobs.runs import Outcome, run
-from counton.jobs.writing import Outputs, shown_of
+from counton.jobs.runs import Outcome, recalled, run
+from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.results.released import Released
 from counton.store import Store, Stream
@@ -103,7 +103,7 @@ class Run:
         )
 
     def shown(
-        self, level: float = 0.95, shown: Shown | None = None
+        self, level: float | None = None, shown: Shown | None = None
     ) -> Released | ReleasedStatistic:
         """All steps released when the call ended, from the journal.
 
@@ -130,7 +130,7 @@ class Run:
         with Store(self.request.state) as store:
             return self._of(store.reader(self.request.name), level, shown)
 
-    def released(self, level: float = 0.95) -> Released:
+    def released(self, level: float | None = None) -> Released:
         """The same of counts and sums, which know their windows, sums and differences.
 
         Args:
@@ -149,13 +149,12 @@ class Run:
         return found
 
     def _of(
-        self, source: Stream | Reader, level: float, shown: Shown | None
+        self, source: Stream | Reader, level: float | None, shown: Shown | None
     ) -> Released | ReleasedStatistic:
-        shown = shown_of(self.request) if shown is None else shown
         found = read_released(source, self.definition, level, shown)
         return found.only(range(1, self.after + 1))
 
-    def table(self, level: float = 0.95) -> pl.DataFrame:
+    def table(self, level: float | None = None) -> pl.DataFrame:
         """One row for each step and group, with intervals; for each number of a statistic.
 
         Args:
@@ -185,7 +184,7 @@ class Run:
     def __str__(self) -> str:
         return self.describe()
 
-    def methods(self, level: float = 0.95) -> str:
+    def methods(self, level: float | None = None) -> str:
         """The paragraph that a publication needs: unit, guarantee, mechanism, error, sources.
 
         Args:
@@ -285,7 +284,7 @@ def release(
             f"what is {given!r}; give a statistic such as Average(0, 200, resolution=1), or the "
             f'name of one, such as "count"'
         )
-    request = checked(Job(what, events, state, **(more | _numbers(guarantee, more))))
+    request = recalled(checked(Job(what, events, state, **(more | _numbers(guarantee, more)))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
         outputs.write(outcome, progress)

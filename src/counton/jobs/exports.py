@@ -22,7 +22,6 @@ from counton.jobs.definition import KIND, Definition
 from counton.jobs.job import check_text
 from counton.jobs.outputs import (
     PICTURES,
-    about,
     check_output,
     pictures_of,
     save_charts,
@@ -35,6 +34,7 @@ from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level, halfwidths
 from counton.mechanisms.ranges import RangesRelease
+from counton.results.files import about, facts_of
 from counton.results.released import Released, Series, error_in_words
 from counton.results.shown import ReleasedStatistic
 from counton.store import Store, published
@@ -194,7 +194,7 @@ def export(
     start: _Moment | None = None,
     until: _Moment | None = None,
     groups: str | Sequence[str] | None = None,
-    level: float = 0.95,
+    level: float | None = None,
     panels: bool = False,
     title: str | None = None,
     axis: str | None = None,
@@ -213,7 +213,9 @@ def export(
         steps: ``"25:48"`` for the steps 25 to 48, both included, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these, in this order; None: all.
-        level: probability with which each interval holds.
+        level: probability with which each interval holds; None: as the stream's own files have
+            it, at first 0.95. What was shown of a statistic, as by ``over`` or ``shares``, is
+            shown again.
         panels: of a chart: one for each group.
         title, axis, source, width: of a chart, as of `Released.figures`.
         fit: how the numbers of a hierarchy or contingency table are made to fit, where that was not
@@ -240,14 +242,14 @@ def export(
     ([(2, 'shop'), (3, 'shop')], 0.9)
     >>> folder.cleanup()
     """
-    level = check_level(level)
+    level = None if level is None else check_level(level)
     path = None if out is None else _checked_file(out, state)
     with Store(state) as store:
         chosen = only_name(store.streams + store.tables) if name is None else name
         if chosen in store.tables:
             asked = {"steps": steps, "start": start, "until": until, "groups": groups}
             found = _of_table(
-                store.table(chosen), asked, level, fit or Fit(), store.table_fit(chosen)
+                store.table(chosen), asked, level or 0.95, fit or Fit(), store.table_fit(chosen)
             )
         else:
             if fit:
@@ -387,9 +389,9 @@ def _of_stream(
     start: _Moment | None,
     until: _Moment | None,
     groups: str | Sequence[str] | None,
-    level: float,
+    level: float | None,
 ) -> Exported:
-    name, facts = reader.terms.name, about(reader.terms, level)
+    name = reader.terms.name
     if not reader.step:
         raise InvalidInput(
             f"stream {name!r} has released no step yet: there is nothing to export before its "
@@ -404,16 +406,16 @@ def _of_stream(
                     f"from events: leave it out"
                 )
         if reader.details.get("kind") != KIND:
+            facts = about(reader.terms, level or 0.95)
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
-    facts = about(reader.terms, level, definition.unprotected)
     if definition.cut is not None:
         chosen = _within(definition, chosen, start, until)
     named = None if groups is None else _groups(groups, definition.groups)
     found = read_released(reader, definition, level).only(chosen, named)
     if isinstance(found, ReleasedStatistic):
         found = found.at_hand()  # a table that is asked for later must not open the state again
-    return Exported(facts, chosen, found)
+    return Exported(facts_of(found), chosen, found)
 
 
 def _steps(given: str | range | None, last: int) -> range:

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,8 @@ import polars.selectors as cs
 from counton.errors import CountonError, InvalidInput
 from counton.events.files import is_file
 from counton.jobs.job import check_text
-from counton.laws import law_to_dict
 from counton.lazy import require
-from counton.mechanisms.terms import StreamTerms, TableTerms
-from counton.privacy.guarantees import people_in_words
+from counton.results.files import TABLES
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 
@@ -32,53 +29,6 @@ if TYPE_CHECKING:
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")
-#: What a table is written as, by the ending of its name.
-TABLES = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".xlsx": "xlsx",
-}
-
-
-def about(
-    terms: StreamTerms | TableTerms, level: float, people: str | None = None
-) -> dict[str, Any]:
-    """What a released table promises, as JSON values: public, like the table itself.
-
-    Args:
-        terms: of the release.
-        level: probability with which each interval of the table holds.
-        people: what is said of people, of a stream where they are not protected; of a table that is
-            released once they never are.
-
-    >>> from counton import Key, ZCDP, release_ranges
-    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
-    >>> about(release.terms, 0.95)["guarantee"]
-    'zero-concentrated differential privacy with rho = 0.5'
-    """
-    unit, guarantee = terms.contribution, terms.guarantee
-    running = isinstance(terms, StreamTerms)
-    people = people if running else people_in_words(guarantee, unit.unit)
-    return {
-        "name": terms.name,
-        "released": "stream" if isinstance(terms, StreamTerms) else terms.kind,
-        "unit": unit.unit,
-        "protected": unit.describe(steps=running),
-        **({} if people is None else {"people": people}),
-        "guarantee": str(guarantee),
-        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
-        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
-        "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
-        "noise": law_to_dict(terms.law),
-        "level": level,
-        "written_by": f"counton {version('counton')}",
-    }
 
 
 def check_outputs(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
+from counton.jobs.job import Job
+from counton.jobs.kinds import numbers_of
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.results.released import Released
@@ -16,26 +20,77 @@ if TYPE_CHECKING:
     from counton.results.shown import ReleasedStatistic, Shown
     from counton.store.store import Reader
 
+#: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
+SHOWN = ("over", "shares", "ask", "cut", "top", "level")
 #: Values of groups that nobody declared which are looked at together.
 _READ = 2**22
 
 
 def read_released(
-    stream: Stream | Reader, definition: Definition, level: float, shown: Shown | None = None
+    stream: Stream | Reader, definition: Definition, level: float | None, shown: Shown | None = None
 ) -> Released | ReleasedStatistic:
     """Everything that a stream has released, from its journal.
 
     Args:
         stream: or a reader of it.
         definition: of it.
-        level: probability with which each interval holds.
-        shown: of a statistic, what is shown of its readings.
+        level: probability with which each interval holds; None: as the stream's files have it.
+        shown: of a statistic, what is shown of its readings; None: what was shown of them before,
+            so that every door shows the same numbers.
     """
+    level = level_of(definition) if level is None else level
     if definition.plain:
         return read_cells(stream, definition, level)
     from counton.results.shown import ReleasedStatistic
 
+    shown = shown_of(definition.remembered) if shown is None else shown
     return ReleasedStatistic.read(stream, definition, level, shown)
+
+
+def level_of(definition: Definition) -> float:
+    """The confidence level of a stream's files: what its last job said of it."""
+    return float(definition.remembered.get("level", 0.95))
+
+
+def shown_by(job: Job) -> Shown:
+    """What a job asks to be shown of a statistic's readings.
+
+    >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
+    (0.5,)
+
+    Raises:
+        InvalidInput: a share that is none.
+    """
+    return shown_of({name: getattr(job, name) for name in SHOWN})
+
+
+def shown_of(told: Mapping[str, Any]) -> Shown:
+    """What is shown of a statistic's readings, by the options of jobs.
+
+    Raises:
+        InvalidInput: a share that is none.
+    """
+    from counton.results.shown import Shown
+
+    return Shown(_asked(told), told.get("over") or None, told.get("top"))
+
+
+def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What is asked of a statistic's readings: shares, words, or sets of nodes."""
+    if (given := told.get("shares")) is not None:
+        shares = numbers_of(given, "shares") if isinstance(given, str) else [*map(float, given)]
+        if not all(0 < share < 1 for share in shares):
+            raise InvalidInput(
+                f"{field('shares', given)} must each be above 0 and below 1; try 0.5, the median"
+            )
+        return tuple(dict.fromkeys(shares))
+    if (given := told.get("ask")) is not None:
+        names = given.split(",") if isinstance(given, str) else given
+        return tuple(dict.fromkeys(name.strip() for name in names))
+    if (given := told.get("cut")) is not None:
+        sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
+        return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
+    return None
 
 
 def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> Released:

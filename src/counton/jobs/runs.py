@@ -50,7 +50,7 @@ from counton.jobs.definition import (
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.job import TABLES, Job, Progress, checked, silent
-from counton.jobs.released import read_cells, read_released
+from counton.jobs.released import SHOWN, read_cells, read_released
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
@@ -110,13 +110,13 @@ class Outcome(Closing):
     dropped: int = attribute(default=0, repr=False)
 
     def shown(
-        self, level: float = 0.95, shown: Shown | None = None
+        self, level: float | None = None, shown: Shown | None = None
     ) -> Released | ReleasedStatistic:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
         Args:
-            level: probability with which each interval holds.
-            shown: of a statistic, what is shown of its readings.
+            level: probability with which each interval holds; None: that of the stream's files.
+            shown: of a statistic, what is shown of its readings; None: what was shown before.
 
         Raises:
             InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
@@ -253,17 +253,14 @@ def ended_at(request: Job) -> int | None:
     return None if saved is None else saved.details.get("ended")
 
 
-#: What a stream remembers of the jobs that released it, besides what defines it. A later job that
-#: leaves a policy out has it again; one that says nothing of outputs has those of the last job that
-#: wrote a file.
+#: What a stream remembers of the jobs that released it, besides what defines it and what is shown
+#: of it (`SHOWN`). A later job that leaves a policy out, or what is shown, has it again; one that
+#: says nothing of outputs has those of the last job that wrote a file.
 POLICIES = (
     *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
     *("clock_change", "time_format", "file_format"),
 )
-OUTPUTS = (
-    *("out", "plot", "sums", "title", "axis", "over", "shares", "ask", "cut", "level"),
-    *("top", "room"),
-)
+OUTPUTS = ("out", "plot", "sums", "title", "axis", "room")
 _PATHS = ("out", "plot", "bad_rows")
 
 
@@ -310,7 +307,7 @@ def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
     found = {} if writes else {name: before[name] for name in OUTPUTS if name in before}
     if job.file_format is None and "file_format" in before:
         found["file_format"] = before["file_format"]  # for nights whose files need it again
-    for name in (*POLICIES, *OUTPUTS) if writes else POLICIES:
+    for name in (*POLICIES, *SHOWN, *(OUTPUTS if writes else ())):
         value = getattr(job, name)
         if value == defaults[name] or (name == "unknown" and value == "discover"):
             continue

@@ -15,10 +15,12 @@ from counton.events.files import event_paths, refuse_among_events
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
-from counton.jobs.kinds import SHOWN, numbers_of
-from counton.jobs.outputs import about, check_outputs, pictures_of, write_charts, write_table
+from counton.jobs.kinds import SHOWN
+from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write_table
+from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
+from counton.results.files import about, facts_of
 from counton.results.periods import check_periods, parsed_period
 from counton.results.released import Released
 from counton.results.shown import (
@@ -98,7 +100,7 @@ class Outputs:
             refuse_among_events(cast("Any", job.events), file)
         check_look(job)
         level = check_level(job.level)
-        return cls(job, out, plot, sums, shown_of(job), level)
+        return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
         """Refuse what a stream of this definition does not have, before anything is released.
@@ -154,7 +156,7 @@ class Outputs:
         if definition.what == "top-k" and definition.discovery is not None:
             assert isinstance(released, Released)
             return self._ranked(released)
-        facts = about(released.terms, self.level, definition.unprotected)
+        facts = facts_of(released)
         if not definition.plain:
             facts["statistic"] = released.terms.statistic
         if self.out is not None:
@@ -237,35 +239,3 @@ def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
     for every in named:
         parsed_period(every)
     return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
-
-
-def shown_of(job: Job) -> Shown:
-    """What a job asks to be shown of a statistic's readings.
-
-    >>> shown_of(Job("quantiles", "-", "visits.db", shares="0.5")).ask
-    (0.5,)
-
-    Raises:
-        InvalidInput: a share that is none.
-    """
-    return Shown(_asked(job), job.over, job.top)
-
-
-def _asked(job: Job) -> tuple[Any, ...] | None:
-    """What is asked of a statistic's readings: shares, words, or sets of nodes."""
-    if job.shares is not None:
-        given = job.shares
-        shares = numbers_of(given, "shares") if isinstance(given, str) else [*map(float, given)]
-        if not all(0 < share < 1 for share in shares):
-            raise InvalidInput(
-                f"{field('shares', job.shares)} must each be above 0 and below 1; try 0.5, the "
-                f"median"
-            )
-        return tuple(dict.fromkeys(shares))
-    if job.ask is not None:
-        names = job.ask.split(",") if isinstance(job.ask, str) else job.ask
-        return tuple(dict.fromkeys(name.strip() for name in names))
-    if job.cut is not None:
-        sets = [[node.strip() for node in side.split(",")] for side in job.cut.split(";")]
-        return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
-    return None

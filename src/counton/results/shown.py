@@ -51,6 +51,17 @@ class Shown:
     over: int | None = None
     top: int | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        ask = None if self.ask is None else list(self.ask)
+        return {"ask": ask, "over": self.over, "top": self.top}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Shown:
+        """Inverse of `to_dict`."""
+        ask = saved["ask"]
+        return cls(None if ask is None else tuple(ask), saved["over"], saved["top"])
+
 
 class Source(Protocol):
     """Where readings come from: a stream, a reader of one, or a file."""
@@ -251,7 +262,7 @@ class ReleasedStatistic:
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
         table = _framed(
-            parts, np.asarray(steps, np.int64)[place], self.definition.cut, max(begin, 1)
+            parts, np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
         )
         if not self.definition.by_several:
             return table
@@ -524,14 +535,16 @@ def _framed(
     parts: Sequence[Mapping[str, Any]],
     steps: NDArray[np.int64],
     windows: Windows | None,
-    over: int = 1,
+    over: int | None = None,
 ) -> pl.DataFrame:
     """Columns below each other, with the step of each row, and its window."""
     columns: dict[str, Any] = {"step": steps}
     if windows is not None:
         ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
-        columns["window_start"] = _moments(windows, ends[steps - over])
+        columns["window_start"] = _moments(windows, ends[steps - (over or 1)])
         columns["window_end"] = _moments(windows, ends[steps])
+    if over is not None:
+        columns["over"] = np.full(len(steps), over)
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object

@@ -1,0 +1,409 @@
+"""Files that answer: a table of released numbers carries all that is public of its stream.
+
+What a file carries is made here from what was released, and read here again. `read` gives the same
+result as the run did, with the same intervals, differences and sums over periods, to the bit.
+"""
+
+from __future__ import annotations
+
+import base64
+import glob
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, StateError, field
+from counton.laws import law_to_dict
+from counton.mechanisms import Releases
+from counton.mechanisms.intervals import check_level
+from counton.mechanisms.terms import StreamTerms, TableTerms
+from counton.privacy.guarantees import people_in_words
+from counton.results.description import Carried, Description
+from counton.results.released import Released
+from counton.results.shown import ReleasedStatistic, Shown
+from counton.statistics import Statistic
+from counton.statistics.readings import Readings
+
+#: What a table is written as, by the ending of its name.
+TABLES = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+}
+#: Version of the description in a file.
+_FORMAT = 1
+#: What stands before names that came with the events where a spreadsheet would read a formula.
+_NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
+#: Released cells of a statistic that a description holds, at most.
+_MOST_CELLS = 2**22
+
+
+def about(
+    terms: StreamTerms | TableTerms, level: float, people: str | None = None
+) -> dict[str, Any]:
+    """What a released table promises, as JSON values: public, like the table itself.
+
+    Args:
+        terms: of the release.
+        level: probability with which each interval of the table holds.
+        people: what is said of people, of a stream where they are not protected; of a table that is
+            released once they never are.
+
+    >>> from counton import Key, ZCDP, release_ranges
+    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
+    >>> about(release.terms, 0.95)["guarantee"]
+    'zero-concentrated differential privacy with rho = 0.5'
+    """
+    unit, guarantee = terms.contribution, terms.guarantee
+    running = isinstance(terms, StreamTerms)
+    people = people if running else people_in_words(guarantee, unit.unit)
+    return {
+        "name": terms.name,
+        "released": "stream" if isinstance(terms, StreamTerms) else terms.kind,
+        "unit": unit.unit,
+        "protected": unit.describe(steps=running),
+        **({} if people is None else {"people": people}),
+        "guarantee": str(guarantee),
+        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
+        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
+        "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
+        "noise": law_to_dict(terms.law),
+        "level": level,
+        "written_by": f"counton {version('counton')}",
+    }
+
+
+def facts_of(released: Released | ReleasedStatistic) -> dict[str, Any]:
+    """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
+    facts = about(released.terms, released.level, released.definition.unprotected)
+    if isinstance(released, ReleasedStatistic):
+        over = released.shown.over
+        windows = "windows" if released.definition.cut is not None else "steps"
+        counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
+        facts |= {"statistic": released.terms.statistic, "counted": counted}
+    return facts | {"description": _described(released)}
+
+
+def _described(released: Released | ReleasedStatistic) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "format": _FORMAT,
+        "terms": released.terms.to_dict(),
+        **released.definition.public(),
+        "level": released.level,
+    }
+    if isinstance(released, Released):
+        carried, since = released.carried, released.since
+        if carried is not None:
+            found["carried"] = carried.to_dict()
+        if since is not None:
+            found["since"] = dict(since)
+        return found
+    found["shown"] = released.shown.to_dict()
+    if not released.statistic.on_demand:
+        steps = range(1, released.steps.stop)
+        values = released.source.readings(steps.start, steps.stop, released.statistic).releases
+        if values is not None and values.values.size <= _MOST_CELLS:
+            found["cells"] = _packed(values.values)
+    return found
+
+
+def _packed(values: NDArray[Any]) -> dict[str, Any]:
+    kind = "i8" if values.dtype.kind == "i" else "f8"
+    flat = np.ascontiguousarray(values.reshape(len(values), -1), f"<{kind}")
+    # What is released at one step is like what was at the step before it.
+    moved = flat.view(np.int64).copy()
+    moved[1:] -= flat.view(np.int64)[:-1]
+    data = base64.b64encode(zlib.compress(moved.tobytes(), 6)).decode("ascii")
+    return {"type": kind, "steps": len(values), "data": data}
+
+
+def _unpacked(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    moved = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i8")
+    flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
+    values = flat if packed["type"] == "i8" else flat.view("<f8")
+    return np.asarray(values.reshape(len(values), *shape))
+
+
+class _File(NamedTuple):
+    """One table, and what it carries."""
+
+    label: str
+    rows: pl.DataFrame
+    described: Mapping[str, Any]
+
+    def last(self) -> int:
+        """The last step of which it has a row; 0: it has none."""
+        steps = self.rows["step"].to_numpy()
+        return int(steps.max(initial=0))
+
+
+def read(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    level: float | None = None,
+) -> Released | ReleasedStatistic:
+    """What was released, from its file alone: no state, no key.
+
+    Rows that were left out or put in another order since are not missed until they are asked for.
+    Values that were changed cannot be noticed.
+
+    Args:
+        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
+            with the description beside it (``visits.csv.json``); a pattern such as
+            ``2024-*.parquet``, or several, of one stream.
+        level: probability with which each interval holds; None: as the file has it.
+
+    Raises:
+        InvalidInput: no such file, one without a description, or files of several streams.
+        StateError: another version of counton wrote the file, in a form that this one does not
+            know.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+    ...     out=folder.name + "/visits.parquet",
+    ... )
+    >>> read(folder.name + "/visits.parquet").table().equals(run.table())
+    True
+    >>> folder.cleanup()
+    """
+    files = [_opened(path) for path in _paths(source)]
+    newest = max(files, key=_File.last)
+    described = newest.described
+    for one in files:
+        _refuse_others(one, newest)
+    terms = StreamTerms.from_dict(described["terms"])
+    definition = Description.of(terms, described)
+    level = check_level(described["level"] if level is None else level)
+    if definition.plain:
+        return _cells(files, described, definition, terms, level)
+    return _readings(files, described, definition, terms, level)
+
+
+def _paths(source: Any) -> list[Path]:
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    found: list[Path] = []
+    for one in given:
+        name = os.fspath(one)
+        paths = [name]
+        if not os.path.exists(name) and glob.has_magic(name):
+            paths = sorted(glob.glob(name, recursive=True))
+            paths = [path for path in paths if not path.endswith(".json") or path in given]
+        if not paths or not all(os.path.isfile(path) for path in paths):
+            raise InvalidInput(f"{name!r} is no file: give a table that a run or an export wrote")
+        found += map(Path, paths)
+    if not found:
+        raise InvalidInput("no file is named: give a table that a run or an export wrote")
+    return found
+
+
+def _opened(path: Path) -> _File:
+    kind = TABLES.get(path.suffix.lower())
+    if kind in (None, "xlsx"):
+        raise InvalidInput(
+            f"{str(path)!r} is no table that can be read back; give .parquet, .csv, .json, .jsonl "
+            f"or .arrow"
+        )
+    texts = {"group": pl.String, "name": pl.String}
+    try:
+        facts = _facts(path, kind)
+        if kind == "parquet":
+            rows = pl.read_parquet(path)
+        elif kind == "arrow":
+            rows = pl.read_ipc(path)
+        elif kind == "csv":
+            rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+        elif kind == "json":
+            rows = pl.read_json(path, infer_schema_length=None)
+        else:
+            rows = pl.read_ndjson(path, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read as a table: {error}") from error
+    described = None if facts is None else facts.get("description")
+    if described is None:
+        where = "its metadata" if kind == "parquet" else f"{path.name}.json beside it"
+        raise InvalidInput(
+            f"{str(path)!r} carries no description of its stream in {where}: keep both together, "
+            f"or write the table again with this version, by export"
+        )
+    if described.get("format") != _FORMAT:
+        raise StateError(
+            f"{str(path)!r} has a description of format {described.get('format')!r}; this version "
+            f"reads format {_FORMAT}: read it with the version of counton that wrote it "
+            f"({facts.get('written_by') if facts else 'unknown'})"
+        )
+    if "step" not in rows.columns:
+        raise InvalidInput(f"{str(path)!r} has lost its column 'step': keep it")
+    return _File(str(path), rows.with_columns(pl.col("step").cast(pl.Int64)), described)
+
+
+def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
+    if kind == "parquet":
+        text = pl.read_parquet_metadata(path).get("counton")
+        return None if text is None else dict(json.loads(text))
+    beside = path.with_name(f"{path.name}.json")
+    if not beside.is_file():
+        return None
+    return dict(json.loads(beside.read_text(encoding="utf-8")))
+
+
+def _refuse_others(one: _File, newest: _File) -> None:
+    """Files of one release may differ in the steps that they reach to, and in nothing else."""
+    for name in ("terms", "what", "windows", "release", "shown", "unit"):
+        if one.described.get(name) != newest.described.get(name):
+            raise InvalidInput(
+                f"{one.label!r} and {newest.label!r} are not of one stream: their {name} differ; "
+                f"read them one by one"
+            )
+
+
+def _cells(
+    files: Iterable[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: StreamTerms,
+    level: float,
+) -> Released:
+    """Counts or sums."""
+    since = described.get("since")
+    if since is not None:  # as they were shown, one after the other
+        since = dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+    groups = definition.groups if since is None else tuple(since)
+    place = {group: number for number, group in enumerate(groups)}
+    name = "window_estimate" if definition.release == "windows" else "estimate"
+    last = max(_File.last(one) for one in files)
+    whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
+    values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
+    both = definition.release == "both"
+    own: Any = np.zeros_like(values) if both else None
+    there = np.zeros(values.shape, np.bool_)
+    for one in files:
+        rows = one.rows
+        if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
+            raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
+        if since is not None and one.label.lower().endswith(".csv"):
+            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
+        named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
+        other = set(named.unique().to_list()) - set(place)
+        if other:
+            raise InvalidInput(
+                f"{one.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
+                f"does not name: give the file as it was written"
+            )
+        at = rows["step"].to_numpy() - 1
+        of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
+        given = rows[name].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+        again = there[at, of]
+        if (values[at, of][again] != given[again]).any():
+            raise InvalidInput(
+                f"{one.label!r} says another number of a step that an earlier file has too: give "
+                f"files of one stream, as they were written"
+            )
+        values[at, of], there[at, of] = given, True
+        if own is not None and "window_estimate" in rows.columns:
+            own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+    expected = np.ones_like(there)
+    if since is not None:
+        starts = np.array([since[group] for group in groups], np.int64)
+        expected = np.arange(1, last + 1)[:, None] >= starts
+    carried = described.get("carried")
+    found = Released.of(
+        definition,
+        terms,
+        values,
+        level,
+        carried=None if carried is None else _carried(carried, values.dtype),
+        since=since,
+        there=None if there[expected].all() else there,
+        own_windows=own,
+    )
+    first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1
+    kept = np.flatnonzero(there.any(axis=0)).tolist()
+    left = [groups[number] for number in kept]
+    steps = range(first, last + 1) if first > 1 else None
+    return found.only(steps, left if len(left) < len(groups) and left else None)
+
+
+def _carried(saved: Mapping[str, Any], kind: Any) -> Carried:
+    found = Carried.from_dict(saved)
+    return Carried(found.estimates.astype(kind), found.variance, found.releases)
+
+
+class _Kept:
+    """The cells of a statistic, as its file has them."""
+
+    def __init__(self, terms: StreamTerms, statistic: Statistic, values: NDArray[Any]) -> None:
+        self.terms, self.step = terms, len(values)
+        self._statistic, self._values = statistic, values
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """See `counton.results.shown.Source`."""
+        steps = range(start, self.step + 1 if stop is None else stop)
+        values = self._values[steps.start - 1 : steps.stop - 1]
+        statistic = self._statistic if read_as is None else read_as
+        return Readings(statistic, steps, Releases(steps, values, self.terms))
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """Not here.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(f"cells of {self.terms.name!r} are computed with the key: run its job")
+
+
+def _readings(
+    files: Sequence[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: StreamTerms,
+    level: float,
+) -> ReleasedStatistic:
+    """A statistic, from its cells."""
+    if described.get("cells") is None:
+        why = "its cells are computed with the key when they are asked for"
+        if not definition.statistic.on_demand:
+            why = f"it has more than {_MOST_CELLS:,} cells, which a description does not hold"
+        raise InvalidInput(
+            f"{files[0].label!r} holds readings of {terms.name!r} alone, since {why}: read its "
+            f"rows as they stand"
+        )
+    values = _unpacked(described["cells"], terms.shape)
+    shown = Shown.from_dict(described["shown"])
+    kept = _Kept(terms, definition.statistic, values)
+    found = ReleasedStatistic.read(kept, definition, level, shown)
+    steps = sorted({int(step) for one in files for step in one.rows["step"].unique().to_list()})
+    if not steps:
+        raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
+    found = found.only(range(steps[0], steps[-1] + 1))
+    if (
+        definition.domain is not None
+        and "group" in files[0].rows.columns
+        and hasattr(definition.statistic, "group")
+    ):
+        here = {group for one in files for group in one.rows["group"].unique().to_list()}
+        left = [group for group in definition.groups if group in here]
+        if len(left) < len(definition.groups):
+            found = found.only(groups=left)
+    return found

@@ -1,0 +1,249 @@
+"""A file of released numbers answers what the run answers, to the bit, without state or key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.errors import InvalidInput, StateError
+from counton.jobs import Job, export, recalled, run
+from counton.jobs.writing import Outputs
+from counton.results.files import read
+from counton.results.released import Released
+
+ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
+COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
+#: Jobs by what they are: every statistic whose cells are all released, and forms of release.
+JOBS: dict[str, dict[str, Any]] = {
+    "count": {},
+    "count by group": COUNT,
+    "windows": {**COUNT, "release": "windows"},
+    "both": {**COUNT, "release": "both", "rho": "0.3"},
+    "both, trees": {**COUNT, "release": "both", "epsilon": 1},
+    "found": {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"},
+    "sum": {"what": "sum", **PAID, **COUNT, "resolution": 0.5},
+    "sum, noise of floats": {"what": "sum", **PAID, "strategy": "sqrt", "rho": "0.2"},
+    "around": {**COUNT, "steps": None, "around": 30, "rho": 1},
+    "expiring": {**COUNT, "steps": None, "expire": True, "epsilon": 1},
+    "people": {**COUNT, "user": "user", "most": 2},
+    "average": {"what": "average", **PAID},
+    "average by group": {"what": "average", **PAID, **COUNT, "over": 2},
+    "quantiles": {"what": "quantiles", "value": "paid", "edges": "0,4,9", "shares": "0.5"},
+    "top-k": {"what": "top-k", **COUNT, "top": 2},
+    "distinct": {"what": "distinct", "user": "user"},
+    "edges": {"what": "edges", "edge": "from,to"},
+    "degrees": {"what": "degrees", "edge": "from,to", "degree": 9},
+    "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
+    "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
+    "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
+    "contingency": {"what": "contingency", "columns": "page,user", "domain": USERS},
+}  # fmt: skip
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
+        "page": [("home", "shop", "home", "far")[n % 4] for n in range(40)],
+        "paid": [n % 9 for n in range(40)],
+        "more": [n % 5 for n in range(40)],
+        "user": [f"u{n % 11}" for n in range(40)],
+        "from": [f"n{n % 5}" for n in range(40)],
+        "to": [f"m{n % 7}" for n in range(40)],
+    }
+)
+
+
+def made(kind: str, folder: Path, **more: Any) -> Job:
+    pl.DataFrame({"page": ["home", "shop", "far"]}).write_csv(folder / "domain.csv")
+    events = folder / "events.parquet"
+    ROWS.write_parquet(events)
+    own = dict(JOBS[kind])
+    if own.get("domain") == "domain.csv":
+        own["domain"] = folder / "domain.csv"
+    terms: dict[str, Any] = {
+        "events": events, "state": folder / "s.db", "time": "time", "every": "1d",
+        "start": "2024-03-01", "steps": 30, "until": "2024-03-11", "name": "it",
+        "timezone": "Europe/Berlin",
+    }  # fmt: skip
+    if "rho" not in own and "epsilon" not in own:
+        own["epsilon"] = 1
+    return Job(own.pop("what", "count"), **{**terms, **own, **more})
+
+
+def released(job: Job) -> Any:
+    """What the run gives, and the run's files."""
+    return released_at(job)[0]
+
+
+def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
+    """The same, and its table at another level."""
+    job = recalled(job)
+    outputs = Outputs.of(job)
+    with run(job, approve=outputs.approve) as outcome:
+        outputs.write(outcome)
+        found = outcome.shown()
+        other = outcome.shown(level).table()
+        return found if isinstance(found, Released) else found.at_hand(), other
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    own, wide = released_at(made(name, tmp_path, out=out))
+    for ending in ENDINGS:
+        export(tmp_path / "s.db", tmp_path / f"again.{ending}") if name != "found" else None
+    files = [out] if name == "found" else [out, *(tmp_path / f"again.{one}" for one in ENDINGS)]
+    for file in files:
+        found: Any = read(file)
+        assert found.table().equals(own.table()), file
+        assert found.describe() == own.describe()
+        assert found.methods() == own.methods()
+        assert found.level == own.level
+        assert read(file, level=0.5).table().equals(wide), file
+        if isinstance(own, Released) and own.since is None:
+            _answers_alike(found, own)
+
+
+def _answers_alike(found: Released, own: Released) -> None:
+    one, other = own.groups[0], own.groups[-1]
+    for steps in (None, "2:4"):
+        assert found.difference(one, other, steps=steps) == own.difference(one, other, steps=steps)
+        assert found.ratio(one, other, steps=steps) == own.ratio(one, other, steps=steps)
+    assert found.shares().equals(own.shares())
+    if not own.delay:
+        assert found.sums("1w").equals(own.sums("1w"))
+    for kind in ("totals", "windows"):
+        mine, theirs = getattr(found, kind), getattr(own, kind)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert (mine.estimates == theirs.estimates).all()
+            assert (mine.half == theirs.half).all()
+
+
+def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) -> None:
+    first = made("sum, noise of floats", tmp_path, steps=5, until="2024-03-06")
+    released(first)
+    out = tmp_path / "t.csv"
+    second = Job(
+        "sum", first.events, first.state, name="next", continues="it", until="2024-03-11", out=out
+    )
+    own = released(second)
+    assert own.carried is not None
+    found = read(out)
+    assert isinstance(found, Released)
+    assert found.table().equals(own.table())
+    _answers_alike(found, own)
+
+
+def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made("count by group", tmp_path, out=out))
+    rows = pl.read_csv(out)
+    rows.sample(fraction=1, shuffle=True, seed=1).write_csv(out)
+    assert read(out).table().equals(own.table())
+    rows.filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, Released)
+    assert found.groups == ("home", "shop")
+    there = own.table().filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far"))
+    assert found.table().equals(there)
+    assert found.difference("home", "shop", steps="4:6") == own.difference(
+        "home", "shop", steps="4:6"
+    )
+    with pytest.raises(InvalidInput, match="step 2 of 'home' is not among the rows"):
+        found.difference("home", "shop", steps="3:6")
+    with pytest.raises(InvalidInput, match="'far'"):
+        found.difference("home", "far", steps="4:6")
+    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, Released)
+    assert found.table().height == own.table().height - 1
+    assert found.difference("home", "far") == own.difference("home", "far")
+    with pytest.raises(InvalidInput, match="step 4 of 'shop' is not among the rows"):
+        found.difference("home", "shop", steps="1:4")
+
+
+def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
+    own = released(made("both", tmp_path))
+    export(tmp_path / "s.db", tmp_path / "2024-1.parquet", steps="1:4")
+    export(tmp_path / "s.db", tmp_path / "2024-2.parquet", steps="4:10")
+    found = read(tmp_path / "2024-*.parquet")
+    assert isinstance(found, Released)
+    assert found.table().equals(own.table())
+    _answers_alike(found, own)
+    other = tmp_path / "other"
+    other.mkdir()
+    released(made("both", other))
+    export(other / "s.db", tmp_path / "2024-3.parquet")
+    with pytest.raises(InvalidInput, match="another number of a step"):
+        read(str(tmp_path / "2024-*.parquet"))
+    released(made("count by group", other, name="third"))
+    export(other / "s.db", tmp_path / "2024-3.parquet", name="third")
+    with pytest.raises(InvalidInput, match="not of one stream"):
+        read([tmp_path / "2024-1.parquet", tmp_path / "2024-3.parquet"])
+
+
+def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("count", tmp_path, out=out))
+    beside = tmp_path / "t.csv.json"
+    facts = json.loads(beside.read_text())
+    beside.write_text(json.dumps(facts | {"description": facts["description"] | {"format": 9}}))
+    with pytest.raises(StateError, match="format 9; this version reads format 1"):
+        read(out)
+    beside.unlink()
+    with pytest.raises(InvalidInput, match=r"carries no description .*t\.csv\.json beside it"):
+        read(out)
+    with pytest.raises(InvalidInput, match="is no file"):
+        read(tmp_path / "none.csv")
+    with pytest.raises(InvalidInput, match="no table that can be read back"):
+        read(tmp_path / "s.db")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(InvalidInput, match="cannot be read as a table"):
+        read(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize("name", ["count by group", "average by group", "hierarchy", "found"])
+def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
+    """The same file comes of other rows, but for what is released: noise hides nothing here."""
+    out = tmp_path / "t.parquet"
+    released(made(name, tmp_path, out=out))
+    described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
+    known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
+             "release", "metric", "discovery", "level", "since", "shown", "cells"}  # fmt: skip
+    assert set(described) <= known
+    text = json.dumps(described)
+    assert str(tmp_path) not in text
+    assert "user" not in text.replace("per_user", "") or name == "people"
+
+
+# --------------------------------------------------------------------------- what was shown
+
+
+def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    job = made("quantiles", tmp_path, out=out, over=1, shares="0.5", level=0.9)
+    released(job)
+    written = pl.read_parquet(out)
+    assert written["over"].unique().to_list() == [1]
+    found = export(job.state)
+    assert found.table().equals(written)
+    assert found.about["level"] == 0.9
+    assert found.about["counted"] == "the last 1 windows"
+    facts = json.loads(pl.read_parquet_metadata(out)["counton"])
+    assert facts["description"] == found.about["description"]
+    with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
+        assert outcome.shown().table().equals(written)  # and a call that says nothing of it
+    again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
+    own = released(replace(again, out=out))
+    assert own.shown.over == 1  # one word said anew leaves the others as they were
+    assert export(job.state).table().equals(pl.read_parquet(out))
+    released(replace(again, out=out, over=0))  # back to all so far
+    assert "over" not in pl.read_parquet(out).columns
+    assert export(job.state).about["counted"] == "all windows so far"
