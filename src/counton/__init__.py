@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
+    from counton.results import read as read
     from counton.statistics import Average as Average
     from counton.statistics import Contingency as Contingency
     from counton.statistics import Count as Count
@@ -98,6 +99,7 @@ _HOME = {
     "Triangles": "counton.statistics",
     "Job": "counton.jobs",
     "plan": "counton.plans",
+    "read": "counton.results",
     "release": "counton.jobs",
     "plan_expiration": "counton.plans",
     "plan_hierarchy": "counton.mechanisms.hierarchy",
@@ -144,6 +146,7 @@ __all__ = [
     "plan_expiration",
     "plan_hierarchy",
     "plan_ranges",
+    "read",
     "release",
     "release_contingency",
     "release_hierarchy",
@@ -154,7 +157,9 @@ __all__ = [
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
-    __all__ = [name for name in __all__ if not name.endswith("_events") and name != "release"]
+    __all__ = [
+        name for name in __all__ if not name.endswith("_events") and name not in ("read", "release")
+    ]
 
 
 _load = loader(__name__, _HOME)

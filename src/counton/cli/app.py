@@ -8,6 +8,7 @@ import typer
 
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
+    AnswerOptions,
     DemoOptions,
     EndOptions,
     ExportOptions,
@@ -250,6 +251,18 @@ def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
     from counton.cli.export import perform
 
     perform(options, fit)
+
+
+@app.command()
+@takes(AnswerOptions)
+def answer(options: AnswerOptions) -> None:
+    """Ask a released table, or a state: differences, ratios, shares, sums over periods.
+
+    A table that was written is enough: it carries what is public of its stream. Needs no key.
+    """
+    from counton.cli.answer import perform
+
+    perform(options)
 
 
 @app.command()

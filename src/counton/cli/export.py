@@ -78,7 +78,7 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
         return
     table = found.table()
     print_line(console, "")
-    print_table(console, _shown(table.tail(_ROWS)))
+    print_table(console, table_of(table.tail(_ROWS)))
     if len(table) > _ROWS:
         print_line(
             console, f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
@@ -103,7 +103,8 @@ def _print_json(found: Exported, options: ExportOptions) -> None:
     sys.stdout.write(f'{json.dumps(report)[:-1]}, "rows": {rows}}}\n')
 
 
-def _shown(table: pl.DataFrame) -> Table:
+def table_of(table: pl.DataFrame) -> Table:
+    """A released table for the screen."""
     shown = Table()
     for name, kind in table.schema.items():
         shown.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")

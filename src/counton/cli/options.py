@@ -354,7 +354,31 @@ class ExportOptions:
     width: float | None = option(
         None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
-    level: float = option(0.95, "probability that an interval holds the true number")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Options of ``answer``."""
+
+    source: str = argument("a table that was written, several with commas between, or a state")
+    name: str | None = option(None, "of the stream, where a state has several")
+    difference: str | None = option(None, "how much more in one group than in another: A,B")
+    ratio: str | None = option(None, "how many times as much in one group as in another: A,B")
+    share: str | None = option(None, "which part of all groups these are: A, or A,B")
+    steps: str | None = option(None, "in these steps, first and last: 25:48, 25: or :48")
+    start: str | None = option(None, "in windows that begin then or later", "--from")
+    until: str | None = option(None, "in windows that end by then")
+    other_steps: str | None = option(
+        None, "steps of the second group, where they are others: compares two periods"
+    )
+    sums: str | None = option(None, "what happened in each 1d, 1w or 1mo")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as it was written"
+    )
     json: bool = _json()
 
 

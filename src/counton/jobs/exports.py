@@ -6,7 +6,6 @@ It needs no key, no events and no permission to write; whoever writes the stream
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,6 +33,7 @@ from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
 from counton.mechanisms.intervals import check_level, halfwidths
 from counton.mechanisms.ranges import RangesRelease
+from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
 from counton.results.released import Released, Series, error_in_words
 from counton.results.shown import ReleasedStatistic
@@ -41,7 +41,6 @@ from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.table_journal import refuse_other_fit
-from counton.windows import microseconds, parse_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -270,6 +269,31 @@ def export(
     return found
 
 
+def released_in(
+    state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
+) -> Released | ReleasedStatistic:
+    """Everything that a stream of events has released, from its state alone: needs no key.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of the stream; needed where the state has several.
+        level: probability with which each interval holds; None: as the stream's files have it.
+
+    Raises:
+        StateError: the state cannot be read, or has no such stream.
+        InvalidInput: nothing is released yet, or a stream that was not made from events.
+    """
+    with Store(state) as store:
+        reader = store.reader(only_name(store.streams) if name is None else name)
+        found = _of_stream(reader, None, None, None, None, level)._what
+    if not isinstance(found, Released | ReleasedStatistic):
+        raise InvalidInput(
+            f"stream {reader.terms.name!r} was not made from events, and answers by Stream.window: "
+            f"ask for its table by export"
+        )
+    return found
+
+
 def methods(
     state: str | os.PathLike[str], name: str | None = None, *, level: float = 0.95
 ) -> dict[str, str]:
@@ -397,7 +421,7 @@ def _of_stream(
             f"stream {name!r} has released no step yet: there is nothing to export before its "
             f"first window has ended"
         )
-    chosen = _steps(steps, reader.step)
+    chosen = steps_between(steps, reader.step)
     if "every" not in reader.details:
         for word, given in (("start", start), ("until", until), ("groups", groups)):
             if given is not None:
@@ -410,74 +434,12 @@ def _of_stream(
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
     if definition.cut is not None:
-        chosen = _within(definition, chosen, start, until)
-    named = None if groups is None else _groups(groups, definition.groups)
+        chosen = steps_within(definition, chosen, start, until)
+    named = None if groups is None else groups_named(groups, definition.groups)
     found = read_released(reader, definition, level).only(chosen, named)
     if isinstance(found, ReleasedStatistic):
         found = found.at_hand()  # a table that is asked for later must not open the state again
     return Exported(facts_of(found), chosen, found)
-
-
-def _steps(given: str | range | None, last: int) -> range:
-    """The steps asked for, all of them released."""
-    if given is None:
-        return range(1, last + 1)
-    first, end = 1, last
-    if isinstance(given, range):
-        first, end = given.start, given.stop - 1
-        wrong = given.step != 1
-    else:
-        found = re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", str(given))
-        wrong = found is None or not (found[1] or found[2])
-        if found is not None:
-            first, end = int(found[1] or 1), int(found[2] or last)
-    if wrong:
-        raise InvalidInput(
-            f"{field('steps', given)} is not FIRST:LAST; write 25:48 for the steps 25 to 48, both "
-            f"included, 25: or :48"
-        )
-    if not 1 <= first <= end <= last:
-        raise InvalidInput(
-            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; ask "
-            f"for some of them, the first before the last"
-        )
-    return range(first, end + 1)
-
-
-def _groups(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
-    """The groups asked for; a text lists them with commas, unless a group is called so itself."""
-    if isinstance(given, str):
-        return [given] if given in known else [group.strip() for group in given.split(",")]
-    found = list(given)
-    if not found or not all(isinstance(group, str) for group in found):
-        raise InvalidInput(
-            f"{field('groups')} is {found!r}, which names no group; give a list of texts, or A,B,C"
-        )
-    return found
-
-
-def _within(
-    definition: Definition, steps: range, start: _Moment | None, until: _Moment | None
-) -> range:
-    """Of these steps, those whose windows lie between two times."""
-    windows = definition.windows
-    kept = np.ones(len(steps), dtype=bool)
-    for word, given in (("start", start), ("until", until)):
-        if given is None:
-            continue
-        text = given.isoformat() if isinstance(given, datetime) else given
-        check_text(word, text)
-        us = microseconds(parse_time(text, windows.timezone))
-        kept &= windows.starts(steps) >= us if word == "start" else windows.ends(steps) <= us
-    found = np.flatnonzero(kept)
-    if not len(found):
-        first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
-        raise InvalidInput(
-            f"no released window lies between {field('start')} and {field('until')}; those asked "
-            f"for reach from {windows.at(int(first))} to "
-            f"{windows.at(int(last))}: give times between these"
-        )
-    return range(steps[int(found[0])], steps[int(found[-1])] + 1)
 
 
 def _write(found: Exported, path: Path, **look: Any) -> None:

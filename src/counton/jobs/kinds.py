@@ -306,7 +306,7 @@ def _top_k(job: Job) -> Statistic:
     return _made(
         "TopK",
         groups=list(read_domain(job.domain, job.by or "group")),
-        k=SHOWN if job.top is None else job.top,
+        k=TOP if job.top is None else job.top,
         neighbours="replace" if job.replace else None,
         **({} if job.time is not None else _own_users(job)),
     )
@@ -318,7 +318,7 @@ def _own_users(job: Job) -> dict[str, Any]:
 
 
 #: Groups that are shown unless stated.
-SHOWN = 10
+TOP = 10
 
 
 def _ranked(job: Job) -> Parts:

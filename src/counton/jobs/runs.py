@@ -260,7 +260,7 @@ POLICIES = (
     *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
     *("clock_change", "time_format", "file_format"),
 )
-OUTPUTS = ("out", "plot", "sums", "title", "axis", "room")
+OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width", "room")
 _PATHS = ("out", "plot", "bad_rows")
 
 

@@ -16,8 +16,9 @@ from counton.errors import CountonError, InvalidInput
 from counton.events.files import event_paths, is_file, refuse_among_events
 from counton.events.policies import Policies
 from counton.jobs.job import Job
-from counton.jobs.outputs import TABLES, beside, pictures_of
+from counton.jobs.outputs import beside, pictures_of
 from counton.jobs.writing import files_of_sums
+from counton.results.files import TABLES
 from counton.store import Store
 from counton.store.database import database_url, state_file
 from counton.store.keyfile import state_files

@@ -15,7 +15,7 @@ from counton.events.files import event_paths, refuse_among_events
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, silent
-from counton.jobs.kinds import SHOWN
+from counton.jobs.kinds import TOP
 from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write_table
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
@@ -195,7 +195,7 @@ class Outputs:
         """The largest of groups that nobody declared."""
         from counton.results.found_ranking import rankings
 
-        top = SHOWN if self.job.top is None else self.job.top
+        top = TOP if self.job.top is None else self.job.top
         room = check_integer("room", self.job.room or ROOM, 1)
         table = rankings(released, top, room, self.level)
         if self.out is not None:

@@ -1,1 +1,40 @@
-"""What was released, for everybody: tables, charts, words and files, from published values."""
+"""What was released, for everybody: tables, charts, words and files, from published values alone.
+
+This is the public wing: it knows descriptions and released numbers, and no row, state or key.
+`read` gives a file's numbers back with all that can be asked of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from counton.lazy import loader, require
+
+if TYPE_CHECKING:
+    from counton.results.description import Description as Description
+    from counton.results.files import read as read
+    from counton.results.released import Released as Released
+    from counton.results.shown import ReleasedStatistic as ReleasedStatistic
+    from counton.results.shown import Shown as Shown
+
+_HOME = {
+    "Description": "counton.results.description",
+    "Released": "counton.results.released",
+    "ReleasedStatistic": "counton.results.shown",
+    "Shown": "counton.results.shown",
+    "read": "counton.results.files",
+}
+
+__all__ = ["Description", "Released", "ReleasedStatistic", "Shown", "read"]
+
+_load = loader(__name__, _HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        require("polars")
+    return _load(name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

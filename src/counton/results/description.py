@@ -79,6 +79,17 @@ class Description:
         release: whether totals so far, the windows' own counts, or both are published.
         metric: by which error the strategy was chosen.
         discovery: how groups are found where none is declared; then ``domain`` is empty.
+
+    >>> from counton.mechanisms import Counter
+    >>> from counton import Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> terms = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").terms
+    >>> facts = {"what": "count", "by": None, "value": None, "windows": None, "groups": None,
+    ...          "unit": "visit", "people": None, "release": "totals", "metric": "mean",
+    ...          "discovery": None}
+    >>> described = Description.of(terms, facts)
+    >>> described.subject, described.groups, described.public() == facts
+    ('number of visits', ('all',), True)
     """
 
     what: str
@@ -175,7 +186,7 @@ class Description:
             "what": self.what,
             "by": self.by,
             "value": self.value,
-            "windows": None if self.cut is None else windows_to_dict(self.cut),
+            "windows": None if self.cut is None else windows_to_dict(self.cut, local=True),
             "groups": None if self.domain is None else list(self.domain),
             "unit": self.unit,
             "people": None if self.people is None else self.people._asdict(),
@@ -259,11 +270,12 @@ def statistic_kept(terms: StreamTerms, what: str) -> Statistic:
     return Sum(held.lower, held.upper, held.resolution)
 
 
-def windows_to_dict(windows: Windows) -> dict[str, Any]:
-    """As JSON values."""
+def windows_to_dict(windows: Windows, *, local: bool = False) -> dict[str, Any]:
+    """As JSON values; the start as clocks show it in the windows' zone, or in UTC."""
+    start = windows.local(windows.start) if local else windows.start.astimezone(UTC)
     return {
         "every": windows.every,
-        "from": windows.start.astimezone(UTC).isoformat(),
+        "from": start.isoformat(),
         "steps": windows.steps,
         "timezone": windows.timezone,
     }

@@ -439,7 +439,7 @@ class Released:
         Args and errors as of `difference`.
         """
         found = self.ratio(one, self.definition.groups, steps=steps, at_once=at_once)
-        words = found.what.partition(" over ")[0] + ", of all groups"
+        words = found.what.partition(" over ")[0] + ", of all groups" + _within_words(steps, self)
         if self.terms.contribution.resolution is not None or isinstance(one, Mapping):
             return replace(found, what=words)
         lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())

@@ -1,0 +1,114 @@
+"""The command ``answer``: questions to what was released, from a file of it or from a state."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+
+from counton.cli.export import table_of
+from counton.cli.options import AnswerOptions
+from counton.cli.printing import print_json, print_line, print_table
+from counton.errors import InvalidInput, field
+from counton.jobs.exports import released_in
+from counton.mechanisms.contrasts import Answer
+from counton.results.choosing import groups_named, steps_between, steps_within
+from counton.results.files import TABLES, read
+from counton.results.released import Released
+from counton.results.shown import ReleasedStatistic
+
+#: Rows that the screen shows.
+_ROWS = 40
+
+
+def perform(options: AnswerOptions) -> None:
+    """Read, answer and print.
+
+    Raises:
+        CountonError: see `counton.read` and `Released`.
+    """
+    released = _released(options)
+    steps = steps_between(options.steps, released.steps.stop - 1)
+    if options.start is not None or options.until is not None:
+        steps = steps_within(released.definition, steps, options.start, options.until)
+    asked = [
+        name
+        for name in ("difference", "ratio", "share", "sums")
+        if getattr(options, name) is not None
+    ]
+    if len(asked) > 1:
+        raise InvalidInput(
+            f"{field(asked[0], getattr(options, asked[0]))} and "
+            f"{field(asked[1], getattr(options, asked[1]))} are two questions: ask one at a time"
+        )
+    if not asked or asked == ["sums"]:
+        if asked and not isinstance(released, Released):
+            raise _cannot(released)
+        chosen = options.steps or options.start or options.until
+        found = released.only(steps) if chosen and not asked else released
+        table = found.sums(options.sums) if asked else found.table()  # type: ignore[union-attr,arg-type]
+        _print_table(table, released, options)
+        return
+    if not isinstance(released, Released):
+        raise _cannot(released)
+    one = _answer(released, options, asked[0], steps)
+    if options.json:
+        print_json({name: values[0].item() for name, values in one.table_columns().items()})
+        return
+    print_line(Console(), released.describe().split("\n")[0], bold=True)
+    print_line(Console(), one.describe())
+
+
+def _cannot(released: ReleasedStatistic) -> InvalidInput:
+    return InvalidInput(
+        f"{released.terms.name!r} holds readings of {released.definition.what}; differences, "
+        f"ratios, shares and sums are answered for counts and sums"
+    )
+
+
+def _released(options: AnswerOptions) -> Released | ReleasedStatistic:
+    names = [options.source]
+    if not Path(options.source).exists() and "://" not in options.source:
+        names = [name.strip() for name in options.source.split(",")]
+    if all(Path(name).suffix.lower() in TABLES for name in names):
+        return read(names, level=options.level)
+    return released_in(options.source, options.name, level=options.level)
+
+
+def _answer(released: Released, options: AnswerOptions, asked: str, steps: range) -> Answer:
+    """The one number that is asked for."""
+    words = getattr(options, asked)
+    named = groups_named(words, released.definition.groups)
+    if asked == "share":
+        return released.share(named if len(named) > 1 else named[0], steps=steps)
+    if len(named) == 1 and options.other_steps is not None:
+        named = [named[0], named[0]]
+    if len(named) != 2:
+        raise InvalidInput(
+            f"{field(asked, words)} compares two groups: write A,B, or one group and "
+            f"{field('other_steps')}, which compares two periods"
+        )
+    later = None
+    if options.other_steps is not None:
+        later = steps_between(options.other_steps, released.steps.stop - 1)
+    if asked == "difference":
+        return released.difference(named[0], named[1], steps=steps, other_steps=later)
+    return released.ratio(named[0], named[1], steps=steps, other_steps=later)
+
+
+def _print_table(
+    table: pl.DataFrame, released: Released | ReleasedStatistic, options: AnswerOptions
+) -> None:
+    if options.json:
+        head = json.dumps({"name": released.terms.name, "level": released.level})
+        sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
+        return
+    console = Console()
+    print_line(console, released.describe())
+    print_line(console, "")
+    print_table(console, table_of(table.tail(_ROWS)))
+    if table.height > _ROWS:
+        print_line(console, f"the last {_ROWS} of {table.height:,} rows; all of them: --json")

@@ -1,0 +1,89 @@
+"""The command ``answer``: questions to a table that was written, or to a state."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Workplace
+
+EVENTS = ["00:10,a", "00:40,a", "01:30,b", "02:10,a", "02:20,b", "03:05,a"]
+
+
+@pytest.fixture
+def table(place: Workplace) -> str:
+    out = place.folder / "t.parquet"
+    assert place.count(place.write("e.csv", EVENTS), "--out", str(out)).code == 0
+    return str(out)
+
+
+def asked(place: Workplace, *words: str) -> dict[str, object]:
+    done = place.plain("answer", *words, "--json")
+    assert done.code == 0, done.err
+    return dict(json.loads(done.out))
+
+
+def test_a_file_and_its_state_answer_alike(place: Workplace, table: str) -> None:
+    for words, what, value in (
+        (("--difference", "a,b"), "a minus b in steps 1 to 3", 1),
+        (("--difference", "a,b", "--steps", "2:3"), "a minus b in steps 2 to 3", -1),
+        (("--difference", "a", "--steps", "3:3", "--other-steps", "1:1"), None, -1),
+        (("--ratio", "a,b", "--from", "2013-01-01T02:00"), "a over b in step 3", 1),
+        (("--share", "b"), "b, of all groups in steps 1 to 3", 0.4),
+        (("--share", "a,b"), "a and b, of all groups in steps 1 to 3", 1),
+    ):
+        found = asked(place, table, *words)
+        assert found["estimate"] == value
+        assert what is None or found["what"] == what
+        assert found == asked(place, str(place.state), *words)
+    assert "between" in place.plain("answer", table, "--difference", "a,b").out
+
+
+def test_rows_and_sums(place: Workplace, table: str) -> None:
+    rows = asked(place, table, "--steps", "2:")["rows"]
+    assert isinstance(rows, list)
+    assert [(row["step"], row["group"], row["estimate"]) for row in rows] == [
+        (2, "a", 2), (2, "b", 1), (3, "a", 3), (3, "b", 2),
+    ]  # fmt: skip
+    assert "2013-01-01" in place.plain("answer", table).out
+    done = place.plain("answer", table, "--sums", "1d")
+    assert done.code == 0
+    assert "first_step" in done.out.replace("\n", "") or "sum" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--difference", "a,x"), "x"),
+        (("--difference", "a"), "--other-steps"),
+        (("--difference", "a,b", "--share", "a"), "two questions"),
+        (("--steps", "9:"), "released steps 1:3"),
+        (("--level", "2"), "level"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(
+    place: Workplace, table: str, words: tuple[str, ...], message: str
+) -> None:
+    done = place.plain("answer", table, *words)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_statistic_says_what_it_cannot_answer(place: Workplace) -> None:
+    out = place.folder / "t.csv"
+    events = place.write("e.csv", ["00:10,3", "01:30,4", "02:10,5"], header="time,paid")
+    new = place.new(by=None, domain=None)
+    words = ["--value", "paid", "--lower", "0", "--upper", "9", "--resolution", "1"]
+    done = place("statistic", "average", events, *new, *words, "--out", str(out))
+    assert done.code == 0, done.err
+    assert "mean" in place.plain("answer", str(out)).out
+    done = place.plain("answer", str(out), "--difference", "a,b")
+    assert done.code == 2
+    assert "holds readings of average" in done.err
+
+
+def test_no_such_source_is_said(place: Workplace) -> None:
+    done = place.plain("answer", str(place.folder / "none.parquet"))
+    assert done.code == 2
+    assert "is no file" in done.err
