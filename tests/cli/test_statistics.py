@@ -196,6 +196,9 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
         assert (done.code, said in done.err) == (2, True), done.err
         assert '"name": "new"' not in place("show", *place.again, "--json").out
     done = place(*words, "0,6,60,80", "--shares", "0.5,0.9,0.5", "--plot", str(plot))
+    assert "nothing yet: fewer steps are released" in done.out  # what was shown is remembered
+    all_so_far = ["--shares", "0.5,0.9,0.5", "--over", "0", "--plot", str(plot)]
+    done = place(*words, "0,6,60,80", *all_so_far)
     assert (done.code, done.out.count(" 0.5 ")) == (0, 1), done.err
     assert plot.exists()
 
