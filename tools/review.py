@@ -1,0 +1,167 @@
+"""What a reviewer of privacy has to read: ``python -m tools.review`` lists it, with lines of code.
+
+Two wings and one door. What rows say is private; what was released is public; between them exact
+integers meet noise. Whoever asks whether counton is private reads the private wing (what does one
+unit change?) and the door (is what leaves noise plus that?), and need not read the rest.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = Path(__file__).parent.parent / "src/counton"
+
+
+class Room(NamedTuple):
+    """Files that keep one claim.
+
+    Attributes:
+        files: below ``src/counton``, a file or a folder each.
+        claim: what has to be true of them.
+        attack: the tests that try to show that it is not.
+    """
+
+    files: tuple[str, ...]
+    claim: str
+    attack: tuple[str, ...]
+
+
+#: Rows become exact changes of cells: what does one unit change?
+PRIVATE = (
+    Room(
+        ("events",),
+        "what a row says, and in which window, hangs on that row alone; policies refuse it or not",
+        ("tests/events/test_rows_alone.py", "tests/jobs/test_neighbours.py"),
+    ),
+    Room(
+        ("jobs/people.py", "store/marks.py", "jobs/private_domain.py"),
+        "no more of a person's rows count than stated, in files of all events and of new ones",
+        ("tests/jobs/test_people.py", "tests/jobs/test_neighbours.py"),
+    ),
+    Room(
+        ("jobs/intake.py", "jobs/again.py", "jobs/ordered_rows.py", "jobs/discovery.py"),
+        "a row counts once, late or again, and what waits is shown to nobody",
+        ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py"),
+    ),
+    Room(
+        ("jobs/runs.py", "jobs/clock.py", "jobs/guards.py", "jobs/released.py"),
+        "all that can be refused is refused before a release; when it happens is public",
+        ("tests/jobs/test_guards_of_all.py", "tests/jobs/test_unreadable_lines.py"),
+    ),
+    Room(
+        ("serve/intake.py", "serve/bodies.py", "serve/releasing.py", "store/inbox.py"),
+        "which rows are counted together hangs on when each came, and on no other row",
+        ("tests/serve/test_jobs_served.py", "tests/serve/test_fuzz_the_door.py"),
+    ),
+    Room(
+        ("spark/source.py", "spark/streaming.py"),
+        "executors add up what one machine would, and have no secret",
+        ("tests/spark/test_batch.py", "tests/spark/test_streaming.py"),
+    ),
+    Room(
+        ("statistics",),
+        "the stated contribution covers what one unit changes in the cells, in every norm",
+        ("tests/laws/test_every_statistic_claim_has_a_law.py", "tests/jobs/test_neighbours.py"),
+    ),
+)
+#: Exact integers meet noise, once: is what leaves noise plus that?
+DOOR = (
+    Room(
+        ("privacy",),
+        "a calibrated law keeps its guarantee for the stated shift; a ledger adds guarantees up",
+        ("tests/privacy/test_calibration.py", "tests/privacy/test_filter.py"),
+    ),
+    Room(
+        ("noise",),
+        "a draw is a function of key and address, with exactly the law it claims",
+        ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
+    ),
+    Room(
+        ("mechanisms/terms.py", "mechanisms/calibration.py", "mechanisms/counter.py",
+         "mechanisms/state.py", "mechanisms/discovery.py"),
+        "one address has one data set and one law; sums that are not exact are refused",
+        ("tests/mechanisms/test_counter.py", "tests/jobs/test_discovery.py"),
+    ),
+    Room(
+        ("mechanisms/hierarchy.py", "mechanisms/ranges.py", "mechanisms/contingency.py",
+         "mechanisms/tables.py"),
+        "what a table measures moves by no more than its strategy says",
+        ("tests/mechanisms/test_contingency.py", "tests/laws/test_tree_laws.py"),
+    ),
+    Room(
+        ("strategies/base.py", "strategies/participation.py", "testing"),
+        "what the door believes of a strategy is a law, and each law catches a wrong example",
+        ("tests/laws/test_every_claim_has_a_law.py", "tests/laws/test_strategy_laws.py"),
+    ),
+    Room(
+        ("store/stream.py", "store/writer.py", "store/journal.py", "store/records.py",
+         "store/ordered.py", "store/saved.py", "store/on_demand.py", "store/creation.py",
+         "store/ledger.py", "store/units.py", "store/tables.py", "store/table_journal.py"),
+        "a step is released once: journaled before it is shown, and other data are refused",
+        ("tests/store/test_kill.py", "tests/store/test_table_journal.py"),
+    ),
+    Room(
+        ("store/keyfile.py", "store/watching.py", "store/verification.py"),
+        "a state that has forgotten what its witness knows releases nothing",
+        ("tests/store/test_witness.py",),
+    ),
+    Room(
+        ("training/noise.py", "training/samplers.py", "training/accounting.py"),
+        "two sets of gradients never meet one noise; batches are those that the plan promises",
+        ("tests/training/test_training_runs.py",),
+    ),
+)  # fmt: skip
+#: Published numbers and descriptions alone: nothing here can hurt anybody.
+PUBLIC = ("results", "plots")
+
+
+def files_of(room: Room) -> list[Path]:
+    """The files of a room."""
+    found: list[Path] = []
+    for name in room.files:
+        path = SOURCE / name
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return found
+
+
+def code_lines(path: Path) -> int:
+    """Lines with code: neither blank, nor comments or docstrings alone."""
+    kept: set[int] = set()
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    begins = True  # a text that is a statement of its own is a docstring
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+            begins = begins or token.type != tokenize.NL
+        elif token.type == tokenize.STRING and begins:
+            begins = False
+        elif token.type not in (*skip, tokenize.ENDMARKER, tokenize.ENCODING):
+            kept.update(range(token.start[0], token.end[0] + 1))
+            begins = False
+    return len(kept)
+
+
+def listed() -> Iterator[tuple[str, Room, int]]:
+    """Each room with its wing and lines of code."""
+    for wing, rooms in (("private", PRIVATE), ("door", DOOR)):
+        for room in rooms:
+            yield wing, room, sum(map(code_lines, files_of(room)))
+
+
+def main() -> None:
+    """Print the list."""
+    total = 0
+    for wing, room, lines in listed():
+        total += lines
+        names = ", ".join(room.files)
+        print(f"{wing:8} {lines:6,}  {names}\n{'':17}claim: {room.claim}")  # noqa: T201
+        print(f"{'':17}attacked by: {', '.join(room.attack)}")  # noqa: T201
+    every = sum(map(code_lines, SOURCE.rglob("*.py")))
+    print(f"in all   {total:6,} of {every:,} lines of code")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
