@@ -52,10 +52,10 @@ def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
     assert (found["steps"], found["around"]) == (None, 200)
     assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
     assert [factor["beside"] for factor in found["factors"]][1] == "any mechanism"
-    done = place(*asked, "--plot", "errors.png")
+    done = place(*asked, "--plot", str(place.folder / "errors.png"))
     assert "no last step, errors of the first 200 steps, zero-concentrated" in done.out
     assert "errors.png" in done.out
-    assert Path("errors.png").read_bytes().startswith(b"\x89PNG")
+    assert (place.folder / "errors.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:

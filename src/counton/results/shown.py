@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Steps that a chart shows, about.
 _DRAWN = 500
-#: The shares whose quantiles are shown unless others are asked for.
-SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
