@@ -154,3 +154,13 @@ def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None
     (tmp_path / "t.xlsx.json").write_text("{}")
     with pytest.raises(InvalidInput, match="which the run reads or keeps"):
         check_output(tmp_path / "t.xlsx", inputs=[tmp_path / "t.xlsx.json"])
+
+
+def test_a_workbook_carries_what_its_table_promises(tmp_path: Path) -> None:
+    facts = {"guarantee": "pure", "description": {"format": 1, "long": "x" * 70_000}}
+    file = tmp_path / "t.xlsx"
+    workbooks.write_workbook(pl.DataFrame({"step": [1]}), str(file), facts)
+    told = sheets(file)["about"]
+    assert [(row["A"], row["B"]) for row in told[:1]] == [("guarantee", "pure")]
+    long = told[1]
+    assert json.loads(long["B"] + long["C"] + long["D"]) == facts["description"]

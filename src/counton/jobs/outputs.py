@@ -230,7 +230,7 @@ def write_table(
             elif kind == "xlsx":
                 from counton.results.workbooks import write_workbook
 
-                write_workbook(rows.collect(), name)
+                write_workbook(rows.collect(), name, facts)
             else:
                 _as_text(rows).sink_ndjson(name)
         except pl.exceptions.PolarsError as error:

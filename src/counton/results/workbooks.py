@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ _MOST_DECIMALS = 12
 _SHOWN = 10**15
 
 
-def write_workbook(table: pl.DataFrame, name: str) -> None:
+def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | None = None) -> None:
     """Write a table as a workbook, `.xlsx`.
 
     Args:
@@ -34,6 +35,7 @@ def write_workbook(table: pl.DataFrame, name: str) -> None:
             more than 15 digits are text, since a spreadsheet would round them; other numbers have
             16 digits. Text is text, also where it begins like a formula or an address.
         name: of the file. Where the rows do not fit in one sheet there are several.
+        facts: what the table promises, JSON values; they stand in a sheet of their own, "about".
 
     Raises:
         MissingExtra: XlsxWriter is not installed.
@@ -53,6 +55,8 @@ def write_workbook(table: pl.DataFrame, name: str) -> None:
     with TemporaryDirectory() as scratch:
         book = xlsxwriter.Workbook(name, {"constant_memory": True, "tmpdir": scratch})
         _fill(book, table)
+        if facts is not None:
+            _tell(book, facts)
         try:
             book.close()
         except XlsxWriterException as error:
@@ -100,6 +104,18 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
                     sheet.write_datetime(row, column, value, style)
                 else:
                     sheet.write_string(row, column, str(value))
+
+
+def _tell(book: Any, facts: Mapping[str, Any]) -> None:
+    """A sheet of names and what they stand for; long JSON goes on in the cells beside it."""
+    sheet = book.add_worksheet("about")
+    sheet.set_column(0, 0, 16)
+    sheet.set_column(1, 1, 100)
+    for row, (name, value) in enumerate(facts.items()):
+        said = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        sheet.write_string(row, 0, name)
+        for column, begin in enumerate(range(0, max(len(said), 1), _TEXT)):
+            sheet.write_string(row, column + 1, said[begin : begin + _TEXT])
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
