@@ -81,8 +81,8 @@ def test_a_run_and_an_export_write_the_released_numbers(tmp_path: Path) -> None:
     table = run.table()
     export(tmp_path / "s.db", tmp_path / "again.XLSX")
     for path in (tmp_path / "t.xlsx", tmp_path / "again.XLSX"):
-        ((name, (header, *rows)),) = sheets(path).items()
-        assert name == "table"
+        (name, (header, *rows)), (other, _) = sheets(path).items()
+        assert (name, other) == ("table", "about")
         zoned = ("window_start", "window_end")
         assert [*header.values()] == [
             f"{column} (Europe/Berlin)" if column in zoned else column for column in table.columns
