@@ -26,6 +26,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+#: Seconds after which what a page waits for is taken never to come.
+PATIENT = 300.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -72,7 +74,7 @@ class Page:
         )
         return self.page
 
-    def until(self, expression: str, seconds: float = 30) -> None:
+    def until(self, expression: str, seconds: float = PATIENT) -> None:
         """Wait until something is true in the page.
 
         As `wait_for_function` does, which the page's Content-Security-Policy does not let run.
@@ -93,7 +95,7 @@ class Page:
 
 def told(url: str, path: str) -> Any:
     """What a service answers to a reader without a token."""
-    with urllib.request.urlopen(f"{url}/v1/{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/v1/{path}", timeout=PATIENT) as answer:
         return json.load(answer)
 
 
@@ -102,7 +104,7 @@ def watching(browser: Any, url: str, **options: Any) -> Iterator[Page]:
     """A page in a window of its own."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     made = Page(url, context.new_page())
-    made.page.set_default_timeout(30_000)
+    made.page.set_default_timeout(1000 * PATIENT)
     made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
     made.page.on(
         "console",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 
 from counton.store import Stream
 
@@ -26,7 +28,8 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
         [sys.executable, WORKER, tmp_path, mode, "60", "2024"],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=HANGS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -302,6 +302,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
 NO_LAW = {
+    "check_law": "whether the last step can be drawn: `test_last_release.py` has wrong ones",
     "drawn_ahead": "numbers drawn before the first release: a plan says whether there is room",
     "examples": "what the laws run over",
     "held": "numbers that a reader keeps: a plan says whether there is room",

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 from services import job_file, rows, running
 
 from counton.serve.tokens import SCOPES, Tokens
@@ -44,7 +45,7 @@ def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
             ],
             capture_output=True,
             text=True,
-            timeout=1200,
+            timeout=HANGS,
             cwd=tmp_path,
             env={
                 **os.environ,

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 
 from counton.store import Store
 
@@ -31,7 +32,7 @@ def begin(folder: Path, times: int) -> subprocess.Popen[str]:
 
 def test_all_departures_arrive_and_are_released(tmp_path: Path) -> None:
     with begin(tmp_path, 8000) as running:
-        told = running.communicate(timeout=180)[0]
+        told = running.communicate(timeout=HANGS)[0]
     assert running.returncode == 0
     assert "All 943 departures were sent and their windows released." in told
     with Store(tmp_path / "live.db") as store:
@@ -45,10 +46,10 @@ def test_it_ends_at_once_when_somebody_ends_it(tmp_path: Path) -> None:
         url = next(
             found[0] for line in running.stdout if (found := re.findall(r"http://\S+", line))
         )
-        assert urllib.request.urlopen(url, timeout=30).status == 200
+        assert urllib.request.urlopen(url, timeout=HANGS).status == 200
         running.send_signal(signal.SIGINT)
-        rest = running.communicate(timeout=60)[0]
+        rest = running.communicate(timeout=HANGS)[0]
     assert rest.strip().endswith("Ended.")
     assert running.returncode == 0
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=5)
+        urllib.request.urlopen(url, timeout=HANGS)

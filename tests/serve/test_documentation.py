@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 from services import job_file
 
 from counton.serve.settings import settings_of
@@ -31,10 +32,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     commands = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(commands) == 3
     port = str(free_port())
-    wait = (
-        f"for i in $(seq 300); do curl -sf http://127.0.0.1:{port}/health && break; sleep 0.1; "
-        "done\n"
-    )
+    wait = f"until curl -sf http://127.0.0.1:{port}/health; do kill -0 $!; sleep 0.1; done\n"
     script = "set -eu\ntrap 'kill $!; wait $!' EXIT\n" + wait.join(commands)
     counton = f"{sys.executable} -W error -m counton"
     script = re.sub(r"^counton ", f"{counton} ", script, flags=re.MULTILINE)
@@ -43,7 +41,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '{"batch":"first","rows":2,"counted":2,"counted_nowhere":{}}' in done.stdout

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import HANGS
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def killed(folder: Path, database: str) -> dict[str, Any]:
         [sys.executable, WORKER, folder, database, str(KILLS), SEED],
         capture_output=True,
         text=True,
-        timeout=240 + 30 * KILLS,
+        timeout=HANGS + 30 * KILLS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -44,5 +45,5 @@ def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> 
 def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
     seen = killed(tmp_path, "server")
     assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 12)
-    assert seen["databases"]
+    assert seen["databases"] == (KILLS + 1) // 3
     assert seen["wrong"] == []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from patience import HANGS
 from services import Running, copied, counted, job_file, rows, running, tokens_for
 
 pytestmark = pytest.mark.slow
@@ -33,9 +34,9 @@ def test_a_service_that_is_told_to_end_answers_what_is_under_way(tmp_path: Path)
 
         thread = threading.Thread(target=send)
         thread.start()
-        while len(answers) < 5:
+        while len(answers) < 5 and thread.is_alive():
             time.sleep(0.02)
-        with httpx.stream("GET", f"{service.url}/v1/streams/visits/live", timeout=30) as live:
+        with httpx.stream("GET", f"{service.url}/v1/streams/visits/live", timeout=HANGS) as live:
             lines = live.iter_lines()
             next(lines)
             assert service.stop() == 0
@@ -66,7 +67,7 @@ def test_a_service_that_was_down_catches_up(tmp_path: Path) -> None:
 
 
 def connected(service: Running) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", service.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", service.port), timeout=HANGS)
 
 
 def answer(place: socket.socket) -> bytes:
@@ -135,7 +136,7 @@ def test_a_process_that_may_open_too_little_is_refused(tmp_path: Path) -> None:
     try:
         resource.prlimit(service._parent.pid, resource.RLIMIT_NOFILE, (100, 100))
         service.spawn()
-        assert service.ended(60)
+        assert service.ended(HANGS)
         assert "raise the limit (ulimit -n" in service.log.read_text()
     finally:
         service.close()
@@ -186,7 +187,7 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
         for service in (one, two):
             service.at(number + 1)
         for service in services:
-            service.wait_for(number + 1, seconds=90)
+            service.wait_for(number + 1)
 
     try:
         one.start()
@@ -217,7 +218,7 @@ def test_a_second_server_of_a_file_is_refused(tmp_path: Path) -> None:
         second = Running(file, {})
         try:
             second.spawn()
-            assert second.ended(60)
+            assert second.ended(HANGS)
             assert "is served by another process" in service.log.read_text()
         finally:
             second.close()

@@ -12,6 +12,7 @@ import httpx
 import polars as pl
 import pytest
 import zstandard
+from patience import HANGS
 from services import START, Running, copied, counted, job_file, rows, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
@@ -251,7 +252,7 @@ def test_live_releases_are_told_and_resumed(own: Running) -> None:
     service.at(12)
     service.wait_for(12)
     url = f"{service.url}/v1/streams/visits/live"
-    with httpx.stream("GET", url, headers={"Last-Event-ID": "10"}, timeout=30) as stream:
+    with httpx.stream("GET", url, headers={"Last-Event-ID": "10"}, timeout=HANGS) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         told = events(stream)
         assert [next(told)[0] for _ in range(2)] == [11, 12]

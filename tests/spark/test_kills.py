@@ -17,6 +17,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from patience import HANGS
 from spark_here import SETTINGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -74,7 +75,7 @@ class Process:
 
     def ended(self) -> bool:
         """Whether it counted all; no process of it is left."""
-        out, _ = self.process.communicate(timeout=300)
+        out, _ = self.process.communicate(timeout=HANGS)
         self.kill()
         return out.endswith("ended\n")
 

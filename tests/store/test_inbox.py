@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import HANGS
 from sqlalchemy import event
 
 from counton import PureDP, Stream
@@ -235,9 +236,11 @@ def test_a_file_is_not_shared(tmp_path: Path) -> None:
 
 def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Turn(postgres, ["visits"], 0.3) as one, Turn(postgres, ["visits"], 30) as other:
+    with Turn(postgres, ["visits"], HANGS) as one, Turn(postgres, ["visits"], HANGS) as other:
         assert one.mine()
         assert not other.mine()
-        time.sleep(0.5)
+        one._lasts = 0.01
+        assert one.mine()
+        time.sleep(0.1)
         assert other.mine()
         assert not one.mine()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from patience import HANGS
 
 #: When the tests' first windows begin.
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -253,7 +254,7 @@ class Running:
         if not self.up():
             raise RuntimeError(f"the service did not start: {self.log.read_text()[-2000:]}")
 
-    def up(self, seconds: float = 60) -> bool:
+    def up(self, seconds: float = HANGS) -> bool:
         """Wait until it answers; whether it does."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.ended(0):
@@ -290,7 +291,7 @@ class Running:
     def stop(self) -> int:
         """Tell it to end; its exit code."""
         self.send_signal(signal.SIGTERM)
-        if not self.ended(60):
+        if not self.ended(HANGS):
             self.kill()
             raise TimeoutError(f"it does not end: {self.log.read_text()[-2000:]}")
         return self._wait()
@@ -305,7 +306,7 @@ class Running:
             assert self._parent.stdout is not None
             self._parent.stdin.close()
             self._parent.stdout.close()
-            self._parent.wait(60)
+            self._parent.wait(HANGS)
 
     def header(self, scope: str) -> dict[str, str]:
         """The header with a token."""
@@ -325,20 +326,20 @@ class Running:
             f"{self.url}/v1/streams/{stream}/batches/{batch}",
             content=body,
             headers=told,
-            timeout=30,
+            timeout=HANGS,
         )
 
     def get(self, path: str, scope: str | None = None, **query: Any) -> httpx.Response:
         """Read a path."""
         headers = {} if scope is None else self.header(scope)
-        return httpx.get(f"{self.url}{path}", params=query, headers=headers, timeout=30)
+        return httpx.get(f"{self.url}{path}", params=query, headers=headers, timeout=HANGS)
 
     def steps(self, stream: str = "visits") -> int:
         """How many steps readers know of."""
         found: int = self.get(f"/v1/streams/{stream}").json()["steps"]
         return found
 
-    def wait_for(self, step: int, stream: str = "visits", seconds: float = 30) -> None:
+    def wait_for(self, step: int, stream: str = "visits", seconds: float = HANGS) -> None:
         """Wait until a step is released."""
         end = time.monotonic() + seconds
         while self.steps(stream) < step:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from patience import HANGS
 
 from counton import ZCDP, Key
 from counton.errors import InvalidInput, StateError
@@ -367,7 +368,7 @@ def processes_train(kind: str, processes: int, folder: Path) -> Path:
         )
         for rank in range(processes)
     ]
-    said = [process.communicate(timeout=240)[0] for process in started]
+    said = [process.communicate(timeout=HANGS)[0] for process in started]
     assert all(process.returncode == 0 for process in started), said
     return out
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from patience import HANGS
 
 from counton import ZCDP, ApproxDP, Key
 from counton.errors import CountonError, InvalidInput, StateError
@@ -330,7 +331,7 @@ def test_a_copy_of_the_process_draws_nothing() -> None:
         target=_drawn_in_a_copy, args=(noise_of(STRATEGIES[0], Key.generate()), answer)
     )
     process.start()
-    assert "made in another process" in answer.get(timeout=60)
+    assert "made in another process" in answer.get(timeout=HANGS)
     process.join()
 
 
