@@ -108,7 +108,7 @@ def _described(released: Released | ReleasedStatistic) -> dict[str, Any]:
     if isinstance(released, Released):
         carried, since = released.carried, released.since
         if carried is not None:
-            found["carried"] = carried.to_dict()
+            found["carried"] = {"groups": list(released.groups), **carried.to_dict()}
         if since is not None:
             found["since"] = dict(since)
         return found
@@ -284,7 +284,7 @@ def _cells(
     level: float,
 ) -> Released:
     """Counts or sums."""
-    since = described.get("since")
+    files, since = list(files), described.get("since")
     if since is not None:  # as they were shown, one after the other
         since = dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
     groups = definition.groups if since is None else tuple(since)
@@ -325,13 +325,12 @@ def _cells(
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64)
         expected = np.arange(1, last + 1)[:, None] >= starts
-    carried = described.get("carried")
     found = Released.of(
         definition,
         terms,
         values,
         level,
-        carried=None if carried is None else _carried(carried, values.dtype),
+        carried=_carried(files, described, groups, values.dtype),
         since=since,
         there=None if there[expected].all() else there,
         own_windows=own,
@@ -343,9 +342,20 @@ def _cells(
     return found.only(steps, left if len(left) < len(groups) and left else None)
 
 
-def _carried(saved: Mapping[str, Any], kind: Any) -> Carried:
-    found = Carried.from_dict(saved)
-    return Carried(found.estimates.astype(kind), found.variance, found.releases)
+def _carried(
+    files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
+) -> Carried | None:
+    """The totals before this stream, by group: a file has those of its own groups, in its order."""
+    if described.get("carried") is None:
+        return None
+    told: dict[str, Any] = {}
+    for one in files:
+        saved = one.described["carried"]
+        told |= dict(zip(saved["groups"], saved["estimates"], strict=True))
+    found = Carried.from_dict(described["carried"])
+    # A group that no file has a row of is not answered, so what stands for it is never read.
+    estimates = np.array([told.get(group, 0) for group in groups], kind)
+    return Carried(estimates, found.variance, found.releases)
 
 
 class _Kept:
