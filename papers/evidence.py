@@ -17,8 +17,9 @@ from counton.columns import data_frame
 #: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
 Verdict = Literal["agrees", "explained", "DIFFERS"]
 #: What a row is held to: the digits of a printed number, the value of a printed formula, a limit
-#: that is not to be exceeded, or an interval around what is printed.
-Kind = Literal["digits", "formula", "limit", "interval"]
+#: that is not to be exceeded, an interval around what is printed, or a bound on what rounding
+#: leaves of a zero.
+Kind = Literal["digits", "formula", "limit", "interval", "rounding"]
 #: Called with what is being done and the share of the whole that is behind it.
 Report = Callable[[str, float], object]
 _T = TypeVar("_T")
@@ -45,6 +46,7 @@ class Comparison:
         spread: allowed distance from `expected`, where its digits do not say it.
         recorded: what was computed before, from which it may not differ by more than a part in
             500; see `papers.recorded`.
+        rounding: what is computed is rounding, held to `tolerance` and to no record.
 
     >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> row.agrees, row.verdict
@@ -67,6 +69,31 @@ class Comparison:
     expected: str = ""
     spread: float | None = None
     recorded: float | None = None
+    rounding: bool = False
+
+    @classmethod
+    def with_zero(
+        cls, place: str, quantity: str, computed: float, bound: float, *, note: str = ""
+    ) -> Comparison:
+        """What is zero in the paper beside what rounding leaves of it.
+
+        Its digits are those of the processor and its libraries, so it is held to a bound, and to
+        nothing that was recorded.
+
+        Args:
+            place: where the paper states it.
+            quantity: what is zero.
+            computed: a number, of which rounding is all that there may be.
+            bound: on its size: some ten times what was seen.
+            note: what a reader should know.
+
+        >>> row = Comparison.with_zero("Lemma B.2", "inverse less the recursion", 2.8e-12, 3e-11)
+        >>> row.kind, row.allowed, row.verdict
+        ('rounding', '0 ± 3e-11', 'agrees')
+        >>> Comparison.with_zero("Lemma B.2", "inverse less the recursion", 4e-11, 3e-11).verdict
+        'DIFFERS'
+        """
+        return cls(place, quantity, "0", computed, bound, note, rounding=True)
 
     @classmethod
     def with_formula(
@@ -114,7 +141,7 @@ class Comparison:
         True agrees
         True DIFFERS
         """
-        if self.recorded is None:
+        if self.recorded is None or self.rounding:
             return True
         room = _ROOM * abs(self.recorded) if self.recorded else 1e-9
         return bool(abs(float(self.computed) - self.recorded) <= room)
@@ -133,6 +160,8 @@ class Comparison:
             return "formula"
         if self.at_most:
             return "limit"
+        if self.rounding:
+            return "rounding"
         return "digits" if self.tolerance is None else "interval"
 
     @property
@@ -146,7 +175,9 @@ class Comparison:
         """
         if self.at_most:
             return f"≤ {self.printed}"
-        return self.printed + (f" ± {self.tolerance:.2g}" if self.kind == "interval" else "")
+        return self.printed + (
+            f" ± {self.tolerance:.2g}" if self.kind in ("interval", "rounding") else ""
+        )
 
 
 def _is(computed: float, known: str, distance: float | None) -> bool:
@@ -279,6 +310,7 @@ _AGREED: dict[Kind, str] = {
     "digits": "to the printed digits",
     "formula": "with the value of a printed formula",
     "interval": "up to the interval that is stated",
+    "rounding": "as rounding leaves no more of a zero",
     "limit": "as they are within a limit",
 }
 

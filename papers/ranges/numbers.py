@@ -124,9 +124,9 @@ def _covariance() -> Iterator[Comparison]:
     )
     for height in (2, 5, 8):
         away = np.abs(drawn(height) - defined_covariance(height)).max()
-        yield Comparison(
-            "Prop. 3.5", f"law of Alg. 1 less Definition 3.1, k = {height}", "0", float(away),
-            tolerance=1e-11, note="largest entry; weights are integers, so sqrt(3) is a fraction",
+        yield Comparison.with_zero(
+            "Prop. 3.5", f"law of Alg. 1 less Definition 3.1, k = {height}", float(away), 1e-11,
+            note="largest entry; weights are integers, so sqrt(3) is a fraction",
         )  # fmt: skip
     for height in (3, 10):
         nodes = Haar.cascade(2**height).variance(*TreeNodes(2**height).intervals())
@@ -155,15 +155,14 @@ def _covariance() -> Iterator[Comparison]:
 
     for height in (3, 8):
         away = np.abs(np.linalg.inv(drawn(height)) - printed_inverse(height)).max()
-        yield Comparison(
-            "Lemma B.2", f"inverse of the law of Alg. 1 less the recursion, k = {height}", "0",
-            float(away), tolerance=1e-9, note="largest entry",
+        yield Comparison.with_zero(
+            "Lemma B.2", f"inverse of the law of Alg. 1 less the recursion, k = {height}",
+            float(away), 3e-11, note="largest entry",
         )  # fmt: skip
     small, large = drawn(5), drawn(6)
-    yield Comparison(
+    yield Comparison.with_zero(
         "Algorithm 2", "covariance of the first 32 cells, before and after the line is doubled",
-        "0", float(np.abs(large[:32, :32] - small).max()), tolerance=1e-11,
-        note="largest difference",
+        float(np.abs(large[:32, :32] - small).max()), 1e-14, note="largest difference",
     )  # fmt: skip
     few, many = (float(GrowingCascade(doublings).squared_sensitivity()) for doublings in (3, 9))
     yield _formula(

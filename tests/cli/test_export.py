@@ -187,7 +187,7 @@ def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(
         *("--out", str(counted.folder / "x.csv")),
     )
     assert done.code == 2
-    assert "x.csv.json' is also" in done.err
+    assert "x.csv.json' is a file which the run reads or keeps" in done.err
     assert contents() == before
 
 

@@ -68,14 +68,15 @@ def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
         replace(RIGHT, at_most=True),
         replace(RIGHT, at_most=True, printed="0.5"),
         Comparison.with_formula("Lemma 1", "norm", 2, 2),
+        Comparison.with_zero("Lemma 1", "norm less its formula", 2e-12, 1e-11),
         KNOWN,
         WRONG,
     )
-    assert [row.kind for row in rows[:5]] == [*("digits", "interval", "limit", "limit", "formula")]
-    told = "7 numbers compared: 5 agree (1 to the printed digits, 1 with the value of a printed "
-    told += (
-        "formula, 1 up to the interval that is stated, 2 as they are within a limit, 1 of these "
-    )
+    kinds = ["digits", "interval", "limit", "limit", "formula", "rounding"]
+    assert [row.kind for row in rows[:6]] == kinds
+    told = "8 numbers compared: 6 agree (1 to the printed digits, 1 with the value of a printed "
+    told += "formula, 1 up to the interval that is stated, 1 as rounding leaves no more of a "
+    told += "zero, 2 as they are within a limit, 1 of these "
     told += "below a third of it), "
     assert counted(rows) == f"{told}1 explained, 1 DIFFER"
     assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
@@ -86,6 +87,33 @@ def test_a_formula_is_held_to_nine_digits() -> None:
     assert Comparison.with_formula("Lemma 1", "norm", 2e9 / 3, 2e9 / 3).agrees
     assert not Comparison.with_formula("Lemma 1", "norm", 2 / 3, 0.6666667).agrees
     assert not Comparison.with_formula("Lemma 1", "norm", 2e9, 2e9 + 100).agrees
+
+
+def test_rounding_is_held_to_a_bound_and_to_no_record() -> None:
+    """2.843e-12 on one processor is 2.864e-12 on another; a mistake is larger than both."""
+    zero = Comparison.with_zero("Lemma 1", "norm less its formula", 2.843e-12, 1e-11)
+    for computed in (2.864e-12, 0.0, -9e-12):
+        assert replace(zero, computed=computed, recorded=2.843e-12).verdict == "agrees"
+    for computed in (1.1e-11, -1.1e-11, 1.0, math.nan, math.inf):
+        assert replace(zero, computed=computed, recorded=2.843e-12).verdict == "DIFFERS"
+
+
+def test_no_record_is_rounding() -> None:
+    """What is recorded is held to three digits, which rounding does not have."""
+    known = json.loads(Path(__file__).parents[2].joinpath("papers", "recorded.json").read_text())
+    small = {
+        (paper, name.partition(":")[0])
+        for paper, rows in known.items()
+        for name, value in rows.items()
+        if 0 < abs(value) < 1e-9
+    }
+    # Probabilities and a distance, by formulas that lose no digits.
+    assert small == {
+        ("elders", "Lemma 6.2"),
+        ("elders", "Theorem 1.2"),
+        ("expiration", "Corollary B.4"),
+        ("ranges", "Theorem 3.9"),
+    }
 
 
 @pytest.mark.parametrize("rows", [(RIGHT, KNOWN), (RIGHT, WRONG)])
