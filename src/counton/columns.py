@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import quantity, unmasked
+from counton.exact import quantity, quoted, unmasked
 from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
@@ -35,10 +35,12 @@ def check_names(names: Any, called: str = "columns") -> None:
     Raises:
         InvalidInput: no list, an empty one, names that are no text, or repeated ones.
     """
-    if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
+    if isinstance(names, list | tuple) and not names:
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
+    if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
+        raise InvalidInput(f"{called} are {quoted(names)}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"{called} {list(names)} hold what is no text; name columns by texts")
+        raise InvalidInput(f"{called} hold what is no text; name columns by texts")
     if len(set(names)) < len(names):
         raise InvalidInput(f"{called} {list(names)} repeat a name: each needs its own column")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date, time, timedelta
+from numbers import Number
+from pathlib import PurePath
 from typing import Any
 
 #: A field in a message: control characters, which no name and no shown value has, around both.
@@ -15,6 +18,7 @@ def field(name: str, value: object = None) -> str:
 
     Python's reader finds its name there; a command line, which calls it otherwise, asks the error
     for `CountonError.told`. With a value: ``name=value``, and for True an option without a value.
+    Rows are never shown: of what `is_one` refuses only the name.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
@@ -24,8 +28,25 @@ def field(name: str, value: object = None) -> str:
     >>> error.fields
     ('start', 'append')
     """
-    text = "" if value is None else re.sub("[\x02\x03\x1f]", "?", str(value))
+    text = "" if value is None or not is_one(value) else str(value)
+    text = re.sub("[\x02\x03\x1f]", "?", text)
     return f"\x02{name}\x1f{text}\x03"
+
+
+def is_one(value: object) -> bool:
+    """Whether something is one value that may be shown: a number, text, date, path, or counton's.
+
+    Not a list, an array, a frame or an object of others: where arguments are swapped, those are
+    private rows.
+
+    >>> is_one("visits.csv"), is_one(0.5), is_one(["ann"]), is_one({"user": "ann"})
+    (True, True, False, False)
+    """
+    if isinstance(value, str | bytes | Number | date | time | timedelta | PurePath | type | None):
+        return True
+    kind = type(value)
+    numpy_scalar = kind.__module__ == "numpy" and not hasattr(value, "__len__")
+    return numpy_scalar or kind.__module__.partition(".")[0] == "counton"
 
 
 def is_text(value: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, is_one
 
 #: What a parameter may be given as. Floats stand for their shortest decimal text.
 Number = int | float | str | Decimal | Fraction
@@ -28,11 +28,15 @@ _LONGEST_TEXT = 1000
 
 
 def shown(value: object) -> str:
-    """The beginning of the text of a value of any length, for messages.
+    """The beginning of the text of a number or a text of any length, for messages.
 
-    >>> shown("1e999"), shown(10**5000)
-    ('1e999', 'a number of thousands of digits')
+    Anything else is told by its type alone: where arguments are swapped, it is private rows.
+
+    >>> shown("1e999"), shown(10**5000), shown({"user": ["ann"]})
+    ('1e999', 'a number of thousands of digits', 'a value of type dict')
     """
+    if not is_one(value):
+        return _by_type(value)
     try:
         return str(value)[:80]
     except ValueError:  # Python refuses to write integers of more than 4,300 digits
@@ -40,15 +44,34 @@ def shown(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """The beginning of what Python writes for a value of any kind, for messages.
+    """The beginning of what Python writes for a value, for messages.
 
-    >>> quoted("8"), quoted([10**5000]), len(quoted(list(range(999))))
-    ("'8'", 'a value of type list', 80)
+    Numbers, texts, dates, paths and what counton makes itself. Lists, arrays, frames and objects of
+    others are told by their type alone: where arguments are swapped, they are private rows.
+
+    >>> quoted("8"), quoted(None), quoted(["ann", "bob"]), quoted(np.array([3, 4]))
+    ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
     """
+    if not is_one(value):
+        return _by_type(value)
     try:
         return repr(value)[:80]
     except ValueError:  # long integers
-        return f"a value of type {type(value).__name__}"
+        return _by_type(value)
+
+
+def quoted_numbers(values: object) -> str:
+    """As `quoted`, where a list of numbers is a parameter: a shape, or ends of an interval.
+
+    >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
+    ('(3, -1)', 'a value of type list')
+    """
+    plain = isinstance(values, list | tuple) and all(isinstance(one, Real) for one in values)
+    return repr(values)[:80] if plain else quoted(values)
+
+
+def _by_type(value: object) -> str:
+    return f"a value of type {type(value).__name__}"
 
 
 def exact(value: Number, name: str) -> Fraction:
@@ -61,8 +84,9 @@ def exact(value: Number, name: str) -> Fraction:
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
     wrong = InvalidInput(
-        f"{name} is {shown(value)!r}; it must be a finite number from 1e-300 to 1e300: give an "
-        f"int, a float, a Fraction, a Decimal or decimal text"
+        f"{name} is {repr(shown(value)) if is_one(value) else _by_type(value)}; it must be a "
+        f"finite number from 1e-300 to 1e300: give an int, a float, a Fraction, a Decimal or "
+        f"decimal text"
     )
     if isinstance(value, bool):
         raise wrong
@@ -195,7 +219,7 @@ def check_integer(
     number = None if value is True or value is False else _whole(value)
     if number is not None and low <= number <= high:
         return number
-    said = shown(repr(value) if number is None else value)
+    said = quoted(value) if number is None else shown(value)
     raise InvalidInput(
         f"{name} is {said}; it must be an integer between {low:,} and {_bound(high)}"
         + (f": {remedy}" if remedy else "")

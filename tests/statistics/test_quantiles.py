@@ -197,7 +197,7 @@ def test_values_replaced_move_the_rows_by_the_largest_distance_of_two_columns() 
 
 def test_zero_has_one_sign() -> None:
     assert hash(Quantiles([-0.0, 1])) == hash(Quantiles([0.0, 1]))
-    with pytest.raises(InvalidInput, match="must be numbers"):
+    with pytest.raises(InvalidInput, match="must be a list of numbers"):
         Quantiles([0, 10**400])
 
 

@@ -38,6 +38,7 @@ from counton.errors import InvalidInput, field, is_text
 from counton.events.linesums import LineSums
 from counton.events.sifting import Sifted, csv_rows, json_rows, keys_of, sifted
 from counton.events.windows import as_text
+from counton.exact import quoted
 
 #: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
 #: types and values that it has not been taught.
@@ -90,10 +91,14 @@ def read_domain(
                 f"another encoding, or NUL); write it in UTF-8"
             )
     if not groups or "" in groups:
-        raise InvalidInput(f"domain {source!r} holds no group or an empty one; name each group")
+        raise InvalidInput(
+            f"domain {quoted(source)} holds no group or an empty one; name each group"
+        )
     twice = [group for group, times in Counter(groups).items() if times > 1]
     if twice:
-        raise InvalidInput(f"domain {source!r} names the group {twice[0]!r} twice; name it once")
+        raise InvalidInput(
+            f"domain {quoted(source)} names the group {twice[0]!r} twice; name it once"
+        )
     return tuple(groups)
 
 
@@ -126,7 +131,7 @@ def _given(groups: object, column: str) -> list[str]:
         )
     if not isinstance(groups, Iterable):
         raise InvalidInput(
-            f"{field('domain')} is {groups!r}, of type {type(groups).__name__}; give a file, a "
+            f"{field('domain')} is {quoted(groups)}; give a file, a "
             f"list A,B,C, or a sequence of groups"
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
@@ -149,8 +154,8 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
-                f"{field('domain')} holds {group!r}, and {field('by')} names {len(parts)} "
-                f"column{'s' * (len(parts) > 1)}: give one value for each"
+                f"{field('domain')} holds a tuple of {len(group)}, and {field('by')} names "
+                f"{len(parts)} column{'s' * (len(parts) > 1)}: give one value for each"
             )
         each = [_label(part, parts[:1]) for part in group]
         for part in each:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from counton.columns import html
 from counton.errors import InvalidInput, field
+from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, checked, silent
 from counton.jobs.released import read_released
@@ -276,14 +277,6 @@ def release(
             raise InvalidInput(
                 f"{field(name)} is nothing that can be asked for{meant or ': see Job'}"
             )
-    from counton.statistics import Statistic
-
-    given: Any = what
-    if not isinstance(given, str | Statistic):
-        raise InvalidInput(
-            f"what is {given!r}; give a statistic such as Average(0, 200, resolution=1), or the "
-            f'name of one, such as "count"'
-        )
     request = recalled(checked(Job(what, events, state, **(more | _numbers(guarantee, more)))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
@@ -348,6 +341,6 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     if isinstance(guarantee, ZCDP):
         return {"rho": guarantee.rho}
     raise InvalidInput(
-        f"{field('guarantee')} is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta), "
-        f"ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
+        f"{field('guarantee')} is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
+        f"delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
     )

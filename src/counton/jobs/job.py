@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, datetime, timedelta
-from numbers import Integral
+from numbers import Integral, Real
+from numbers import Number as AnyNumber
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
-from counton.errors import InvalidInput, field, is_text
+from counton.errors import InvalidInput, field, is_one, is_text
+from counton.exact import quoted
 from counton.jobs.fields import asked
 from counton.jobs.guards import check_delta
 
@@ -400,7 +402,8 @@ class Job:
     level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
 
     def __post_init__(self) -> None:
-        if not self.name:
+        given: object = self.name
+        if given is None or (isinstance(given, str) and not given):
             named = self.what if isinstance(self.what, str) else type(self.what).__name__.lower()
             name = "events" if named in ("count", "sum") else "statistic"
             object.__setattr__(self, "name", named if named in TABLES else name)
@@ -414,8 +417,8 @@ class Job:
                 given = length_in_words(name, given)
             elif isinstance(given, date) and not isinstance(given, datetime):
                 given = given.isoformat()
-            elif name == "by" and isinstance(given, list | tuple):
-                given = ",".join(map(str, given))
+            elif name == "by" and isinstance(given, list | tuple) and _are_texts(given):
+                given = ",".join(given)
             object.__setattr__(self, name, given)
 
 
@@ -598,10 +601,21 @@ _WHOLE = (
 _MOMENTS = ("start", "until")
 #: Checked where they are read: they may be more than one type, or any exact number.
 _ELSEWHERE = (
-    *("what", "out", "plot", "shares", "ask", "level", "width"),
-    *("domain", "also", "levels", "columns", "target", "bounds", "edges", "alphabet", "edge"),
-    *("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth"),
+    "domain",
+    "also",
+    "levels",
+    "columns",
+    "target",
+    "bounds",
+    "edges",
+    "alphabet",
+    "edge",
 )
+#: Exact numbers, which may be written as texts.
+_EXACT = ("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth")
+_REAL = ("level", "width")
+_WRITTEN = ("out", "plot")
+_LISTS = ("shares", "ask")
 _Request = TypeVar("_Request", "Job", "RangesRequest", "HierarchyRequest", "ContingencyRequest")
 
 
@@ -615,6 +629,8 @@ def checked(request: _Request) -> _Request:
     Traceback (most recent call last):
     counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
     """
+    if not is_dataclass(request):
+        raise InvalidInput(f"the request is {quoted(request)}; give a Job(what, events, state)")
     whole = {}
     for item in fields(request):
         name, value = item.name, getattr(request, item.name)
@@ -639,6 +655,23 @@ def checked(request: _Request) -> _Request:
                     name, value, "a date, a datetime or a text, as in 2013-01-01T00:00"
                 )
             check_text(name, value)
+        elif name in _EXACT:
+            if isinstance(value, bool) or not isinstance(value, str | AnyNumber):
+                raise _wrong_type(name, value, "a number")
+        elif name in _REAL:
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise _wrong_type(name, value, "a number")
+        elif name in _WRITTEN:
+            if not isinstance(value, str | os.PathLike):
+                raise _wrong_type(name, value, "the path of a file")
+            check_text(name, os.fspath(value))
+        elif name in _LISTS:
+            of_several = isinstance(value, list | tuple) and all(map(is_one, value))
+            if not isinstance(value, str) and not of_several:
+                raise _wrong_type(name, value, "a list, or a text with commas between")
+            check_text(name, value)
+        elif name == "what":
+            _check_what(value)
         elif name not in _ELSEWHERE:
             if not isinstance(value, str):
                 raise _wrong_type(name, value, "a text")
@@ -646,6 +679,18 @@ def checked(request: _Request) -> _Request:
         elif isinstance(value, str | os.PathLike):
             check_text(name, os.fspath(value))
     return replace(cast(Any, request), **whole) if whole else request
+
+
+def _check_what(value: object) -> None:
+    if isinstance(value, str):
+        return
+    from counton.statistics import Statistic
+
+    if not isinstance(value, Statistic):
+        raise InvalidInput(
+            f"what is {quoted(value)}; give a statistic such as Average(0, 200, resolution=1), or "
+            f'the name of one, such as "count"; the events come after it'
+        )
 
 
 def check_text(name: str, value: object) -> None:
@@ -689,9 +734,12 @@ def _check_events(value: Any) -> None:
 
 
 def _wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    return InvalidInput(
-        f"{field(name)} is {repr(value)[:80]}, of type {type(value).__name__}; give {wanted}"
-    )
+    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def guarantee_from(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,10 +78,11 @@ def shown_of(told: Mapping[str, Any]) -> Shown:
 def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What is asked of a statistic's readings: shares, words, or sets of nodes."""
     if (given := told.get("shares")) is not None:
-        shares = numbers_of(given, "shares") if isinstance(given, str) else [*map(float, given)]
+        shares = _shares(given)
         if not all(0 < share < 1 for share in shares):
             raise InvalidInput(
-                f"{field('shares', given)} must each be above 0 and below 1; try 0.5, the median"
+                f"{field('shares', ','.join(map(str, shares)))} must each be above 0 and below 1; "
+                f"try 0.5, the median"
             )
         return tuple(dict.fromkeys(shares))
     if (given := told.get("ask")) is not None:
@@ -91,6 +92,17 @@ def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
         sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
         return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
     return None
+
+
+def _shares(given: str | Sequence[Any]) -> Sequence[float]:
+    if isinstance(given, str):
+        return numbers_of(given, "shares")
+    try:
+        return [*map(float, given)]
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"{field('shares')} holds what is no number; try 0.5, the median"
+        ) from None
 
 
 def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> Released:

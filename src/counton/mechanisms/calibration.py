@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from counton.errors import InvalidInput
+from counton.exact import quoted
 from counton.laws import Family
 from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
@@ -54,6 +55,11 @@ def promised(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
         InvalidInput: an expiring guarantee and a strategy that does not expire.
     """
     _check_strategy(strategy)
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         return guarantee.bound_to(strategy)
     return guarantee
@@ -132,14 +138,14 @@ def check_contribution(contribution: Contribution) -> None:
     """
     if not isinstance(contribution, Contribution):
         raise InvalidInput(
-            f"contribution is {contribution!r}; give what one protected unit can change, such as "
-            f"Contribution.add_remove()"
+            f"contribution is {quoted(contribution)}; give what one protected unit can change, "
+            f"such as Contribution.add_remove()"
         )
 
 
 def _check_strategy(strategy: StreamStrategy) -> None:
     if not isinstance(strategy, StreamStrategy):
         raise InvalidInput(
-            f"strategy is {strategy!r}; pass an instance such as KAry.best(8760), or "
+            f"strategy is {quoted(strategy)}; pass an instance such as KAry.best(8760), or "
             f"counton.plan(...).best.strategy"
         )

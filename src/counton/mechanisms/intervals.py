@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, quoted
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Steps
@@ -375,7 +375,9 @@ def check_level(level: float) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number <= 1 - SMALLEST_TAIL:
-        raise InvalidInput(f"level is {level!r}; it must be above 0 and at most 1 - 1e-9: try 0.95")
+        raise InvalidInput(
+            f"level is {quoted(level)}; it must be above 0 and at most 1 - 1e-9: try 0.95"
+        )
     return number
 
 

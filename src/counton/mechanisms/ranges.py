@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.columns import data_frame, html
 from counton.errors import InvalidInput, StateError
+from counton.exact import quoted, quoted_numbers
 from counton.laws import Family, Law
 from counton.mechanisms.intervals import (
     check_level,
@@ -231,7 +232,8 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
             cells = []
     if not cells:
         raise InvalidInput(
-            f"the cells have shape {shape!r}; there must be at least one cell along every axis"
+            f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
+            f"every axis"
         )
     return tuple(int(count) for count in cells)
 
@@ -244,9 +246,10 @@ def _named(strategy: str | LineStrategy | Strategies, cells: tuple[int, ...]) ->
             f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
         )
     for name in names:
-        if not isinstance(name, LineStrategy) and name not in ("auto", *NAMES):
+        known = isinstance(name, str) and name in ("auto", *NAMES)
+        if not known and not isinstance(name, LineStrategy):
             raise InvalidInput(
-                f"strategy is {name!r}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"strategy is {quoted(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
                 f"strategy, or a tuple with one of these an axis"
             )
     return names

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Number
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.arrays import Integers
 from counton.columns import html
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import unmasked
+from counton.exact import quoted, unmasked
 from counton.laws import Family
 from counton.mechanisms.calibration import check_contribution
 from counton.mechanisms.terms import FORMAT, TableTerms, check_name
@@ -206,7 +207,7 @@ def stated(guarantee: Guarantee | None, contribution: Contribution | None) -> di
     """
     if guarantee is not None and not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {guarantee!r}; give one such as PureDP(epsilon=1) or ZCDP(rho=0.5)"
+            f"guarantee is {quoted(guarantee)}; give one such as PureDP(epsilon=1) or ZCDP(rho=0.5)"
         )
     unit = Contribution.add_remove() if contribution is None else contribution
     check_contribution(unit)
@@ -269,8 +270,8 @@ def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.i
     counts = unmasked(counts, table)
     try:
         array = np.asarray(counts)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"the counts do not form an array: {error}") from error
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidInput("the counts do not form an array; give numbers in one shape") from None
     if not array.size:
         return array.astype(np.int64)
     if array.dtype == object:
@@ -278,7 +279,7 @@ def checked_counts(counts: ArrayLike, table: str = "the counts") -> NDArray[np.i
     if array.dtype.kind not in "iu":
         first = array.ravel()[:1].tolist()[0]
         raise InvalidInput(
-            f"counts have type {array.dtype}; the first is {first!r}: they must be integers: "
+            f"counts have type {array.dtype}; the first is {_told(first)}: they must be integers: "
             f"count or round first"
         )
     if array.min() < 0:
@@ -303,12 +304,22 @@ def _where(array: NDArray[Any], place: int) -> str:
     return f"cell {tuple(int(i) for i in np.unravel_index(place, array.shape))}"
 
 
+def _told(value: object) -> str:
+    """A number that is none of the counts; what is no number may be anything of a row."""
+    is_number = isinstance(value, Number)
+    return (
+        f"{quoted(value)} of type {type(value).__name__}"
+        if is_number
+        else f"a {type(value).__name__}"
+    )
+
+
 def _whole(array: NDArray[Any], table: str) -> NDArray[Any]:
     for place, value in enumerate(array.ravel().tolist()):
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidInput(
-                f"{_where(array, place)} of {table} holds {value!r} of type "
-                f"{type(value).__name__}; it must be an integer: repair or drop it first"
+                f"{_where(array, place)} of {table} holds {_told(value)}; it must be an integer: "
+                f"repair or drop it first"
             )
         if abs(value) >= LARGEST_MEASUREMENT:
             raise SumOverflow(

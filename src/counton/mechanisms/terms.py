@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
+from counton.exact import quoted, quoted_numbers
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
@@ -428,8 +429,8 @@ def check_name(name: object) -> None:
 
     >>> check_name("visits")
     """
-    if not name or type(name) is not str:
-        raise InvalidInput(f"name is {name!r}; it must be a non-empty text such as 'visits'")
+    if type(name) is not str or not name:
+        raise InvalidInput(f"name is {quoted(name)}; it must be a non-empty text such as 'visits'")
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -464,7 +465,7 @@ def check_shape(shape: Any) -> tuple[int, ...]:
     )
     if not whole or math.prod(shape) >= 2**32:
         raise InvalidInput(
-            f"shape is {shape!r}; it must be a tuple of positive integers with fewer than 2^32 "
-            f"cells, such as () or (16,)"
+            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers with fewer than "
+            f"2^32 cells, such as () or (16,)"
         )
     return tuple(int(n) for n in shape)

@@ -21,7 +21,7 @@ import numpy as np
 
 from counton import strategies as known
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer
+from counton.exact import Number, check_integer, quoted
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
@@ -493,7 +493,7 @@ def plan(
             )
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
     contribution = Contribution.add_remove() if contribution is None else contribution

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, text
+from counton.exact import Number, check_integer, exact, quoted, text
 from counton.laws import Bounded, Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
@@ -46,8 +46,8 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     word = " ".join(part for part in given.split(" ") if part)
     if not word or not word.isprintable():
         raise InvalidInput(
-            f"{what} is {unit!r}; it must be a word such as 'visitor', without control characters: "
-            f"what one protected unit is called"
+            f"{what} is {quoted(unit)}; it must be a word such as 'visitor', without control "
+            f"characters: what one protected unit is called"
         )
     if len(word) > _LONGEST_UNIT:
         raise InvalidInput(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import text, unmasked
+from counton.exact import quoted, text, unmasked
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
@@ -196,7 +196,7 @@ def _each(
             converted[position] = convert(value)
         except (InvalidInput, TypeError, ValueError, OverflowError) as error:
             kind = SumOverflow if isinstance(error, SumOverflow) else InvalidInput
-            raise kind(f"{what} {value!r}{_at(position)}: {error}") from error
+            raise kind(f"{what} {quoted(value)}{_at(position)}: {error}") from error
     return converted
 
 

@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
+from counton.exact import quoted
 from counton.laws import law_to_dict
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
@@ -200,9 +201,13 @@ def read(
 
 
 def _paths(source: Any) -> list[Path]:
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    given = list(source) if isinstance(source, list | tuple) else [source]
     found: list[Path] = []
     for one in given:
+        if not isinstance(one, str | os.PathLike):
+            raise InvalidInput(
+                f"{quoted(one)} is no file: give the path of a table that a run or an export wrote"
+            )
         name = os.fspath(one)
         paths = [name]
         if not os.path.exists(name) and glob.has_magic(name):

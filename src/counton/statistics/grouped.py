@@ -47,8 +47,8 @@ class Grouped(Tallied):
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
         if not isinstance(inner, Tallied) or not inner.tallied or isinstance(inner, Grouped):
             raise InvalidInput(
-                f"{inner!r} is not added up row by row, so that groups cannot be told apart in it: "
-                f"use another statistic, or a stream for each group"
+                f"{quoted(inner)} is not added up row by row, so that groups cannot be told apart "
+                f"in it: use another statistic, or a stream for each group"
             )
         names = [] if isinstance(groups, str) else list(groups)
         if not names or any(type(one) is not str for one in names) or len({*names}) < len(names):

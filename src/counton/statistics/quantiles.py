@@ -135,9 +135,9 @@ class Quantiles(Fitted):
             edges = _even(lower, upper, cells)
         try:
             ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
-                f"edges are {quoted(edges)}; they must be numbers: {error}"
+                f"edges are {quoted(edges)}; they must be a list of numbers"
             ) from None
         ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
         if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:

@@ -128,7 +128,9 @@ class Database:
 
     def _connect(self) -> Engine:
         if self.is_sqlite:
-            engine = sa.create_engine(self.url, connect_args={"timeout": self.lock_timeout_seconds})
+            # an error that shows its parameters shows exact sums, and names
+            timeout = {"timeout": self.lock_timeout_seconds}
+            engine = sa.create_engine(self.url, connect_args=timeout, hide_parameters=True)
             event.listen(engine, "connect", sqlite_file.prepare)
             event.listen(engine, "begin", sqlite_file.begin)
             return engine
@@ -144,7 +146,12 @@ class Database:
         if driver == "psycopg":
             require(driver)
         try:
-            return sa.create_engine(self.url, connect_args={"options": options}, pool_pre_ping=True)
+            return sa.create_engine(
+                self.url,
+                connect_args={"options": options},
+                pool_pre_ping=True,
+                hide_parameters=True,
+            )
         except ModuleNotFoundError as error:
             raise StateError(
                 f"state {self.label} names a driver which is not installed ({error}): install it, "

@@ -201,8 +201,7 @@ def _plain_one(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _plain(list(value))
     raise InvalidInput(
-        f"an event is {value!r}, of type {type(value).__name__}; events are texts, numbers, or "
-        f"tuples of them"
+        f"an event is of type {type(value).__name__}; events are texts, numbers, or tuples of them"
     )
 
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError, WrongKey
+from counton.exact import quoted
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
@@ -204,6 +205,16 @@ def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
         )
 
 
+def check_text_name(name: object) -> None:
+    """Refuse what no stream is called, before a database is asked for it.
+
+    Raises:
+        InvalidInput: no text.
+    """
+    if not isinstance(name, str):
+        raise InvalidInput(f"name is {quoted(name)}; give the name of the stream, a text")
+
+
 def take_over(
     connection: Connection, database: Database, name: str, key: keyfile.Kept
 ) -> tuple[Row[Any], Key]:
@@ -213,6 +224,7 @@ def take_over(
         StateError: no such stream, its rows contradict each other, or releases are forgotten.
         WrongKey: the key is not the one it was created with.
     """
+    check_text_name(name)
     taken = connection.execute(
         schema.streams.update()
         .where(schema.streams.c.name == name)

@@ -238,6 +238,7 @@ def reader_of(database: Database, name: str) -> Reader:
 
 
 def _find(database: Database, name: str) -> tuple[int, Found] | None:
+    records.check_text_name(name)
     query = records.facts().where(schema.streams.c.name == name)
     with database.transaction(write=False) as connection:
         row = connection.execute(query).first()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import check_integer
+from counton.exact import check_integer, quoted
 from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
@@ -122,7 +122,7 @@ class Stream(Closing):
         if statistic is not None:
             statistic = _settled(statistic, strategy, guarantee, shape, counters)
         if details is not None and not isinstance(details, Mapping):
-            raise InvalidInput(f"details are {details!r}; give a dictionary of JSON values")
+            raise InvalidInput(f"details are {quoted(details)}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
         records.check_length(name)
         with creation.for_creation(state, key, name) as held:

@@ -436,8 +436,8 @@ class Queries(Workload):
         matrix = unmasked(matrix, "the workload")
         try:
             weights = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"the workload is not a matrix of numbers: {error}") from error
+        except (TypeError, ValueError):
+            raise InvalidInput("the workload is not a matrix of numbers; give one") from None
         if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
             raise InvalidInput(
                 f"the workload has shape {weights.shape}; it must be a finite matrix with one row "
