@@ -126,7 +126,13 @@ def job_fields(*without: str) -> dict[str, Any]:
     return {name: None if name in ("what", "events") else value for name, value in there.items()}
 
 
-TABLE: dict[str, Any] = {"guarantee": ZCDP(1), "contribution": None, "state": None, "name": "t", "key": KEY}
+TABLE: dict[str, Any] = {
+    "guarantee": ZCDP(1),
+    "contribution": None,
+    "state": None,
+    "name": "t",
+    "key": KEY,
+}
 CALLS: dict[str, Callable[[str], Called]] = {
     "release": lambda state: Called(
         release, ("count", FRAME),

@@ -465,7 +465,7 @@ def check_shape(shape: Any) -> tuple[int, ...]:
     )
     if not whole or math.prod(shape) >= 2**32:
         raise InvalidInput(
-            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers with fewer than "
-            f"2^32 cells, such as () or (16,)"
+            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers with fewer "
+            f"than 2^32 cells, such as () or (16,)"
         )
     return tuple(int(n) for n in shape)
