@@ -17,8 +17,7 @@ from counton.jobs.exports import released_in
 from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import TABLES, read
-from counton.results.released import Released
-from counton.results.shown import ReleasedStatistic
+from counton.results.release import Release
 
 #: Rows that the screen shows.
 _ROWS = 40
@@ -44,16 +43,12 @@ def perform(options: AnswerOptions) -> None:
             f"{field(asked[0], getattr(options, asked[0]))} and "
             f"{field(asked[1], getattr(options, asked[1]))} are two questions: ask one at a time"
         )
-    if not asked or asked == ["sums"]:
-        if asked and not isinstance(released, Released):
-            raise _cannot(released)
+    if not asked or options.sums is not None:
         chosen = options.steps or options.start or options.until
         found = released.only(steps) if chosen and not asked else released
-        table = found.sums(options.sums) if asked else found.table()  # type: ignore[union-attr,arg-type]
+        table = found.table() if options.sums is None else found.sums(options.sums)
         _print_table(table, released, options)
         return
-    if not isinstance(released, Released):
-        raise _cannot(released)
     one = _answer(released, options, asked[0], steps)
     if options.json:
         print_json({name: values[0].item() for name, values in one.table_columns().items()})
@@ -62,14 +57,7 @@ def perform(options: AnswerOptions) -> None:
     print_line(Console(), one.describe())
 
 
-def _cannot(released: ReleasedStatistic) -> InvalidInput:
-    return InvalidInput(
-        f"{released.terms.name!r} holds readings of {released.definition.what}; differences, "
-        f"ratios, shares and sums are answered for counts and sums"
-    )
-
-
-def _released(options: AnswerOptions) -> Released | ReleasedStatistic:
+def _released(options: AnswerOptions) -> Release:
     names = [options.source]
     if not Path(options.source).exists() and "://" not in options.source:
         names = [name.strip() for name in options.source.split(",")]
@@ -78,7 +66,7 @@ def _released(options: AnswerOptions) -> Released | ReleasedStatistic:
     return released_in(options.source, options.name, level=options.level)
 
 
-def _answer(released: Released, options: AnswerOptions, asked: str, steps: range) -> Answer:
+def _answer(released: Release, options: AnswerOptions, asked: str, steps: range) -> Answer:
     """The one number that is asked for."""
     words = getattr(options, asked)
     named = groups_named(words, released.definition.groups)
@@ -99,9 +87,7 @@ def _answer(released: Released, options: AnswerOptions, asked: str, steps: range
     return released.ratio(named[0], named[1], steps=steps, other_steps=later)
 
 
-def _print_table(
-    table: pl.DataFrame, released: Released | ReleasedStatistic, options: AnswerOptions
-) -> None:
+def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
         head = json.dumps({"name": released.terms.name, "level": released.level})
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')

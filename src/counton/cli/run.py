@@ -27,7 +27,6 @@ from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.job import checked
 from counton.jobs.runs import recalled
 from counton.jobs.writing import Outputs, Written
-from counton.results.shown import ReleasedStatistic
 
 if TYPE_CHECKING:
     pass
@@ -105,7 +104,7 @@ def show(
 ) -> None:
     """Print words and the last step's table."""
     released = written.released
-    assert not isinstance(released, ReleasedStatistic)
+    assert released is None or isinstance(released, Released)
     print_line(console, progress_line(outcome), bold=True)
     words = protection(outcome)
     if released is not None:

@@ -12,7 +12,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, checked, silent
-from counton.jobs.released import read_released
+from counton.jobs.released import read_released, shown_by
 from counton.jobs.runs import Outcome, recalled, run
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
@@ -22,7 +22,8 @@ from counton.store import Store, Stream
 if TYPE_CHECKING:
     import polars as pl
 
-    from counton.results.shown import ReleasedStatistic, Shown
+    from counton.results.release import Release
+    from counton.results.shown import Shown
     from counton.statistics import Statistic
     from counton.store.store import Reader
 
@@ -103,9 +104,7 @@ class Run:
             again=outcome.again,
         )
 
-    def shown(
-        self, level: float | None = None, shown: Shown | None = None
-    ) -> Released | ReleasedStatistic:
+    def shown(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """All steps released when the call ended, from the journal.
 
         Args:
@@ -149,9 +148,8 @@ class Run:
             )
         return found
 
-    def _of(
-        self, source: Stream | Reader, level: float | None, shown: Shown | None
-    ) -> Released | ReleasedStatistic:
+    def _of(self, source: Stream | Reader, level: float | None, shown: Shown | None) -> Release:
+        shown = shown_by(self.request) if shown is None else shown
         found = read_released(source, self.definition, level, shown)
         return found.only(range(1, self.after + 1))
 

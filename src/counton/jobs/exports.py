@@ -35,8 +35,8 @@ from counton.mechanisms.intervals import check_level, halfwidths
 from counton.mechanisms.ranges import RangesRelease
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
-from counton.results.released import Released, Series, error_in_words
-from counton.results.shown import ReleasedStatistic
+from counton.results.release import Release
+from counton.results.released import Series, error_in_words
 from counton.store import Store, published
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
@@ -74,18 +74,11 @@ class Exported:
 
     about: dict[str, Any]
     steps: range | None
-    _what: (
-        Released
-        | Releases
-        | ReleasedStatistic
-        | RangesRelease
-        | HierarchyOutcome
-        | ContingencyOutcome
-    )
+    _what: Release | Releases | RangesRelease | HierarchyOutcome | ContingencyOutcome
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
-        if isinstance(self._what, Released | ReleasedStatistic):
+        if isinstance(self._what, Release):
             return self._what.table()
         what, level = self._what, self.about["level"]
         if isinstance(what, RangesRelease):
@@ -114,7 +107,7 @@ class Exported:
         return self.describe()
 
     def _repr_html_(self) -> str:
-        if isinstance(self._what, Released | ReleasedStatistic):
+        if isinstance(self._what, Release):
             from counton.results.notebook import page
 
             return page(self._what, self.describe())
@@ -129,7 +122,7 @@ class Exported:
 
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`, made some at a time while they are written."""
-        return self._what.lazy() if isinstance(self._what, Released) else self.table().lazy()
+        return self._what.lazy() if isinstance(self._what, Release) else self.table().lazy()
 
     def figures(
         self,
@@ -153,7 +146,7 @@ class Exported:
             MissingExtra: matplotlib is not installed.
         """
         what = self._what
-        if isinstance(what, Released | ReleasedStatistic):
+        if isinstance(what, Release):
             return what.figures(panels=panels, title=title, axis=axis, source=source, width=width)
         if panels:
             raise InvalidInput(
@@ -271,7 +264,7 @@ def export(
 
 def released_in(
     state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
-) -> Released | ReleasedStatistic:
+) -> Release:
     """Everything that a stream of events has released, from its state alone: needs no key.
 
     Args:
@@ -286,7 +279,7 @@ def released_in(
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, None, None, None, None, level)._what
-    if not isinstance(found, Released | ReleasedStatistic):
+    if not isinstance(found, Release):
         raise InvalidInput(
             f"stream {reader.terms.name!r} was not made from events, and answers by Stream.window: "
             f"ask for its table by export"
@@ -437,8 +430,7 @@ def _of_stream(
         chosen = steps_within(definition, chosen, start, until)
     named = None if groups is None else groups_named(groups, definition.groups)
     found = read_released(reader, definition, level).only(chosen, named)
-    if isinstance(found, ReleasedStatistic):
-        found = found.at_hand()  # a table that is asked for later must not open the state again
+    found = found.at_hand()  # a table that is asked for later must not open the state again
     return Exported(facts_of(found), chosen, found)
 
 

@@ -17,7 +17,8 @@ from counton.results.released import Released
 from counton.store import Stream
 
 if TYPE_CHECKING:
-    from counton.results.shown import ReleasedStatistic, Shown
+    from counton.results.release import Release
+    from counton.results.shown import Shown
     from counton.store.store import Reader
 
 #: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
@@ -28,7 +29,7 @@ _READ = 2**22
 
 def read_released(
     stream: Stream | Reader, definition: Definition, level: float | None, shown: Shown | None = None
-) -> Released | ReleasedStatistic:
+) -> Release:
     """Everything that a stream has released, from its journal.
 
     Args:

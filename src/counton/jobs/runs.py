@@ -66,7 +66,8 @@ from counton.windows import microseconds
 if TYPE_CHECKING:
     from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
-    from counton.results.shown import ReleasedStatistic, Shown
+    from counton.results.release import Release
+    from counton.results.shown import Shown
     from counton.store.marks import Change
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
@@ -109,9 +110,7 @@ class Outcome(Closing):
     again: bool = False
     dropped: int = attribute(default=0, repr=False)
 
-    def shown(
-        self, level: float | None = None, shown: Shown | None = None
-    ) -> Released | ReleasedStatistic:
+    def shown(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
         Args:

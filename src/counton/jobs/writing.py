@@ -22,11 +22,11 @@ from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
 from counton.results.files import about, facts_of
 from counton.results.periods import check_periods, parsed_period
+from counton.results.release import Release
 from counton.results.released import Released
 from counton.results.shown import (
     LOOK,
     Look,
-    ReleasedStatistic,
     Shown,
     chart_of,
     check_look,
@@ -51,7 +51,7 @@ class Written:
         not_drawn: what went wrong with the chart, a sentence; None: nothing.
     """
 
-    released: Released | ReleasedStatistic | None
+    released: Release | None
     table: pl.DataFrame | None
     drawn: bool
     not_drawn: str | None = None
@@ -157,34 +157,25 @@ class Outputs:
             assert isinstance(released, Released)
             return self._ranked(released)
         facts = facts_of(released)
-        if not definition.plain:
-            facts["statistic"] = released.terms.statistic
         if self.out is not None:
             progress("writing the table", 0.75)
             found = definition.discovery is not None
             write_table(released.lazy(), self.out, facts, found=found)
         for every, path in self.sums.items():
-            assert isinstance(released, Released)
             write_table(released.sums(every), path, facts)
-        if isinstance(released, Released):
-            table, drawn = None, bool(released.groups)
-        else:
-            table = released.last
-            drawn = table.height > 0
+        drawn = released.drawable
+        table = None if definition.plain else released.last_rows()
         failed = None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
             failed = write_charts(lambda: self._charts(released), self.plot)
         return Written(released, table, drawn and failed is None, failed)
 
-    def _charts(self, released: Released | ReleasedStatistic) -> dict[Path, Figure]:
+    def _charts(self, released: Release) -> dict[Path, Figure]:
         """The charts that are asked for, by their files."""
-        assert self.plot is not None
-        if isinstance(released, Released):
-            pictures = pictures_of(released.definition.release, self.plot)
-            drawn = released.figures(**self._look)
-            return {pictures[what]: figure for what, figure in drawn.items()}
-        return {self.plot: released.figures(**self._look)["statistic"]}
+        drawn = released.figures(**self._look)
+        pictures = pictures_of("both" if len(drawn) > 1 else next(iter(drawn)), self.plot)
+        return {pictures[what]: figure for what, figure in drawn.items()}
 
     @property
     def _look(self) -> dict[str, Any]:

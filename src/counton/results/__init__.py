@@ -13,19 +13,17 @@ from counton.lazy import loader, require
 if TYPE_CHECKING:
     from counton.results.description import Description as Description
     from counton.results.files import read as read
-    from counton.results.released import Released as Released
-    from counton.results.shown import ReleasedStatistic as ReleasedStatistic
+    from counton.results.release import Release as Release
     from counton.results.shown import Shown as Shown
 
 _HOME = {
     "Description": "counton.results.description",
-    "Released": "counton.results.released",
-    "ReleasedStatistic": "counton.results.shown",
+    "Release": "counton.results.release",
     "Shown": "counton.results.shown",
     "read": "counton.results.files",
 }
 
-__all__ = ["Description", "Released", "ReleasedStatistic", "Shown", "read"]
+__all__ = ["Description", "Release", "Shown", "read"]
 
 _load = loader(__name__, _HOME)
 

@@ -6,11 +6,9 @@ result as the run did, with the same intervals, differences and sums over period
 
 from __future__ import annotations
 
-import base64
 import glob
 import json
 import os
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +26,8 @@ from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms, TableTerms
 from counton.privacy.guarantees import people_in_words
 from counton.results.description import Carried, Description
+from counton.results.packing import MOST_CELLS, unpacked
+from counton.results.release import Release
 from counton.results.released import Released
 from counton.results.shown import ReleasedStatistic, Shown
 from counton.statistics import Statistic
@@ -49,8 +49,6 @@ TABLES = {
 _FORMAT = 1
 #: What stands before names that came with the events where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
-#: Released cells of a statistic that a description holds, at most.
-_MOST_CELLS = 2**22
 
 
 def about(
@@ -88,55 +86,17 @@ def about(
     }
 
 
-def facts_of(released: Released | ReleasedStatistic) -> dict[str, Any]:
+def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
     facts = about(released.terms, released.level, released.definition.unprotected)
-    if isinstance(released, ReleasedStatistic):
-        over = released.shown.over
-        windows = "windows" if released.definition.cut is not None else "steps"
-        counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
-        facts |= {"statistic": released.terms.statistic, "counted": counted}
-    return facts | {"description": _described(released)}
-
-
-def _described(released: Released | ReleasedStatistic) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    described = {
         "format": _FORMAT,
         "terms": released.terms.to_dict(),
         **released.definition.public(),
         "level": released.level,
+        **released.described(),
     }
-    if isinstance(released, Released):
-        carried, since = released.carried, released.since
-        if carried is not None:
-            found["carried"] = {"groups": list(released.groups), **carried.to_dict()}
-        if since is not None:
-            found["since"] = dict(since)
-        return found
-    found["shown"] = released.shown.to_dict()
-    if not released.statistic.on_demand:
-        steps = range(1, released.steps.stop)
-        values = released.source.readings(steps.start, steps.stop, released.statistic).releases
-        if values is not None and values.values.size <= _MOST_CELLS:
-            found["cells"] = _packed(values.values)
-    return found
-
-
-def _packed(values: NDArray[Any]) -> dict[str, Any]:
-    kind = "i8" if values.dtype.kind == "i" else "f8"
-    flat = np.ascontiguousarray(values.reshape(len(values), -1), f"<{kind}")
-    # What is released at one step is like what was at the step before it.
-    moved = flat.view(np.int64).copy()
-    moved[1:] -= flat.view(np.int64)[:-1]
-    data = base64.b64encode(zlib.compress(moved.tobytes(), 6)).decode("ascii")
-    return {"type": kind, "steps": len(values), "data": data}
-
-
-def _unpacked(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    moved = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i8")
-    flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
-    values = flat if packed["type"] == "i8" else flat.view("<f8")
-    return np.asarray(values.reshape(len(values), *shape))
+    return facts | released.facts() | {"description": described}
 
 
 class _File(NamedTuple):
@@ -156,7 +116,7 @@ def read(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     level: float | None = None,
-) -> Released | ReleasedStatistic:
+) -> Release:
     """What was released, from its file alone: no state, no key.
 
     Rows that were left out or put in another order since are not missed until they are asked for.
@@ -399,12 +359,12 @@ def _readings(
     if described.get("cells") is None:
         why = "its cells are computed with the key when they are asked for"
         if not definition.statistic.on_demand:
-            why = f"it has more than {_MOST_CELLS:,} cells, which a description does not hold"
+            why = f"it has more than {MOST_CELLS:,} cells, which a description does not hold"
         raise InvalidInput(
             f"{files[0].label!r} holds readings of {terms.name!r} alone, since {why}: read its "
             f"rows as they stand"
         )
-    values = _unpacked(described["cells"], terms.shape)
+    values = unpacked(described["cells"], terms.shape)
     shown = Shown.from_dict(described["shown"])
     kept = _Kept(terms, definition.statistic, values)
     found = ReleasedStatistic.read(kept, definition, level, shown)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from counton.columns import html
 
 if TYPE_CHECKING:
-    from counton.results.released import Released
-    from counton.results.shown import ReleasedStatistic
+    from counton.results.release import Release
 
 #: Groups that a notebook shows.
 _SHOWN = 8
@@ -22,7 +21,7 @@ _ROWS = 24
 _WHEN = ("step", "window_start", "window_end")
 
 
-def page(released: Released | ReleasedStatistic, words: str | None = None) -> str:
+def page(released: Release, words: str | None = None) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
@@ -30,16 +29,10 @@ def page(released: Released | ReleasedStatistic, words: str | None = None) -> st
         words: above it; None: its own.
     """
     words = released.describe() if words is None else words
-    largest = getattr(released, "largest", None)
-    if largest is not None:
-        found: Any = released.only(range(released.steps.stop - 1, released.steps.stop))
-        table = found.largest(_SHOWN).table()
-        more = len(released.groups or ()) - table.height
-        if more > 0:
-            words += f"\n{more:,} smaller groups are not shown"
-    else:
-        last: Any = released.last
-        table = last.head(_ROWS)
+    table = released.last_rows(_SHOWN if released.definition.plain else _ROWS)
+    more = len(getattr(released, "groups", None) or ()) - table.height
+    if released.definition.plain and more > 0:
+        words += f"\n{more:,} smaller groups are not shown"
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
@@ -48,7 +41,7 @@ def page(released: Released | ReleasedStatistic, words: str | None = None) -> st
     return html(words, columns, _ROWS) + _charts(released)
 
 
-def _charts(released: Released | ReleasedStatistic) -> str:
+def _charts(released: Release) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:

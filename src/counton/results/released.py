@@ -18,6 +18,7 @@ from counton.errors import (
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.results.description import Carried, Description
+from counton.results.release import Groups, Release, Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from counton.plots import Curves
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
-#: Groups that are asked about: one, several that are added up, or weights of some.
-Asked = str | Sequence[str] | Mapping[str, float]
-#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
-Steps = str | range | None
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,8 @@ class Series:
         }
 
 
-@dataclass(frozen=True)
-class Released:
+@dataclass(frozen=True, repr=False)
+class Released(Release):
     """All released steps, or some of them; all groups, or some.
 
     Attributes:
@@ -355,8 +352,8 @@ class Released:
 
     def difference(
         self,
-        one: Asked,
-        other: Asked,
+        one: Groups,
+        other: Groups,
         *,
         steps: Steps = None,
         other_steps: Steps = None,
@@ -406,8 +403,8 @@ class Released:
 
     def ratio(
         self,
-        one: Asked,
-        other: Asked,
+        one: Groups,
+        other: Groups,
         *,
         steps: Steps = None,
         other_steps: Steps = None,
@@ -433,7 +430,7 @@ class Released:
             what=words,
         )
 
-    def share(self, one: Asked, *, steps: Steps = None, at_once: int = 1) -> Answer:
+    def share(self, one: Groups, *, steps: Steps = None, at_once: int = 1) -> Answer:
         """Which part of all declared groups one is, from 0 to 1 if counts are; with an interval.
 
         Args and errors as of `difference`.
@@ -483,7 +480,7 @@ class Released:
             what=words.replace("+ -", "- ") + _within_words(steps, self),
         )
 
-    def _parts(self, asked: Asked, steps: Steps, sign: float = 1.0) -> list[Part]:
+    def _parts(self, asked: Groups, steps: Steps, sign: float = 1.0) -> list[Part]:
         """What is added up, in cells of the stream."""
         from counton.mechanisms.contrasts import Part
 
@@ -716,37 +713,32 @@ class Released:
             for kind, (curves, said, times) in drawn.items()
         }
 
-    def describe(self) -> str:
-        """What is protected, what is promised and how far it has come, in words."""
-        from counton.results.wording import in_words
-
-        return in_words(self.definition, self.terms.name, self.steps)
-
-    def __repr__(self) -> str:
-        last = self.steps.stop - 1
-        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        from counton.results.notebook import page
-
-        return page(self)
-
-    def methods(self) -> str:
-        """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.
-
-        Also where the mechanism is described, and what is not protected. All of it is public.
-        """
-        errors = [
+    def errors(self) -> list[str]:
+        """See `Release.errors`."""
+        return [
             error_in_words(series, what, self.level)
             for what, series in (("total", self.totals), ("window's own number", self.windows))
             if series is not None and len(series.std)
         ]
-        from counton.results.wording import methods_of
 
-        return methods_of(self.definition, self.terms, len(self.steps), errors)
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """See `Release.last_rows`."""
+        last = self.only(self.steps[-1:])
+        return (last if most is None else last.largest(most)).table()
+
+    @property
+    def drawable(self) -> bool:
+        """See `Release.drawable`: a group, at least."""
+        return bool(self.groups)
+
+    def described(self) -> dict[str, Any]:
+        """See `Release.described`."""
+        found: dict[str, Any] = {}
+        if self.carried is not None:
+            found["carried"] = {"groups": list(self.groups), **self.carried.to_dict()}
+        if self.since is not None:
+            found["since"] = dict(self.since)
+        return found
 
     def table(self) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper.
@@ -866,7 +858,7 @@ def _within_words(steps: Steps, released: Released) -> str:
 
 
 def _pair(
-    one: Asked, steps: Steps, other: Asked, later: Steps, released: Released, how: str
+    one: Groups, steps: Steps, other: Groups, later: Steps, released: Released, how: str
 ) -> str:
     """What is compared, in words."""
     names = [asked if isinstance(asked, str) else " and ".join(asked) for asked in (one, other)]

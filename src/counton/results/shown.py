@@ -17,6 +17,8 @@ from counton.exact import check_integer
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
 from counton.results.description import Description
+from counton.results.packing import MOST_CELLS, packed
+from counton.results.release import Release
 from counton.statistics import Grouped, Reading, Statistic, TopK
 from counton.statistics.grouped import GroupedReading
 from counton.statistics.readings import Readings
@@ -81,8 +83,8 @@ class Source(Protocol):
         """What is released of cells that are read on demand, at consecutive steps."""
 
 
-@dataclass(frozen=True)
-class ReleasedStatistic:
+@dataclass(frozen=True, repr=False)
+class ReleasedStatistic(Release):
     """Released steps of a statistic, all or some of them.
 
     Attributes:
@@ -202,28 +204,9 @@ class ReleasedStatistic:
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
 
-    def describe(self) -> str:
-        """What is protected, what is promised and how far it has come, in words."""
-        from counton.results.wording import in_words
-
-        return in_words(self.definition, self.terms.name, self.steps)
-
-    def __repr__(self) -> str:
-        last = self.steps.stop - 1
-        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        from counton.results.notebook import page
-
-        return page(self)
-
-    def methods(self) -> str:
-        """See `Released.methods`."""
+    def errors(self) -> list[str]:
+        """See `Release.errors`."""
         from counton.mechanisms.releases import noise_in_words
-        from counton.results.wording import methods_of
 
         errors = []
         if not self.statistic.on_demand or self.shown.ask is not None:
@@ -238,11 +221,27 @@ class ReleasedStatistic:
             f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
             f"unless the table says else."
         )
-        return methods_of(self.definition, self.terms, len(self.steps), errors)
+        return errors
 
-    def lazy(self) -> pl.LazyFrame:
-        """The rows of `table`."""
-        return self.table().lazy()
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """See `Release.last_rows`."""
+        return self.last if most is None else self.last.head(most)
+
+    def facts(self) -> dict[str, Any]:
+        """See `Release.facts`."""
+        over = self.shown.over
+        windows = "windows" if self.definition.cut is not None else "steps"
+        counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
+        return {"statistic": self.terms.statistic, "counted": counted}
+
+    def described(self) -> dict[str, Any]:
+        """See `Release.described`: what is shown, and all cells, unless they are too many."""
+        found: dict[str, Any] = {"shown": self.shown.to_dict()}
+        if not self.statistic.on_demand:
+            values = self.source.readings(1, self.steps.stop, self.statistic).releases
+            if values is not None and values.values.size <= MOST_CELLS:
+                found["cells"] = packed(values.values)
+        return found
 
     def _table(self, steps: range) -> pl.DataFrame:
         begin = self.shown.over or 0

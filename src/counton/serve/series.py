@@ -22,8 +22,8 @@ from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
 from counton.jobs.released import read_released
 from counton.mechanisms.intervals import check_level
+from counton.results.release import Release
 from counton.results.released import Released
-from counton.results.shown import ReleasedStatistic
 from counton.store import Store
 from counton.store.store import Found
 from counton.windows import Windows, microseconds, parse_time
@@ -89,7 +89,7 @@ class Journal:
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self.job, self.name = store, job, job.name
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, float], Released | ReleasedStatistic] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, float], Release] = OrderedDict()
         self.refused = False
         self._position = self._store.position(self.name, self.job.key)
         self._found = self._look()
@@ -171,7 +171,7 @@ class Journal:
             return []
         if self.definition.discovery is not None:
             found = self.released(LEVEL)
-            return list(found.groups or ())
+            return list(getattr(found, "groups", None) or ())
         return list(self.definition.groups)
 
     def described(self) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class Journal:
                 return float(getattr(left, name)) / float(whole)
         return None
 
-    def released(self, level: float) -> Released | ReleasedStatistic:
+    def released(self, level: float) -> Release:
         """Everything that is released, with intervals of confidence ``level``.
 
         Raises:
@@ -290,7 +290,7 @@ class Journal:
             )
         return Answer(self.name, level, found.table())
 
-    def _none(self, released: Released | ReleasedStatistic) -> pl.DataFrame:
+    def _none(self, released: Release) -> pl.DataFrame:
         if isinstance(released, Released):
             return _nothing(self.definition.windows)
         return released.only(range(1, 2)).table().head(0)
