@@ -204,7 +204,7 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match=said):
             release(wrong, ROWS, state=tmp_path / "s.db", **NEW)
     with pytest.raises(InvalidInput, match="by is 3"):
-        release("count", ROWS, by=3, state=tmp_path / "s.db", **NEW)
+        release("count", ROWS, by=3, state=tmp_path / "s.db", **NEW)  # type: ignore[arg-type]
     mine: Any = [3]
     with pytest.raises(InvalidInput, match="a strategy is 3"):
         plan(64, PureDP(1), strategies=mine)

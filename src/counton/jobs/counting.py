@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from dataclasses import field as attribute
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, Progress, checked, silent
+from counton.jobs.keywords import JobFields, ReleaseFields
 from counton.jobs.released import read_released, shown_by
 from counton.jobs.runs import Outcome, recalled, run
 from counton.jobs.writing import Outputs
@@ -213,7 +214,7 @@ def release(
     state: str | os.PathLike[str],
     guarantee: Guarantee | None = None,
     progress: Progress = silent,
-    **more: Any,
+    **more: Unpack[JobFields],
 ) -> Run:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
@@ -271,18 +272,17 @@ def release(
             from difflib import get_close_matches
 
             near = get_close_matches(name, known, 1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise InvalidInput(
-                f"{field(name)} is nothing that can be asked for{meant or ': see Job'}"
-            )
-    request = recalled(checked(Job(what, events, state, **(more | _numbers(guarantee, more)))))
+            meant = f"did you mean {near[0]}?" if near else "counton.jobs.Job lists all there are"
+            raise InvalidInput(f"release takes no argument {name!r}: {meant}")
+    named = cast("dict[str, Any]", more)
+    request = recalled(checked(Job(what, events, state, **(named | _numbers(guarantee, named)))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
         outputs.write(outcome, progress)
         return Run.of(request, outcome)
 
 
-def count_events(events: Events, **more: Any) -> Run:
+def count_events(events: Events, **more: Unpack[ReleaseFields]) -> Run:
     """``release("count", events, ...)``: see `release`.
 
     >>> import tempfile
@@ -299,7 +299,7 @@ def count_events(events: Events, **more: Any) -> Run:
     return release("count", events, **more)
 
 
-def sum_events(events: Events, **more: Any) -> Run:
+def sum_events(events: Events, **more: Unpack[ReleaseFields]) -> Run:
     """``release("sum", events, ...)``: see `release`.
 
     >>> import tempfile

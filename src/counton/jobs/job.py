@@ -14,7 +14,6 @@ from numbers import Number as AnyNumber
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from counton.errors import InvalidInput, field, is_one, is_text
-from counton.exact import quoted
 from counton.jobs.fields import asked
 from counton.jobs.guards import check_delta
 
@@ -630,6 +629,8 @@ def checked(request: _Request) -> _Request:
     counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
     """
     if not is_dataclass(request):
+        from counton.exact import quoted
+
         raise InvalidInput(f"the request is {quoted(request)}; give a Job(what, events, state)")
     whole = {}
     for item in fields(request):
@@ -684,6 +685,7 @@ def checked(request: _Request) -> _Request:
 def _check_what(value: object) -> None:
     if isinstance(value, str):
         return
+    from counton.exact import quoted
     from counton.statistics import Statistic
 
     if not isinstance(value, Statistic):

@@ -1,0 +1,53 @@
+"""What editors and type checkers are told of `release` is what a job has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counton import PureDP, count_events, release
+from counton.errors import InvalidInput
+from counton.jobs import Job
+from counton.jobs.keywords import JobFields
+
+FRAME = pl.DataFrame({"time": ["2024-03-01"]})
+#: What Python says otherwise than files: see `Job._put_in_words`.
+WIDER = {
+    "every": "timedelta", "watermark": "timedelta", "per": "timedelta", "start": "date",
+    "until": "date", "by": "Sequence[str]",
+}  # fmt: skip
+
+
+def test_names_and_types_are_those_of_a_job() -> None:
+    told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
+    has = {item.name: str(item.type) for item in fields(Job)}
+    assert list(told) == [name for name in has if name not in ("what", "events", "state")]
+    for name, kind in told.items():
+        if name in WIDER:
+            has[name] = has[name].replace(" | datetime", "")
+            kind = kind.replace(f" | {WIDER[name]}", "")
+        assert kind == has[name], name
+
+
+def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:
+    """mypy wants an error at each line that is exempt: an exemption without need fails."""
+    state = tmp_path / "a.db"
+    with pytest.raises(InvalidInput, match="takes no argument 'tme': did you mean time"):
+        release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="steps is 'many'"):
+        release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="state"):
+        count_events(FRAME, time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
+    assert not state.exists()
+
+
+def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
+    stream: JobFields = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
+    }  # fmt: skip
+    assert (
+        release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream).after == 0
+    )
