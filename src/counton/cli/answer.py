@@ -30,7 +30,7 @@ def perform(options: AnswerOptions) -> None:
         CountonError: see `counton.read` and `Released`.
     """
     released = _released(options)
-    steps = steps_between(options.steps, released.steps.stop - 1)
+    steps = _steps(options.steps, released)
     if options.start is not None or options.until is not None:
         steps = steps_within(released.definition, steps, options.start, options.until)
     asked = [
@@ -57,6 +57,12 @@ def perform(options: AnswerOptions) -> None:
     print_line(Console(), one.describe())
 
 
+def _steps(given: str | None, released: Release) -> range:
+    definition = released.definition
+    windows = None if definition.cut is None else definition.windows
+    return steps_between(given, released.steps.stop - 1, windows)
+
+
 def _released(options: AnswerOptions) -> Release:
     names = [options.source]
     if not Path(options.source).exists() and "://" not in options.source:
@@ -81,7 +87,7 @@ def _answer(released: Release, options: AnswerOptions, asked: str, steps: range)
         )
     later = None
     if options.other_steps is not None:
-        later = steps_between(options.other_steps, released.steps.stop - 1)
+        later = _steps(options.other_steps, released)
     if asked == "difference":
         return released.difference(named[0], named[1], steps=steps, other_steps=later)
     return released.ratio(named[0], named[1], steps=steps, other_steps=later)

@@ -343,7 +343,9 @@ class ExportOptions:
     out: Path | None = option(
         None, f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
     )
-    steps: str | None = option(None, "steps of a stream, first and last: 25:48, 25: or :48")
+    steps: str | None = option(
+        None, "steps of a stream, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+    )
     start: str | None = option(None, "windows that begin then or later", "--from")
     until: str | None = option(None, "windows that end by then")
     groups: str | None = option(None, "only these, in this order: A,B,C")
@@ -369,7 +371,9 @@ class AnswerOptions:
     difference: str | None = option(None, "how much more in one group than in another: A,B")
     ratio: str | None = option(None, "how many times as much in one group as in another: A,B")
     share: str | None = option(None, "which part of all groups these are: A, or A,B")
-    steps: str | None = option(None, "in these steps, first and last: 25:48, 25: or :48")
+    steps: str | None = option(
+        None, "in these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+    )
     start: str | None = option(None, "in windows that begin then or later", "--from")
     until: str | None = option(None, "in windows that end by then")
     other_steps: str | None = option(

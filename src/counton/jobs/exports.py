@@ -202,7 +202,8 @@ def export(
             A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
             beside it.
         name: of the stream or table; needed where the state has several.
-        steps: ``"25:48"`` for the steps 25 to 48, both included, or a ``range``; None: all.
+        steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
+            ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these, in this order; None: all.
         level: probability with which each interval holds; None: as the stream's own files have
@@ -414,7 +415,6 @@ def _of_stream(
             f"stream {name!r} has released no step yet: there is nothing to export before its "
             f"first window has ended"
         )
-    chosen = steps_between(steps, reader.step)
     if "every" not in reader.details:
         for word, given in (("start", start), ("until", until), ("groups", groups)):
             if given is not None:
@@ -424,9 +424,12 @@ def _of_stream(
                 )
         if reader.details.get("kind") != KIND:
             facts = about(reader.terms, level or 0.95)
+            chosen = steps_between(steps, reader.step)
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
-    if definition.cut is not None:
+    timed = definition.cut is not None
+    chosen = steps_between(steps, reader.step, definition.windows if timed else None)
+    if timed:
         chosen = steps_within(definition, chosen, start, until)
     named = None if groups is None else groups_named(groups, definition.groups)
     found = read_released(reader, definition, level).only(chosen, named)

@@ -17,6 +17,7 @@ from counton.errors import (
 )
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
+from counton.results.choosing import steps_between
 from counton.results.description import Carried, Description
 from counton.results.release import Groups, Release, Steps
 
@@ -363,7 +364,8 @@ class Released(Release):
 
         Args:
             one, other: a group, several that are added up, or a mapping of weights by group.
-            steps: in which of the steps; ``"25:48"`` with both ends, a ``range``, or None: all.
+            steps: in which of the steps; ``"25:48"`` with both ends, days as in
+                ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
             other_steps: in which of them ``other`` is looked at; None: the same.
             at_once: so many answers are asked for together, whose intervals hold all at once with
                 the probability ``level`` (Bonferroni).
@@ -831,23 +833,8 @@ def _ends(steps: Steps, released: Released) -> tuple[int, int]:
     Raises:
         InvalidInput: steps that are not released.
     """
-    last = released.steps.stop - 1
-    if steps is None:
-        return 0, last
-    if isinstance(steps, str):
-        first, _, end = steps.partition(":")
-        try:
-            start, stop = int(first or 1) - 1, int(end or last)
-        except ValueError:
-            start, stop = -1, -1
-    else:
-        start, stop = steps.start - 1, steps.stop - 1
-    if not 0 <= start < stop <= last:
-        raise InvalidInput(
-            f"{field('steps', steps)} are not among the released steps 1:{last}; write 25:48 for "
-            f"the steps 25 to 48, both included, or give a range"
-        )
-    return start, stop
+    chosen = steps_between(steps, released.steps.stop - 1, released.definition.windows)
+    return chosen.start - 1, chosen.stop - 1
 
 
 def _within_words(steps: Steps, released: Released) -> str:
